@@ -65,6 +65,11 @@ class MarkedRow:
     shares: np.ndarray
     read_to: float = math.inf
 
+    @property
+    def code(self) -> str:
+        """Code of its language."""
+        return stated_code(self.language or None)
+
 
 class RowMarks(NamedTuple):
     """Marks of a row; probabilities and `fits` are None as published.
@@ -140,8 +145,7 @@ def mark_rows(
 
 def _row_marks(calibration: MarkCalibration, false_alarms: float, features: RowFeatures) -> RowMarks:
     row, (words, fit, mentions) = features.row, features.logits
-    code = stated_code(row.language or None)
-    curve = calibration.caption_curve(code)
+    curve = calibration.caption_curve(row.code)
     p_fits = float(curve.probabilities(fit))
     fits = p_fits >= curve.threshold(false_alarms * _FIT_SHARE)
     p_mentioned = calibration.mentions.probabilities(mentions)
@@ -150,7 +154,7 @@ def _row_marks(calibration: MarkCalibration, false_alarms: float, features: RowF
     marks = RowMarks(fits, p_fits, [None] * n, [None] * n, [None] * n, p_mentioned.tolist(), mentioned)
     for index, number in enumerate(features.numbers):
         word_class = row.words[number].word_class
-        word_curve = calibration.word_curve(code, word_class)
+        word_curve = calibration.word_curve(row.code, word_class)
         if word_curve is None or np.isnan(features.alone[index]):
             continue
         p = float(word_curve.probabilities(words[index]))
@@ -290,28 +294,32 @@ class RegionNames:
         self.calibration, self.embed = calibration, embed
         self._embedded: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
 
-    def names(self, photos: Sequence[tuple[np.ndarray, np.ndarray]], language: str) -> list[list[str]]:
-        """Nouns for the regions of photos, "" for those that have none, and in a language without nouns.
+    def names(self, rows: Sequence[MarkedRow]) -> list[list[str]]:
+        """Nouns for the regions of each row's photo; "" for regions and languages without one.
 
-        `photos` has the embeddings of each photo (d,) and of its regions (m, d), float32 of unit length.
+        A photo is named once in each language.
         """
-        found: list[list[str]] = []
-        for start in range(0, len(photos), _NAMED_PHOTOS):
-            found += self._names(photos[start : start + _NAMED_PHOTOS], language)
-        return found
+        found: dict[tuple[int, str], list[str]] = {}
+        for code in dict.fromkeys(row.code for row in rows):
+            shown = [*{id(row.regions): row for row in rows if row.code == code}.values()]
+            for start in range(0, len(shown), _NAMED_PHOTOS):
+                part = shown[start : start + _NAMED_PHOTOS]
+                keys = [(id(row.regions), code) for row in part]
+                found.update(zip(keys, self._names(part, code), strict=True))
+        return [found[id(row.regions), row.code] for row in rows]
 
-    def _names(self, photos: Sequence[tuple[np.ndarray, np.ndarray]], language: str) -> list[list[str]]:
+    def _names(self, photos: Sequence[MarkedRow], language: str) -> list[list[str]]:
         nouns, network = self.calibration.nouns.get(language, ()), self.calibration.network
         if not nouns:
-            return [[""] * len(regions) for _, regions in photos]
+            return [[""] * len(row.regions) for row in photos]
         device = network.background.device
         if language not in self._embedded:
             rows = np.asarray(self.embed(list(nouns)), np.float32)
             others = rows @ network.background.cpu().numpy().T
             self._embedded[language] = rows, others.mean(axis=1), np.maximum(others.std(axis=1), 0.02)
         rows, mean, deviation = self._embedded[language]
-        regions, _ = padded([regions for _, regions in photos], device)
-        whole = torch.from_numpy(np.stack([photo for photo, _ in photos]).astype(np.float32)).to(device)
+        regions, _ = padded([row.regions for row in photos], device)
+        whole = torch.from_numpy(np.stack([row.photo for row in photos])).to(device)
         with torch.inference_mode():
             logits = network.naming_logits(torch.from_numpy(rows[None]).to(device), regions, whole)
         logits = logits.float().cpu().numpy().transpose(0, 2, 1)
@@ -321,4 +329,4 @@ class RegionNames:
         if language in _CAPITALS:
             nouns = tuple(noun[:1].upper() + noun[1:] for noun in nouns)
         names = np.where(sums.max(axis=2) >= _MIN_SUM, np.array(nouns, object)[sums.argmax(axis=2)], "")
-        return [row[: len(regions)].tolist() for row, (_, regions) in zip(names, photos, strict=True)]
+        return [named[: len(row.regions)].tolist() for named, row in zip(names, photos, strict=True)]

@@ -71,8 +71,12 @@ class Regions:
 
     def take(self, indices: np.ndarray) -> Regions:
         """The regions at these indices, in this order."""
-        labels = tuple(self.labels[index] for index in np.asarray(indices).tolist())
-        return Regions(self.boxes[indices], self.confidences[indices], labels)
+        return replace(
+            self,
+            boxes=self.boxes[indices],
+            confidences=self.confidences[indices],
+            labels=tuple(self.labels[index] for index in np.asarray(indices).tolist()),
+        )
 
     @classmethod
     def unlabelled(cls, boxes: np.ndarray, confidences: np.ndarray) -> Regions:
@@ -322,6 +326,10 @@ class ImageRegions(Regions):
     given: bool = False
     features: PhotoFeatures | None = None
 
+    def take(self, indices: np.ndarray) -> ImageRegions:
+        taken = {**vars(super().take(indices)), "embeddings": self.embeddings[indices]}
+        return ImageRegions(**taken)
+
     @property
     def shares(self) -> np.ndarray:
         """float64 (m, 4), the boxes as shares of the image's width and height."""
@@ -355,9 +363,7 @@ class RegionMaker:
         made = []
         for regions in self.embed(images, self.finder.find(images) if images else []):
             rows = unit_rows_of(self.embedder.backbone, regions.embeddings)
-            chosen = choose(regions, rows, n=self.n, seed=self.seed)
-            taken = vars(Regions.take(regions, chosen))
-            made.append(replace(regions, embeddings=regions.embeddings[chosen], **taken))
+            made.append(regions.take(choose(regions, rows, n=self.n, seed=self.seed)))
         return made
 
     def embed(self, images: Sequence[Image.Image], found: Sequence[Regions]) -> list[ImageRegions]:

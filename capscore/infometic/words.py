@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from itertools import chain, compress
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -18,10 +21,14 @@ import numpy as np
 from ..backbones.base import Backbone
 from ..errors import CapscoreError, Setting
 from ..text import word_classes
-from ..text.languages import language_code
+from ..text.languages import stated_code
 
 if TYPE_CHECKING:
-    from .network import InfoMetICConfig
+    import torch
+
+    from ..embedding.embedder import Embedder
+    from ..text.taggers import Word
+    from .network import InfoMetIC, InfoMetICConfig, States
 
 # The classes of the paper (Hu et al. 2023, section 3.2.1), and numbers, since counts can be seen as well.
 SEMANTIC_CLASSES = frozenset(("noun", "verb", "adjective", "adverb", "number"))
@@ -50,18 +57,19 @@ class CaptionWord(NamedTuple):
 def caption_words(texts: Sequence[str], language: str | None = None) -> list[list[CaptionWord]]:
     """The words of captions in a language (None for English), without punctuation, in the order of the text.
 
-    Raises InputError for a row that is not a string or a language without a tagger, and MissingExtraError
-    for a
-    tagger that is not installed.
+    Raises InputError for a row that is not a string or a language without a tagger, and MissingExtraError for
+    a tagger that is not installed.
     """
-    code = "en" if language is None else language_code(language)
+    code = stated_code(language)
 
-    def word(text: str, start: int, end: int, word_class: str) -> CaptionWord:
-        if word_class == "other" and _is_number(text, code):
+    def word(tagged: Word) -> CaptionWord:
+        word_class = tagged.word_class
+        if word_class == "other" and _is_number(tagged.text, code):
             word_class = "number"
-        return CaptionWord(text, start, end, word_class in SEMANTIC_CLASSES, word_class)
+        is_semantic = word_class in SEMANTIC_CLASSES
+        return CaptionWord(tagged.text, tagged.start, tagged.end, is_semantic, word_class)
 
-    return [[word(*tagged) for tagged in row] for row in word_classes.tag(texts, language)]
+    return [list(map(word, row)) for row in word_classes.tag(texts, language)]
 
 
 # ------------------------------------------------------------------ pieces
@@ -267,55 +275,124 @@ def spread(shares: np.ndarray, added: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return (shares @ added).astype(np.float32), weight.astype(np.float32)
 
 
+# ------------------------------------------------------------------ captions as the network reads them
+
+
+class ReadCaption(NamedTuple):
+    """A caption and what is read of it; `context` (`spread`) is there for networks that read words."""
+
+    text: str
+    language: str
+    embedding: np.ndarray
+    words: list[CaptionWord]
+    pieces: Pieces
+    context: tuple[np.ndarray, np.ndarray] | None
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it has more pieces than can be scored."""
+        return self.pieces.n_cut > 0
+
+
+class CaptionReader:
+    """Reads captions for a network, and encodes them.
+
+    Args:
+        embedder: Embedder of captions, for the backbone as the network reads it.
+        prefix: Text before whole captions.
+        network: Network, or InfoCLIP.
+    """
+
+    def __init__(self, embedder: Embedder, prefix: str, network: InfoMetIC):
+        self.embedder, self.prefix, self.network = embedder, prefix, network
+        self.backbone = embedder.backbone
+        self.sequence = PieceSequence.of(self.backbone, network.config)
+
+    def embedded(self, texts: Sequence[str]) -> np.ndarray:
+        """Embeddings of texts, float32 (n, d)."""
+        rows = self.embedder.texts(texts, prefix=self.prefix, quiet=True)
+        return rows.matrix[rows.index]
+
+    def read(
+        self, captions: Sequence[str], languages: Sequence[str], *, words: bool = True
+    ) -> tuple[list[ReadCaption], np.ndarray]:
+        """What is read of captions, and bool (n,), True where the whole caption was cut.
+
+        `languages` has a code per caption, "" for English; without `words`, no words are found.
+        """
+        embedded = self.embedder.texts(captions, prefix=self.prefix, quiet=True)
+        pieces = split_pieces(self.backbone, captions, self.sequence.max_pieces)
+        tagged: list[list[CaptionWord]] = [[] for _ in captions]
+        for language in dict.fromkeys(languages) if words else ():
+            rows = [row for row, spoken in enumerate(languages) if spoken == language]
+            found = caption_words([captions[row] for row in rows], language or None)
+            for row, listed in zip(rows, found, strict=True):
+                tagged[row] = listed
+        contexts: Sequence[tuple[np.ndarray, np.ndarray] | None] = [None] * len(captions)
+        if self.network.reads_words:
+            contexts = self._contexts(captions, tagged, pieces)
+        vectors = embedded.matrix[embedded.index]
+        columns = zip(captions, languages, vectors, tagged, pieces, contexts, strict=True)
+        return [ReadCaption(*column) for column in columns], embedded.truncated[embedded.index]
+
+    def _contexts(
+        self, captions: Sequence[str], words: list[list[CaptionWord]], pieces: list[Pieces]
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        """For each caption, what its semantic words add to its pieces, and the weights of the pieces."""
+        counted, shares = [], []
+        for row, piece in zip(words, pieces, strict=True):
+            is_counted = [word.semantic and word.end <= piece.read_to for word in row]
+            counted.append([*compress(row, is_counted)])
+            shares.append(word_shares(piece, row)[:, np.array(is_counted, dtype=bool)])
+        added = added_by_words(captions, counted, self.embedded)
+        return [spread(*pair) for pair in zip(shares, added, strict=True)]
+
+    def states(self, captions: Sequence[ReadCaption]) -> States:
+        """Captions, encoded by the network."""
+        import torch
+
+        from .network import WordContext, padded
+
+        device, first = self.backbone.device, len(self.sequence.before)
+        ids = [self.sequence.ids(caption.pieces.ids) for caption in captions]
+        encoded = encode_pieces(self.backbone, [*chain.from_iterable(ids)])
+        tokens, mask = padded(np.split(encoded, np.cumsum([len(listed) for listed in ids])[:-1]), device)
+
+        def framed(parts: Iterable[np.ndarray]) -> torch.Tensor:
+            """Arrays of pieces, moved behind the special tokens before them."""
+            moved = [np.concatenate([np.zeros((first, *part.shape[1:])), part]) for part in parts]
+            return padded(moved, device, min_length=tokens.shape[1])[0]
+
+        scored = framed(np.ones(len(caption.pieces)) for caption in captions).bool()
+        contexts = [caption.context for caption in captions if caption.context is not None]
+        context = WordContext(*map(framed, zip(*contexts, strict=True))) if contexts else None
+        whole = torch.from_numpy(np.stack([caption.embedding for caption in captions])).to(device)
+        return self.network.encode_texts(whole, tokens, mask, scored, context)
+
+    def pieces_of(self, token_scores: np.ndarray, caption: ReadCaption) -> np.ndarray:
+        """The scores of a caption's pieces among those of all tokens."""
+        first = len(self.sequence.before)
+        return token_scores[first : first + len(caption.pieces)]
+
+
 # ------------------------------------------------------------------ numbers
 
-# Two to ten in the forms that occur in captions, and larger numbers; no words that often mean something else.
-_NUMBERS = {
-    "ar": "اثنان اثنين اثنتان اثنتين ثلاثة ثلاث أربعة أربع خمسة خمس ستة ست سبعة سبع ثمانية ثماني تسعة تسع "
-    "عشرة عشر",
-    "bg": "два две двама три трима четири четирима пет шест седем осем девет десет",
-    "ca": "dos dues tres quatre cinc sis set vuit nou deu",
-    "cs": "dva dvě dvou dvěma tři tří třemi čtyři čtyř čtyřmi pět pěti šest šesti sedm osm devět deset",
-    "da": "to tre fire fem seks syv otte ni ti",
-    "de": "zwei drei vier fünf sechs sieben acht neun zehn elf zwölf zwanzig hundert tausend",
-    "el": "δύο δυο τρεις τρία τέσσερις τέσσερα πέντε έξι επτά εφτά οκτώ οχτώ εννέα εννιά δέκα",
-    "en": "two three four five six seven eight nine ten eleven twelve twenty thirty hundred thousand",
-    "es": "dos tres cuatro cinco seis siete ocho nueve diez once doce veinte cien",
-    "et": "kaks kahe kolm kolme neli nelja viis viie kuus kuue seitse kaheksa üheksa kümme",
-    "eu": "bi hiru lau bost sei zazpi zortzi bederatzi hamar",
-    "fa": "دو سه چهار پنج شش هفت هشت نه ده",
-    "fi": "kaksi kahden kahta kolme kolmen neljä neljän viisi viiden kuusi seitsemän kahdeksan yhdeksän "
-    "kymmenen",
-    "fr": "deux trois quatre cinq six sept huit neuf dix onze douze vingt cent",
-    "he": "שני שתי שניים שתיים שלושה שלוש ארבעה ארבע חמישה חמש שישה שש שבעה שבע שמונה תשעה תשע עשרה עשר",
-    "hi": "दो तीन चार पांच पाँच छह छः सात आठ नौ दस",
-    "hr": "dva dvije dvoje tri troje četiri pet šest sedam osam devet deset",
-    "hu": "két kettő három négy öt hat hét nyolc kilenc tíz",
-    "id": "dua tiga empat lima enam tujuh delapan sembilan sepuluh",
-    "it": "due tre quattro cinque sei sette otto nove dieci undici dodici venti cento",
-    "ja": "ふたり ふたつ みっつ よっつ いつつ",
-    "ko": "두 세 네 둘 셋 넷 다섯 여섯 일곱 여덟 아홉 열",
-    "nl": "twee drie vier vijf zes zeven acht negen tien elf twaalf twintig honderd",
-    "no": "to tre fire fem seks sju syv åtte ni ti",
-    "pl": "dwa dwie dwóch dwoje dwaj trzy trzech troje trzej cztery czterech czworo czterej pięć pięciu "
-    "sześć sześciu siedem siedmiu osiem ośmiu dziewięć dziesięć",
-    "pt": "dois duas três quatro cinco seis sete oito nove dez onze doze vinte cem",
-    "ro": "doi două trei patru cinci șase şase șapte şapte opt nouă zece",
-    "ru": "два две двое двух двумя три трое трёх трех тремя четыре четверо четырёх четырех пять пятеро пяти "
-    "шесть шесть семь восемь девять десять",
-    "sl": "dva dve tri trije štiri štirje pet šest sedem osem devet deset",
-    "sv": "två tre fyra fem sex sju åtta nio tio",
-    "th": "สอง สาม สี่ ห้า หก เจ็ด แปด เก้า สิบ",
-    "tr": "iki üç dört beş altı yedi sekiz dokuz on",
-    "uk": "два дві двоє двох три троє трьох чотири четверо чотирьох п'ять п’ять п'ятеро шість сім вісім "
-    "дев'ять дев’ять десять",
-}
 # Numbers in Chinese characters are joined to the measure word; 一 alone is the article.
 _HAN = re.compile("[二三四五六七八九十百千两兩]|一[十百千]")
 
 
+@cache
+def _numbers() -> dict[str, list[str]]:
+    """Language → two to ten in the forms that occur in captions, and larger numbers.
+
+    Words that often mean something else are not among them.
+    """
+    lines = files(__package__).joinpath("numbers.tsv").read_text(encoding="utf-8").splitlines()
+    return {code: words.split() for code, words in (line.split("\t") for line in lines)}
+
+
 def _is_number(word: str, code: str) -> bool:
     """Whether a word without another class is a number in a language."""
-    if word.lower() in _NUMBERS.get(code, "").split() or any(map(str.isdecimal, word)):
+    if word.lower() in _numbers().get(code, ()) or any(map(str.isdecimal, word)):
         return True
     return code in ("ja", "zh") and _HAN.match(word) is not None

@@ -7,9 +7,9 @@ vision recall, text precision and their sum, and a score for each word and regio
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Sized
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -34,26 +34,15 @@ from ..infometic.regions import (
     load_finder,
     unit_rows_of,
 )
-from ..infometic.words import (
-    CaptionWord,
-    Pieces,
-    PieceSequence,
-    added_by_words,
-    caption_words,
-    encode_pieces,
-    nearest_regions,
-    split_pieces,
-    spread,
-    word_scores,
-    word_shares,
-)
-from ..text.languages import language_code
+from ..infometic.words import CaptionReader, ReadCaption, encode_pieces, nearest_regions, word_scores
 from ..text.word_classes import length_problem, tagger_name
 from .rows import ExtraColumn, InputRows, Measured, PreparedRows, check_captions
 from .scores import Scores
 from .with_backbone import BackboneScorer
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from ..infometic.mark_calibration import MarkCalibration
     from ..infometic.marks import RowMarks
     from ..infometic.network import States
@@ -64,7 +53,8 @@ _PAIRS, _IMAGES = 64, 64
 _AT_ONCE = 1024
 # the same for all pairs of images and captions, and the images or captions that are then encoded at once
 _PAIRS_ON_CPU, _PAIRS_ON_GPU, _BLOCK = 256, 4096, 256
-# of a region, in `details`
+# of a word and of a region, in `details`
+_WORD = ("score", "p_correct", "correct", "region")
 _REGION = ("box", "score", "p_mentioned", "mentioned", "name", "confidence", "label")
 # option → type, values, and what is said of others
 _RANGES: dict[str, tuple[Any, Callable[[Any], bool], str]] = {
@@ -72,17 +62,6 @@ _RANGES: dict[str, tuple[Any, Callable[[Any], bool], str]] = {
     "false_alarms": (Real, lambda value: 0 < value <= 0.5, "a rate above 0, at most 0.5"),
     "n_regions": (Integral, lambda value: value >= 1, "a whole number of at least 1"),
 }
-
-
-class _Caption(NamedTuple):
-    """A caption and what is read of it; `context` is there for weights that read what words add."""
-
-    text: str
-    language: str
-    embedding: np.ndarray
-    words: list[CaptionWord]
-    pieces: Pieces
-    context: tuple[np.ndarray, np.ndarray] | None
 
 
 class InfoMetIC(BackboneScorer):
@@ -166,28 +145,22 @@ class InfoMetIC(BackboneScorer):
         from ..backbones.base import as_read
         from ..infometic.mark_calibration import load_marks
         from ..infometic.marks import RegionNames
-        from ..infometic.network import InfoMetIC as Network
         from ..infometic.network import cosine_scale, load_aligner
 
         self.check({"beta": beta, "false_alarms": false_alarms, "n_regions": n_regions, "regions": regions})
         self.mark_calibration, self.marks = load_marks(marks, embedder.backbone)
         self.aligner, self.weights = load_aligner(weights, embedder.backbone)
-        config = self.aligner.config if isinstance(self.aligner, Network) else None
-        features = embedder
-        if config is not None:
-            prefix = config.prefix if prefix is None else prefix
-            features = embedder.of(
-                as_read(embedder.backbone, unit=config.unit_inputs, caption_tokens=config.caption_tokens)
-            )
-        super().__init__(features, prefix=prefix, **common)
-        # how the network reads captions, where it differs from the paper's
-        self.reading = "" if config is None else config.reading
-        self.sequence = PieceSequence() if config is None else PieceSequence.of(self.backbone, config)
+        config = self.aligner.config
+        if prefix is None:
+            prefix = config.prefix
+        backbone = as_read(embedder.backbone, unit=config.unit_inputs, caption_tokens=config.caption_tokens)
+        super().__init__(embedder.of(backbone), prefix=prefix, **common)
+        self.reader = CaptionReader(self.embedder, self.prefix, self.aligner)
         regions = regions or ("things" if self.mark_calibration else "windows")
         self.finder = load_finder(regions, embedder, self.mark_calibration)
         self.n_regions, self.beta, self.seed = n_regions, float(beta), seed
         self.false_alarms, self.plus_scale = float(false_alarms), cosine_scale(embedder.backbone)
-        self.region_maker = RegionMaker(features, self.finder, n_regions, seed, self.mark_calibration)
+        self.region_maker = RegionMaker(self.embedder, self.finder, n_regions, seed, self.mark_calibration)
         if self.mark_calibration is not None:
             self._namer = RegionNames(self.mark_calibration, self._unit_texts)
 
@@ -238,17 +211,18 @@ class InfoMetIC(BackboneScorer):
         return None
 
     def constants(self) -> dict[str, object]:
-        published = self.mark_calibration is None
-        return {
-            "weights": self.weights,
-            **({"reads": self.reading} if self.reading else {}),
-            "regions": self._regions_from({False}),
-            "n_regions": self.n_regions,
-            **({"seed": self.seed} if self.seed else {}),
-            "marks": self.marks,
-            **({"beta": self.beta} if published else {"false_alarms": self.false_alarms}),
-            "plus": self.plus_scale,
-        }
+        found: dict[str, object] = {"weights": self.weights}
+        if reading := self.aligner.config.reading:
+            found["reads"] = reading
+        found |= {"regions": self._regions_from({False}), "n_regions": self.n_regions}
+        if self.seed:
+            found["seed"] = self.seed
+        found["marks"] = self.marks
+        if self.mark_calibration is None:
+            found["beta"] = self.beta
+        else:
+            found["false_alarms"] = self.false_alarms
+        return {**found, "plus": self.plus_scale}
 
     def _regions_from(self, given: set[bool]) -> str:
         """Source of the regions, for signatures; `given` holds whether boxes were given, for each row."""
@@ -303,18 +277,19 @@ class InfoMetIC(BackboneScorer):
         pictures = check_images(images)
         if not len(pictures):
             raise InputError("there are no images", field="images")
-        reader = RegionReader(self.region_maker, None, "raise")
-        found = self.embedder.images(pictures, reader=reader)
+        region_reader = RegionReader(self.region_maker, None, "raise")
+        found = self.embedder.images(pictures, reader=region_reader)
+        by_row = region_reader.regions()
         firsts = np.unique(found.index, return_index=True)[1]  # the first row of each image
-        by_row = reader.regions()
         regions = [by_row[row] for row in firsts.tolist()]
         _warn_about_regions(firsts, [len(photo) for photo in regions])
 
-        spoken = languages if self.aligner.reads_words else [""] * len(captions)
-        pairs = [*zip(captions, spoken, strict=True)]
-        distinct = {pair: number for number, pair in enumerate(dict.fromkeys(pairs))}
-        text_of = np.array([distinct[pair] for pair in pairs])
-        texts, truncated = self._read(*zip(*distinct, strict=True), words=self.aligner.reads_words)
+        reads_words = self.aligner.reads_words
+        spoken = languages if reads_words else [""] * len(captions)
+        text_of, firsts = _numbered([*zip(captions, spoken, strict=True)])
+        texts, truncated = self.reader.read(
+            [captions[row] for row in firsts], [spoken[row] for row in firsts], words=reads_words
+        )
         self.warn_about_truncation((truncated | _is_cut(texts))[text_of])
         recall, precision = self._all_pairs(regions, found.matrix, texts)
         cosines = self._unit(found.matrix) @ self._unit(np.stack([text.embedding for text in texts])).T
@@ -322,7 +297,7 @@ class InfoMetIC(BackboneScorer):
         return self.combine({name: matrix[np.ix_(found.index, text_of)] for name, matrix in values.items()})
 
     def _all_pairs(
-        self, regions: list[ImageRegions], photos: np.ndarray, captions: list[_Caption]
+        self, regions: list[ImageRegions], photos: np.ndarray, captions: list[ReadCaption]
     ) -> np.ndarray:
         """Recall and precision, float32 (2, images, texts); items of like length share a block."""
         import torch
@@ -331,14 +306,13 @@ class InfoMetIC(BackboneScorer):
         chunk = _PAIRS_ON_CPU if self.backbone.device.startswith("cpu") else _PAIRS_ON_GPU
         shown = self.embedder.progress
         with torch.inference_mode(), progress_bar("pairs", matrices[0].size, shown=shown) as advance:
-            encoded = [
-                (rows, self._image_states([regions[row] for row in rows], photos[rows]))
-                for rows in _blocks(regions, _BLOCK)
-            ]
+            encoded = []
+            for rows in _blocks(regions, _BLOCK):
+                encoded.append((rows, self._image_states([regions[row] for row in rows], photos[rows])))
             for columns in _blocks([caption.pieces for caption in captions], _BLOCK):
-                states = self._text_states([captions[column] for column in columns])
+                texts = self.reader.states([captions[column] for column in columns])
                 for rows, images in encoded:
-                    both = torch.stack(self.aligner.all_pairs(images, states, chunk))
+                    both = torch.stack(self.aligner.all_pairs(images, texts, chunk))
                     matrices[:, rows[:, None], columns] = both.float().cpu().numpy()
                     advance(len(rows) * len(columns))
         self._check_finite(matrices.sum(axis=0))
@@ -363,7 +337,7 @@ class InfoMetIC(BackboneScorer):
         with progress_bar("Judging captions", len(kept), shown=self.embedder.progress) as advance:
             for start in range(0, len(kept), _AT_ONCE):
                 part = kept[start : start + _AT_ONCE]
-                captions, cut[0, part] = self._read(
+                captions, cut[0, part] = self.reader.read(
                     [rows.candidates[row] for row in part], [rows.languages[row] for row in part]
                 )
                 cut[1, part] = _is_cut(captions)
@@ -377,74 +351,38 @@ class InfoMetIC(BackboneScorer):
         values = dict(zip(self.value_names, numbers, strict=True))
         return Measured(values, images.keys, cut[0] | cut[1], details)
 
-    def _read(
-        self, captions: Sequence[str], languages: Sequence[str], *, words: bool = True
-    ) -> tuple[list[_Caption], np.ndarray]:
-        """What is read of captions, and bool (n,), True where the whole caption was cut."""
-        embedded = self.embedder.texts(captions, prefix=self.prefix, quiet=True)
-        tagged: list[list[CaptionWord]] = [[] for _ in captions]
-        for language in dict.fromkeys(languages) if words else ():
-            texts = [text for text, spoken in zip(captions, languages, strict=True) if spoken == language]
-            found = dict(zip(texts, caption_words(texts, language or None), strict=True))
-            for row, spoken in enumerate(languages):
-                if spoken == language:
-                    tagged[row] = found[captions[row]]
-        pieces = split_pieces(self.backbone, captions, self.sequence.max_pieces)
-        contexts = (
-            self._contexts(captions, tagged, pieces) if self.aligner.reads_words else [None] * len(captions)
-        )
-        rows = zip(
-            captions, languages, embedded.matrix[embedded.index], tagged, pieces, contexts, strict=True
-        )
-        return [_Caption(*row) for row in rows], embedded.truncated[embedded.index]
-
-    def _contexts(
-        self, captions: Sequence[str], words: list[list[CaptionWord]], pieces: list[Pieces]
-    ) -> list[tuple[np.ndarray, np.ndarray]]:
-        """For each caption, what its semantic words add to its pieces, and the weights of the pieces."""
-        counted = [
-            [word for word in row if word.semantic and word.end <= piece.read_to]
-            for row, piece in zip(words, pieces, strict=True)
-        ]
-        added = added_by_words(captions, counted, self._embedded_texts)
-        return [
-            spread(word_shares(piece, row)[:, [row.index(word) for word in semantic]], vectors)
-            for piece, row, semantic, vectors in zip(pieces, words, counted, added, strict=True)
-        ]
-
     def _score(
-        self, regions: list[ImageRegions], photos: np.ndarray, captions: list[_Caption]
+        self, regions: list[ImageRegions], photos: np.ndarray, captions: list[ReadCaption]
     ) -> tuple[list[np.ndarray], list[dict[str, Any]]]:
         """`value_names`, each float64 (n,), and details of rows; each distinct image is encoded once."""
         import torch
 
         recall, precision = np.zeros((2, len(captions)))
-        scores: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # of regions, and of pieces
-        firsts = [*dict(reversed([(id(photo), row) for row, photo in enumerate(regions)])).values()]
+        scores: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # of regions, and of tokens
+        image_of, firsts = _numbered([id(photo) for photo in regions])
         with torch.inference_mode():
             for block in _blocks([regions[row] for row in firsts], _IMAGES):
-                seen = [firsts[index] for index in block]
-                image_of = {id(regions[row]): index for index, row in enumerate(seen)}
-                states = self._image_states([regions[row] for row in seen], photos[seen])
-                rows = [row for row, photo in enumerate(regions) if id(photo) in image_of]
+                seen = firsts[block]
+                images = self._image_states([regions[row] for row in seen], photos[seen])
+                place = np.full(len(firsts), -1)  # of each image in the block
+                place[block] = np.arange(len(block))
+                rows = np.flatnonzero(place[image_of] >= 0)
                 for short in _blocks([captions[row].pieces for row in rows], _PAIRS):
-                    part = [rows[index] for index in short]
-                    texts = self._text_states([captions[row] for row in part])
-                    index = [image_of[id(regions[row])] for row in part]
-                    found = self.aligner.pairs(states, texts, index, range(len(part)))
-                    recall[part], precision[part] = (
-                        values.double().cpu().numpy() for values in (found.recall, found.precision)
+                    part = rows[short]
+                    texts = self.reader.states([captions[row] for row in part])
+                    found = self.aligner.pairs(
+                        images, texts, place[image_of[part]].tolist(), range(len(part))
                     )
-                    both = found.region_scores.double().cpu(), found.token_scores.double().cpu()
-                    scores.update(zip(part, zip(*(each.numpy() for each in both), strict=True), strict=True))
+                    recall[part], precision[part] = _numbers(found.recall), _numbers(found.precision)
+                    both = zip(_numbers(found.region_scores), _numbers(found.token_scores), strict=True)
+                    scores.update(zip(part.tolist(), both, strict=True))
         self._check_finite(recall + precision)
         photos = self._unit(photos)
         texts_ = self._unit(np.stack([caption.embedding for caption in captions]))
         marks, names = self._marks(regions, photos, captions, texts_)
-        columns = zip(
-            regions, captions, (scores[row] for row in range(len(captions))), marks, names, strict=True
-        )
-        details = [self._detail(*row) for row in columns]
+        details = []
+        for row, (photo, caption) in enumerate(zip(regions, captions, strict=True)):
+            details.append(self._detail(photo, caption, *scores[row], marks[row], names[row]))
         return [np.einsum("nd,nd->n", photos, texts_), recall, precision], details
 
     def _check_finite(self, scores: np.ndarray) -> None:
@@ -452,12 +390,8 @@ class InfoMetIC(BackboneScorer):
         if bad:
             raise CapscoreError(f"the weights {self.weights} gave NaN or infinity for {bad:,} pairs")
 
-    def _embedded_texts(self, texts: Sequence[str]) -> np.ndarray:
-        rows = self.embedder.texts(texts, prefix=self.prefix, quiet=True)
-        return rows.matrix[rows.index]
-
     def _unit_texts(self, texts: Sequence[str]) -> np.ndarray:
-        return self._unit(self._embedded_texts(texts))
+        return self._unit(self.reader.embedded(texts))
 
     def _unit(self, rows: np.ndarray) -> np.ndarray:
         return unit_rows_of(self.backbone, rows)
@@ -472,68 +406,54 @@ class InfoMetIC(BackboneScorer):
         shares, _ = padded([photo.shares for photo in regions], device)
         return self.aligner.encode_images(torch.from_numpy(np.array(photos)).to(device), rows, shares, mask)
 
-    def _text_states(self, captions: list[_Caption]) -> States:
-        """Captions, encoded for the aligner."""
-        import torch
-
-        from ..infometic.network import WordContext, padded
-
-        device, first = self.backbone.device, len(self.sequence.before)
-        ids = [self.sequence.ids(caption.pieces.ids) for caption in captions]
-        encoded = encode_pieces(self.backbone, [token for listed in ids for token in listed])
-        tokens, mask = padded(np.split(encoded, np.cumsum([len(listed) for listed in ids])[:-1]), device)
-
-        def framed(parts: Iterable[np.ndarray]) -> torch.Tensor:
-            """Arrays of pieces, moved behind the special tokens before them."""
-            moved = [np.concatenate([np.zeros((first, *part.shape[1:])), part]) for part in parts]
-            return padded(moved, device, min_length=tokens.shape[1])[0]
-
-        scored = framed(np.ones(len(caption.pieces)) for caption in captions).bool()
-        contexts = [caption.context for caption in captions if caption.context is not None]
-        context = WordContext(*map(framed, zip(*contexts, strict=True))) if contexts else None
-        whole = torch.from_numpy(np.stack([caption.embedding for caption in captions])).to(device)
-        return self.aligner.encode_texts(whole, tokens, mask, scored, context)
-
     # ------------------------------------------------------------------ details
 
     def _detail(
         self,
         regions: ImageRegions,
-        caption: _Caption,
-        scores: tuple[np.ndarray, np.ndarray],
+        caption: ReadCaption,
+        region_scores: np.ndarray,
+        token_scores: np.ndarray,
         marks: RowMarks | None,
         names: list[str],
     ) -> dict[str, Any]:
         """The details of a row; without marks, those by score, as published."""
         from ..infometic.marks import published_marks
 
-        words, pieces, first = caption.words, caption.pieces, len(self.sequence.before)
-        of_words = word_scores(pieces, scores[1][first : first + len(pieces)], words)
-        of_regions = scores[0][: len(regions)].tolist()  # padding follows, and the null token is last
+        words, pieces = caption.words, caption.pieces
+        of_words = word_scores(pieces, self.reader.pieces_of(token_scores, caption), words)
+        of_regions = region_scores[: len(regions)].tolist()  # padding follows, and the null token is last
         if marks is None:
             rows = encode_pieces(self.backbone, pieces.ids)
             likest = nearest_regions(pieces, rows, words, regions.embeddings)
             marks = published_marks(words, of_words, of_regions, likest, self.beta)
-        judged = zip(of_words, marks.p_correct, marks.correct, marks.region, strict=True)
-        boxes = [regions.boxes.tolist(), of_regions, marks.p_mentioned, marks.mentioned]
-        named = [name or label for name, label in zip(names, regions.labels, strict=True)]
-        boxes += [named, regions.confidences.tolist(), [*regions.labels]]
+        words_shown = []
+        for word, *columns in zip(words, of_words, marks.p_correct, marks.correct, marks.region, strict=True):
+            words_shown.append({**word._asdict(), **dict(zip(_WORD, columns, strict=True))})
+        columns_of_regions = (
+            regions.boxes.tolist(),
+            of_regions,
+            marks.p_mentioned,
+            marks.mentioned,
+            [name or label for name, label in zip(names, regions.labels, strict=True)],
+            regions.confidences.tolist(),
+            regions.labels,
+        )
         return {
             "fits": marks.fits,
             "p_fits": marks.p_fits,
-            "words": [
-                {**word._asdict(), **dict(zip(("score", "p_correct", "correct", "region"), row, strict=True))}
-                for word, row in zip(words, judged, strict=True)
+            "words": words_shown,
+            "regions": [
+                dict(zip(_REGION, row, strict=True)) for row in zip(*columns_of_regions, strict=True)
             ],
-            "regions": [dict(zip(_REGION, row, strict=True)) for row in zip(*boxes, strict=True)],
-            "null": float(scores[0][-1]),
+            "null": float(region_scores[-1]),
             "image_size": list(regions.size),
-            "n_words_cut": sum(score is None for score in of_words),
+            "n_words_cut": of_words.count(None),
             "boxes_given": regions.given,
         }
 
     def _marks(
-        self, regions: list[ImageRegions], photos: np.ndarray, captions: list[_Caption], texts: np.ndarray
+        self, regions: list[ImageRegions], photos: np.ndarray, captions: list[ReadCaption], texts: np.ndarray
     ) -> tuple[Sequence[RowMarks | None], list[list[str]]]:
         """Learned marks and names of regions of each row; None and "" without a mark calibration."""
         from ..infometic.marks import MarkedRow, mark_rows
@@ -541,9 +461,11 @@ class InfoMetIC(BackboneScorer):
         if self.mark_calibration is None:
             return [None] * len(photos), [[""] * len(photo) for photo in regions]
         embeddings = {id(photo): self._unit(photo.embeddings) for photo in regions}
-        rows = [
-            MarkedRow(
-                seen.features,  # type: ignore[arg-type]  # there are some with a mark calibration
+        rows = []
+        for seen, photo, caption, text in zip(regions, photos, captions, texts, strict=True):
+            assert seen.features is not None  # `RegionMaker` has a calibration
+            row = MarkedRow(
+                seen.features,
                 photo,
                 text,
                 caption.text,
@@ -553,20 +475,13 @@ class InfoMetIC(BackboneScorer):
                 seen.shares,
                 caption.pieces.read_to,
             )
-            for seen, photo, caption, text in zip(regions, photos, captions, texts, strict=True)
-        ]
-        # an image is named once in each language
-        names: dict[tuple[int, str], list[str]] = {}
-        for language in dict.fromkeys(row.language for row in rows):
-            shown = {id(row.regions): (row.photo, row.regions) for row in rows if row.language == language}
-            found = self._namer.names([*shown.values()], language_code(language) if language else "en")
-            names.update(zip(((photo, language) for photo in shown), found, strict=True))
+            rows.append(row)
         marks = mark_rows(self.mark_calibration, rows, self._unit_texts, self.false_alarms)
-        return marks, [names[id(row.regions), row.language] for row in rows]
+        return marks, self._namer.names(rows)
 
     def warn_about_truncation(self, truncated: np.ndarray) -> None:
         if truncated.any():
-            limit = min(self.sequence.max_pieces, self.backbone.max_tokens)
+            limit = min(self.reader.sequence.max_pieces, self.backbone.max_tokens)
             message = (
                 f"{truncated.sum():,} of {len(truncated):,} rows have a caption of more than {limit} pieces; "
                 f"no later word is scored (first such row: {truncated.argmax()}, counted from 0)"
@@ -584,9 +499,21 @@ def _warn_about_regions(rows: Sequence[int] | np.ndarray, counts: list[int]) -> 
         warn(RegionWarning(message))
 
 
-def _is_cut(captions: list[_Caption]) -> np.ndarray:
+def _is_cut(captions: list[ReadCaption]) -> np.ndarray:
     """bool (n,), True where a caption has more pieces than can be scored."""
-    return np.array([caption.pieces.n_cut > 0 for caption in captions], dtype=bool)
+    return np.array([caption.is_cut for caption in captions], dtype=bool)
+
+
+def _numbered(items: Sequence[Hashable]) -> tuple[np.ndarray, np.ndarray]:
+    """The number of each item among the distinct ones, in order, and the first row of each of these."""
+    numbers: dict[Hashable, int] = {}
+    index = np.array([numbers.setdefault(item, len(numbers)) for item in items], np.int64)
+    return index, np.unique(index, return_index=True)[1]
+
+
+def _numbers(values: Tensor) -> np.ndarray:
+    """float64, on the CPU."""
+    return values.double().cpu().numpy()
 
 
 def _blocks(items: Sequence[Sized], size: int) -> list[np.ndarray]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from capscore.embedding import embedder as embedding
+from capscore.embedding import photos as embedding
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
 from capscore.metrics import infometic
