@@ -382,7 +382,7 @@ _HAN = re.compile("[二三四五六七八九十百千两兩]|一[十百千]")
 
 
 @cache
-def _numbers() -> dict[str, list[str]]:
+def numbers() -> dict[str, list[str]]:
     """Language → two to ten in the forms that occur in captions, and larger numbers.
 
     Words that often mean something else are not among them.
@@ -393,6 +393,6 @@ def _numbers() -> dict[str, list[str]]:
 
 def _is_number(word: str, code: str) -> bool:
     """Whether a word without another class is a number in a language."""
-    if word.lower() in _numbers().get(code, ()) or any(map(str.isdecimal, word)):
+    if word.lower() in numbers().get(code, ()) or any(map(str.isdecimal, word)):
         return True
     return code in ("ja", "zh") and _HAN.match(word) is not None
