@@ -55,6 +55,7 @@ _LAZY = {
     "load_benchmark": "benchmarks.data.load",
     "load_image": "images.load",
     "module_folder": "files.shipped",
+    "perturb": "perturbations.perturbed_file",
     "read_rows": "files.references",
     "score_stream": "metrics.stream",
 }
@@ -97,6 +98,7 @@ __all__ = [
     "load_benchmark",
     "load_image",
     "module_folder",
+    "perturb",
     "read_rows",
     "score_stream",
 ]
@@ -140,6 +142,7 @@ if TYPE_CHECKING:
     from .metrics.scores import Scores
     from .metrics.stream import score_stream
     from .metrics.systems import compare_systems
+    from .perturbations.perturbed_file import perturb
 
 
 def __getattr__(name: str) -> Any:

@@ -1,185 +1,348 @@
-"""Perturbs the captions of a file: a row for each caption and kind, and counts."""
+"""Perturbs captions of a file, or of a list: a row for each caption and kind, and counts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..errors import InputError, Setting
-from ..files.columns import ColumnNames, is_missing
-from ..files.row_source import CHUNK_ROWS, ERROR_COLUMN, Chunk, RowSource, check_names_are_free
+from ..errors import InputError, LanguageWarning, Setting, warn
+from ..files.columns import ColumnNames, columns_of, is_missing
+from ..files.console import progress_bar
+from ..files.read import open_rows
+from ..files.row_source import (
+    CHUNK_ROWS,
+    ERROR_COLUMN,
+    Chunk,
+    RowSource,
+    check_names_are_free,
+    rows_in_memory,
+)
+from ..files.write import Writer, check_output
+from ..options import OutputOptions, RowOptions
+from ..tables import Report, Table
 from ..text.languages import language_code
 from ..text.segmentation import not_split_by_blanks
-from .kinds import check_captions, perturb
-from .objects import OBJECT_COLUMNS, find_objects, objects_of_cell
+from .kinds import P, check_captions, check_draws, chosen_kinds, kind_of
+from .kinds import perturb as perturb_captions
+from .objects import OBJECT_COLUMNS, Object, find_objects, objects_of_cell
 
-Problems = dict[str, InputError]  # by kind
 
+def perturb(
+    captions: str | Path | Sequence[str],
+    kinds: str | Sequence[str],
+    *,
+    p: float = P,
+    seed: int = 0,
+    rows: RowOptions = RowOptions(),
+    output: OutputOptions = OutputOptions(),
+    progress: bool | None = None,
+) -> PerturbedRows:
+    """Perturb captions of a file or a list in one or several ways, as PR-MCS does.
 
-class PerturbedFile:
-    """The rows of a file with their captions perturbed: `run` perturbs them, `chunks` reads them.
+    Substitution swaps the objects in the column `critical_objects` or `objects`, or else the nouns. The
+    result depends only on the caption, its language and the options.
 
     Args:
-        source: Rows to perturb. Objects are in the first column of `OBJECT_COLUMNS` that it has.
-        names: Columns of the captions and their languages.
-        kinds: Perturbations.
-        p, seed: As in `capscore.perturbations.perturb`.
-        language: Language code of all captions, or None.
-        skips: Whether rows that cannot be perturbed stay as they are, with a column that says why.
-
-    Attributes:
-        n_rows: Number of rows of the result.
-        new: Name of each new column → its type.
-        counts: Kind → counts and settings, ready for JSON.
-        languages: Language, "" where none is stated → number of captions, and what finds its words and nouns.
-        failures: For each failed row of the file, its line (or None) and what was wrong.
-        unsplit: Captions written without spaces although their language is split at spaces.
+        captions: File or saved data set with a column of captions, and of languages if there are several; or
+            a list of texts.
+        kinds: Names of perturbations, or "paper" for the five of PR-MCS, "unseen" for six others, "all".
+        p: Probability of drawing a word, in repetition, removal and masking.
+        seed: Seed for all random draws.
+        rows: How rows are read: columns, split, and `language` of all captions. With `on_error="skip"`, rows
+            that cannot be perturbed stay as they are, with a column that says why.
+        output: `output`, a file for the rows of the result, beside it OUTPUT.summary.json; and `force`.
+        progress: Whether a progress bar is shown; None shows one for long work in a terminal.
 
     Raises:
-        InputError: the file already has a column with the name of a new one.
+        InputError: an unknown kind or option, a file that cannot be read, or a row that cannot be perturbed;
+            names row and line. Or nothing can be perturbed in the one language of all captions.
+        MissingExtraError: the package that finds words or nouns of a language is not installed.
+
+    >>> import capscore
+    >>> found = capscore.perturb(["a dog runs on the beach"], ["masking", "jumble"], seed=1)
+    >>> [row["caption"] for row in found.rows()]
+    ['a [MASK] runs on the beach', 'beach dog a runs on the']
+    """
+    if isinstance(kinds, str):
+        kinds = [kinds]
+    chosen = chosen_kinds(kinds)
+    check_draws(p, seed, "published")
+    source = _source_of(captions, rows)
+    found = PerturbedRows(source, columns_of(source, rows, with_images=False), chosen, rows)
+    if output.output is not None:
+        found.output = check_output(output.output, source, force=output.force)
+    with progress_bar("Perturbing", source.n_rows, shown=progress) as advance:
+        for chunk in source.chunks(CHUNK_ROWS):
+            found.add(chunk, p=p, seed=seed)
+            advance(len(chunk))
+    if found.unsplit:
+        warn(
+            LanguageWarning(
+                f"{len(found.unsplit):,} of {source.n_rows:,} captions are written without spaces, such as "
+                f"{found.unsplit[0]!r:.40}, and count as one word each: state the language they are in"
+            )
+        )
+    if found.output is not None:
+        _write(found, found.output)
+    return found
+
+
+def _source_of(captions: str | Path | Sequence[str], rows: RowOptions) -> RowSource:
+    if isinstance(captions, (str, Path)):
+        return open_rows(captions, rows)
+    texts = [{"caption": caption} for caption in captions]
+    if not texts:
+        raise InputError("there are no captions", field="captions")
+    return rows_in_memory(texts, [f"captions, row {row}" for row in range(len(texts))], Path("captions"))
+
+
+@dataclass
+class KindCounts:
+    """What became of the captions under one kind.
+
+    Attributes:
+        rows: Number of captions.
+        unchanged, failed: Numbers of those that stay as they are, and among them of those that cannot be
+            perturbed.
+        settings: Settings that the result depends on.
+        objects_not_found: Number of given objects that are not in their captions; None for other kinds.
     """
 
-    def __init__(
-        self,
-        source: RowSource,
-        names: ColumnNames,
-        kinds: Sequence[str],
-        *,
-        p: float,
-        seed: int,
-        language: str | None = None,
-        skips: bool = False,
-    ):
-        self.source, self.kinds = source, tuple(kinds)
-        draws: dict[str, Any] = {"p": p, "seed": seed}
-        self._names, self._draws = names, draws
-        self._language, self._skips = language, skips
-        usable = OBJECT_COLUMNS if "substitution" in kinds else ()
-        self._objects = next((name for name in usable if name in source.columns), None)
+    rows: int
+    unchanged: int = 0
+    failed: int = 0
+    settings: dict[str, object] = field(default_factory=dict)
+    objects_not_found: int | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        """The counts that there are, ready for JSON."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+@dataclass
+class LanguageCounts:
+    """Number of captions in a language, and what finds its words and nouns."""
+
+    captions: int = 0
+    words: str | None = None
+    nouns: str | None = None
+
+
+class PerturbedRows:
+    """Captions that were perturbed; `rows` gives the rows of the result, `print` shows counts.
+
+    Attributes:
+        source: Rows that were perturbed.
+        names: Columns of the captions and their languages.
+        kinds: Perturbations.
+        output: File of the rows; None if none was asked for.
+        n_rows: Number of rows of the result.
+        new: Name of each new column → its type.
+        counts: Kind → counts and settings.
+        languages: Language, "" where none is stated → number of captions, and what finds words and nouns.
+        failures: For each failed row of the file, its line (or None) and what was wrong.
+        unsplit: Captions written without spaces although their language is split at spaces.
+    """
+
+    def __init__(self, source: RowSource, names: ColumnNames, kinds: Sequence[str], options: RowOptions):
+        self.source, self.names, self.kinds = source, names, tuple(kinds)
+        self.output: Path | None = None
+        self._language = None
+        if options.language is not None:
+            self._language = language_code(options.language)
+        self._skips = options.on_error == "skip"
+        self._objects: str | None = None
         self.new: dict[str, type] = {"original": str, "perturbation": str, "unchanged": bool}
-        if skips:
+        if self._skips:
             self.new[ERROR_COLUMN] = str
         check_names_are_free(source, [*self.new])
         self.n_rows = source.n_rows * len(kinds)
-        self.counts: dict[str, dict[str, Any]] = {
-            kind: {"rows": source.n_rows, "unchanged": 0, "failed": 0, "settings": {}} for kind in kinds
-        }
-        if "substitution" in kinds:
-            self.counts["substitution"]["objects_not_found"] = 0
-        self.languages: dict[str, dict[str, Any]] = {}
+        self.counts = {kind: KindCounts(source.n_rows) for kind in kinds}
+        for kind in kinds:
+            if kind_of(kind).takes_objects:
+                self.counts[kind].objects_not_found = 0
+                self._objects = next((name for name in OBJECT_COLUMNS if name in source.columns), None)
+        self.languages: dict[str, LanguageCounts] = {}
         self.failures: dict[int, tuple[int | None, str]] = {}
         self.unsplit: list[str] = []
         # (row of the file, kind) → perturbed caption, or what is wrong
         self._texts: dict[tuple[int, str], str] = {}
         self._errors: dict[tuple[int, str], str] = {}
 
-    def run(self, advance: Callable[[int], None]) -> None:
-        """Perturb all captions, in memory; `advance` takes the number of further rows that are done.
+    def __str__(self) -> str:
+        return str(self.report())
 
-        Raises:
-            InputError: a row cannot be perturbed, and rows are not skipped; names row and line. Or nothing
-                can be perturbed in the one language of all captions.
-            MissingExtraError: the package that finds words or nouns of a language is not installed.
-        """
-        for chunk in self.source.chunks(CHUNK_ROWS):
-            captions, nothing = chunk.values(self._names.candidate), [None] * len(chunk)
-            codes = nothing if self._names.language is None else chunk.values(self._names.language)
-            cells = nothing if self._objects is None else chunk.values(self._objects)
-            for row, (caption, code, cell) in enumerate(zip(captions, codes, cells, strict=True)):
-                try:
-                    check_captions([caption])
-                    language = self._language if is_missing(code) else language_code(code)
-                except InputError as error:
-                    problems = dict.fromkeys(self.kinds, error)
-                else:
-                    problems = self._perturb(chunk.start + row, caption, language, cell)
-                if problems and not self._skips:
-                    raise self.source.at(next(iter(problems.values())), chunk, row)
-                self._fail(chunk, row, problems)
-            advance(len(chunk))
+    def add(self, chunk: Chunk, *, p: float, seed: int) -> None:
+        """Perturb the captions of a chunk; errors are those of `capscore.perturb`."""
+        columns = []
+        for name in (self.names.candidate, self.names.language, self._objects):
+            columns.append([None] * len(chunk) if name is None else chunk.values(name))
+        for row, (caption, code, cell) in enumerate(zip(*columns, strict=True)):
+            try:
+                check_captions([caption])
+                language = self._language if is_missing(code) else language_code(code)
+            except InputError as error:
+                problems = dict.fromkeys(self.kinds, error)
+            else:
+                problems = self._perturb(chunk.start + row, caption, language, cell, {"p": p, "seed": seed})
+            if problems and not self._skips:
+                raise self.source.at(next(iter(problems.values())), chunk, row)
+            self._note(chunk, row, problems)
 
-    def _fail(self, chunk: Chunk, row: int, problems: Problems) -> None:
-        """Note what was wrong with a row, which stays as it is."""
+    def _note(self, chunk: Chunk, row: int, problems: dict[str, InputError]) -> None:
+        """Note what was wrong with a row, by kind; the row stays as it is."""
         for kind, error in problems.items():
             self._errors[chunk.start + row, kind] = error.message_with_field()
-            self.counts[kind]["failed"] += 1
-            self.counts[kind]["unchanged"] += 1
+            self.counts[kind].failed += 1
+            self.counts[kind].unchanged += 1
         if problems:
             reason = "; ".join(dict.fromkeys(error.message_with_field() for error in problems.values()))
-            self.failures[chunk.start + row] = (chunk.lines[row] if chunk.lines else None, reason)
+            line = chunk.lines[row] if chunk.lines else None
+            self.failures[chunk.start + row] = (line, reason)
 
-    def _perturb(self, row: int, caption: str, language: str | None, cell: Any) -> Problems:
-        """Perturb a caption in all ways; returns what is wrong with those that do not fit it."""
-        finders = self.languages.setdefault(language or "", {"captions": 0, "words": None, "nouns": None})
-        finders["captions"] += 1
-        if set(self.kinds) != {"substitution"}:
+    def _perturb(
+        self, row: int, caption: str, language: str | None, cell: object, draws: dict[str, Any]
+    ) -> dict[str, InputError]:
+        """Perturb a caption in all ways; returns what is wrong with it, by the kinds that do not fit it."""
+        finders = self.languages.setdefault(language or "", LanguageCounts())
+        finders.captions += 1
+        if not all(kind_of(kind).takes_objects for kind in self.kinds):
             self.unsplit += not_split_by_blanks([caption], language)
-        problems: Problems = {}
+        problems: dict[str, InputError] = {}
         for kind in self.kinds:
-            objects = None
+            counts, given = self.counts[kind], None
+            if counts.objects_not_found is not None:
+                try:
+                    given = self._given_objects(caption, cell)
+                except InputError as error:
+                    problems[kind] = error
+                    continue
             try:
-                if kind == "substitution":
-                    objects = objects_of_cell(cell, self.source.cells_are_text)
-                    if objects is not None:
-                        find_objects([caption], [objects])
-            except InputError as error:
-                problems[kind] = error
-                continue
-            given = None if objects is None else [objects]
-            try:
-                result = perturb([caption], kind, language, objects=given, **self._draws)
+                result = perturb_captions([caption], kind, language, objects=given, **draws)
             except InputError as error:
                 if self._language is not None:
                     raise InputError(Setting("language", self._language), ": ", *error.parts) from None
                 problems[kind] = error
                 continue
-            counts, settings = self.counts[kind], dict(result.settings)
+            settings: dict[str, Any] = dict(result.settings)
             self._texts[row, kind] = result.captions[0]
-            counts["unchanged"] += int(result.unchanged[0])
-            finders["words"] = settings.pop("words", finders["words"])
-            if kind == "substitution":
-                counts["objects_not_found"] += int(result.not_found[0])
+            counts.unchanged += int(result.unchanged[0])
+            finders.words = settings.pop("words", finders.words)
+            if counts.objects_not_found is not None:
+                counts.objects_not_found += int(result.not_found[0])
                 finder = settings.pop("objects")
-                finders["nouns"] = finders["nouns"] if given else finder
-            counts["settings"] = settings
+                if not given:
+                    finders.nouns = finder
+            counts.settings = settings
         return problems
 
-    def summary(self, output: Any) -> dict[str, Any]:
-        """Counts and settings of the whole file, ready for JSON; `output` is the path of the result."""
-        failures = [{"row": row, "line": line, "error": why} for row, (line, why) in self.failures.items()]
-        return {
-            "input": str(self.source.path),
-            "output": None if output is None else str(output),
-            "captions": self.source.n_rows,
-            "rows": self.n_rows,
-            "perturbations": self.counts,
-            "languages": dict(sorted(self.languages.items())),
-            "failures": failures,
-            "versions": {"capscore": __version__},
-        }
+    def _given_objects(self, caption: str, cell: object) -> list[list[Object]] | None:
+        """The objects of a caption that its row names, as `perturb_captions` takes them."""
+        objects = objects_of_cell(cell, self.source.cells_are_text)
+        if objects is None:
+            return None
+        find_objects([caption], [objects])
+        return [objects]
 
     def chunks(self) -> Iterator[tuple[Chunk, dict[str, list[Any]]]]:
         """The rows of the result, and their values of the new columns."""
         for chunk in self.source.chunks(CHUNK_ROWS):
-            captions = chunk.values(self._names.candidate)
-            pairs = [(row, kind) for row in range(len(chunk)) for kind in self.kinds]
-            before = [captions[row] for row, _ in pairs]
-            texts = [self._texts.get((chunk.start + row, kind), captions[row]) for row, kind in pairs]
-            unchanged = [text == original for text, original in zip(texts, before, strict=True)]
-            errors = [self._errors.get((chunk.start + row, kind)) for row, kind in pairs]
-            columns = [before, [kind for _, kind in pairs], unchanged, errors]
-            repeated = _with_captions(chunk, [row for row, _ in pairs], self._names.candidate, texts)
-            yield repeated, dict(zip(self.new, columns, strict=False))
+            captions = chunk.values(self.names.candidate)
+            repeated, texts = [], []
+            columns: dict[str, list[Any]] = {name: [] for name in self.new}
+            for row, before in enumerate(captions):
+                for kind in self.kinds:
+                    key = chunk.start + row, kind
+                    text = self._texts.get(key, before)
+                    repeated.append(row)
+                    texts.append(text)
+                    columns["original"].append(before)
+                    columns["perturbation"].append(kind)
+                    columns["unchanged"].append(text == before)
+                    if self._skips:
+                        columns[ERROR_COLUMN].append(self._errors.get(key))
+            yield _with_captions(chunk, repeated, self.names.candidate, texts), columns
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The rows of the result, with the columns of the input and the new ones."""
+        for chunk, new in self.chunks():
+            for row, *values in zip(chunk.dicts(), *new.values(), strict=True):
+                yield {**row, **dict(zip(new, values, strict=True))}
+
+    def to_pandas(self) -> Any:
+        """A row per caption and kind: caption, original, perturbation, unchanged, and what was wrong."""
+        import pyarrow as pa
+
+        columns: dict[str, list[Any]] = {"caption": [], **{name: [] for name in self.new}}
+        for chunk, new in self.chunks():
+            columns["caption"] += chunk.values(self.names.candidate)
+            for name, values in new.items():
+                columns[name] += values
+        return pa.table(columns).to_pandas()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Counts and settings of the whole file, ready for JSON."""
+        failures = [{"row": row, "line": line, "error": why} for row, (line, why) in self.failures.items()]
+        return {
+            "input": str(self.source.path),
+            "output": None if self.output is None else str(self.output),
+            "captions": self.source.n_rows,
+            "rows": self.n_rows,
+            "perturbations": {kind: counts.to_dict() for kind, counts in self.counts.items()},
+            "languages": {code: asdict(part) for code, part in sorted(self.languages.items())},
+            "failures": failures,
+            "versions": {"capscore": __version__},
+        }
+
+    def report(self) -> Report:
+        """Counts of each kind and language."""
+        of_kinds, of_languages = [], []
+        missing = 0
+        for kind, counts in self.counts.items():
+            of_kinds.append((kind, f"{counts.rows:,}", f"{counts.unchanged:,}", f"{counts.failed:,}"))
+            missing += counts.objects_not_found or 0
+        for code, part in sorted(self.languages.items()):
+            finders = part.words or "–", part.nouns or "–"
+            of_languages.append((code or "not stated", f"{part.captions:,}", *finders))
+        parts: list[Table | str] = [
+            Table(("perturbation", "rows", "unchanged", "failed"), of_kinds),
+            Table(("language", "captions", "words found by", "nouns found by"), of_languages, left=4),
+        ]
+        if missing:
+            parts.append(f"objects that are not in their captions, and were left out: {missing:,}")
+        return Report("", parts)
+
+    def markdown(self) -> str:
+        """The counts in Markdown."""
+        return self.report().markdown()
+
+
+def _write(found: PerturbedRows, path: Path) -> None:
+    summary = found.to_dict()
+    writer = Writer(path, found.source, found.new)
+    try:
+        for chunk, new in found.chunks():
+            writer.write(chunk, new)
+        settings = {kind: counts.settings for kind, counts in found.counts.items()}
+        about = {"perturbations": settings, "languages": summary["languages"]}
+        writer.finish(about, json.dumps(summary, ensure_ascii=False, indent=2) + "\n")
+    finally:
+        writer.stop()
 
 
 def _with_captions(chunk: Chunk, repeated: Sequence[int], column: str, captions: list[Any]) -> Chunk:
     """Rows of a chunk, which may be repeated, with other captions."""
     if chunk.rows is not None:
-        rows = [
-            {**chunk.rows[row], column: caption} if column in chunk.rows[row] else chunk.rows[row]
-            for row, caption in zip(repeated, captions, strict=True)
-        ]
+        rows = []
+        for row, caption in zip(repeated, captions, strict=True):
+            cells = chunk.rows[row]
+            if column in cells:
+                cells = {**cells, column: caption}
+            rows.append(cells)
         return Chunk(chunk.start, None, rows=rows)
     import pyarrow as pa
 

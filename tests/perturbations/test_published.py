@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+import capscore
 from capscore.errors import CapscoreError, InputError, MissingExtraError
-from capscore.files.columns import ColumnNames
-from capscore.files.read import open_rows
+from capscore.options import RowOptions
 from capscore.perturbations import (
     KINDS,
     MASK,
@@ -28,7 +28,6 @@ from capscore.perturbations import (
     perturb,
     word_finder,
 )
-from capscore.perturbations.perturbed_file import PerturbedFile
 from capscore.perturbations.words import is_one_sign
 from capscore.text import segmentation
 
@@ -161,12 +160,24 @@ def test_flags_are_pairs_of_letters():
 def test_objects_of_a_file_are_swapped_rather_than_nouns(tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text('{"caption": "a red dog and a blue cat", "objects": ["red", "blue"]}\n')
-    rows = PerturbedFile(
-        open_rows(path), ColumnNames(None, "caption"), ["substitution"], p=0.4, seed=0, language="en"
-    )
-    rows.run(lambda n: None)
-    ((chunk, _),) = rows.chunks()
-    assert chunk.values("caption") == ["a blue dog and a red cat"]
+    found = capscore.perturb(path, "substitution", rows=RowOptions(language="en"))
+    assert [row["caption"] for row in found.rows()] == ["a blue dog and a red cat"]
+
+
+def test_captions_of_a_list_are_perturbed_as_those_of_a_file_are():
+    texts = ["a dog runs on the beach", " ", "zwei Hunde"]
+    found = capscore.perturb(texts, ["jumble", "masking"], seed=3, rows=RowOptions(on_error="skip"))
+    table = found.to_pandas()
+    assert list(table["caption"][:2]) == [
+        perturb(texts[:1], kind, seed=3).captions[0] for kind in found.kinds
+    ]
+    assert list(table["original"][2:4]) == [" ", " "]
+    assert found.to_dict()["perturbations"]["jumble"]["failed"] == 1
+    assert "| jumble | 3 |" in found.markdown() and "not stated" in str(found)
+    with pytest.raises(InputError, match="captions, row 1: caption: the caption is blank"):
+        capscore.perturb(texts, "jumble")
+    with pytest.raises(InputError, match="there are no captions"):
+        capscore.perturb([], "jumble")
 
 
 def test_a_very_long_caption_takes_no_time():
