@@ -53,6 +53,8 @@ from training.engine.training_log import LOG, Log, duration, for_json
 
 # Files of a checkpoint, besides those of accelerate.
 _STATE, _WEIGHTS, _BEST = "state.json", "model.safetensors", "best.safetensors"
+# Settings that make a run what it is.
+_SETTINGS = LoopSettings.__dataclass_fields__.keys() - MAY_CHANGE
 # What a run remembers, besides its weights.
 _PROGRESS = ("step", "seconds", "recent", "last_losses", "last_evaluation", "stopped")
 
@@ -99,8 +101,8 @@ def run(
     """Train a model in place, from the newest checkpoint in `settings.out` or from the start.
 
     Args:
-        model: Model to train. It is moved to `device()` and keeps its mode. Every random draw depends only
-            on seed, step and process.
+        model: Model to train. It is moved to `device()` and keeps its mode: call `model.train()` first
+            for dropout. Every random draw depends only on seed, step and process.
         batches: Source of the rows. Each process takes rows[rank::world] of each part of a batch. Gradients
             of the kinds of a batch that is `InTurn` are summed.
         loss: (model, this process's rows, gather) → scalars by name, among them "loss", which is minimised.
@@ -189,10 +191,7 @@ class _Run:
         betas = settings.betas[0], settings.betas[1]
         self.optimizer = accelerator.prepare(torch.optim.AdamW(groups, betas=betas, eps=settings.eps))
         described = {
-            **{
-                name: getattr(settings, name)
-                for name in LoopSettings.__dataclass_fields__.keys() - MAY_CHANGE
-            },
+            **{name: getattr(settings, name) for name in _SETTINGS},
             **identity,
             "processes": accelerator.num_processes,
             "steps per epoch": self.per_epoch,
@@ -214,7 +213,7 @@ class _Run:
         limit = 60 * (self.settings.max_minutes or math.inf)
         goes_on = True
         with ExitStack() as stack:
-            shown = False
+            shown: bool | None = False
             if self.log is not None:
                 stack.enter_context(closing(self.log))
                 shown = None  # as the terminal is

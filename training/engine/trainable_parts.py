@@ -171,7 +171,7 @@ class TrainedPart:
         backbone = self._backbone
         if isinstance(backbone, EmbeddedBackbone):
             save_image_tower(
-                backbone.image,
+                backbone.network(),
                 folder,
                 w=w * (backbone.w or 1.0),
                 logit_scale=backbone.logit_scale,
