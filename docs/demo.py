@@ -30,7 +30,7 @@ from capscore.metrics.loading import default_backbone
 from capscore.perturbations import KINDS, perturb
 from capscore.perturbations.words import words_and_gaps
 from capscore.show.explained import ExplainedCaption, bars_end, explained_captions, wrong_words
-from capscore.show.pages import environment, explained_cards, inline_jpeg
+from capscore.show.pages import explained_cards, inline_jpeg, templates_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -408,7 +408,7 @@ def bar_length(score: float, top: float) -> str:
 
 def write_page(path: Path, **content: Any) -> None:
     """Fill the template of the page. The file gets its name once it is complete."""
-    templates = environment(Path(__file__).parent / "templates")
+    templates = templates_of(Path(__file__).parent / "templates")
     templates.filters.update(bar_length=bar_length, change=in_percent)
     page = templates.get_template("demo_page.html").render(
         labels=LABELS, ranges=RANGES, marks=MARKS, **content

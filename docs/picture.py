@@ -23,7 +23,7 @@ import capscore
 from capscore.files.write import whole_file
 from capscore.images.load import load_image
 from capscore.show.explained import explained_captions, segments
-from capscore.show.pages import environment, inline_jpeg
+from capscore.show.pages import inline_jpeg, templates_of
 from demo import CAPTIONS as CAPTIONS_FILE
 from demo import SETTINGS, photo_path
 
@@ -57,7 +57,7 @@ def scored_captions(image: Image.Image, captions: dict[str, str]) -> list[dict[s
 
 def page(image: Image.Image, captions: list[dict[str, Any]], foot: str) -> str:
     """The page that is drawn: the photo at the left, the captions with marks and scores at the right."""
-    template = environment(Path(__file__).with_name("templates")).get_template("picture.html")
+    template = templates_of(Path(__file__).with_name("templates")).get_template("picture.html")
     return template.render(title="Scores", photo=inline_jpeg(image, 640)[0], captions=captions, foot=foot)
 
 

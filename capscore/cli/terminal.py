@@ -39,9 +39,11 @@ from ..files.write import write_text
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
     from ..tables import Report
 
+Function = Callable[..., int | None]
 FAILED, USAGE, SKIPPED, INTERRUPTED = 1, 2, 3, 130
 READER_LEFT = 141  # as of every program that SIGPIPE ends
 
@@ -68,10 +70,10 @@ class Command(TyperCommand):
 
     def add_metric_options(self) -> None:
         """Add the options that `options.with_metric_options` chose."""
-        function: Any = inspect.unwrap(self.callback or as_command)
+        function: Any = self.callback
         if not self.is_complete and hasattr(function, "metric_options"):
             app = typer.Typer(add_completion=False)
-            app.command()(as_command(function, function.metric_options()))
+            app.command()(as_command(inspect.unwrap(function), function.metric_options()))
             whole: Any = typer.main.get_command(app)
             self.params, self.callback = whole.params, whole.callback
         self.is_complete = True
@@ -103,7 +105,7 @@ def group(help: str) -> typer.Typer:
     )
 
 
-def add_command(app: typer.Typer, name: str, function: Callable[..., Any], help: str | None = None) -> None:
+def add_command(app: typer.Typer, name: str, function: Function, help: str | None = None) -> None:
     """Make a command of a function that returns the exit code or None; its docstring is the help."""
     # rich keeps single line breaks: paragraphs are to fill the terminal, whatever its width
     flowing = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(help or function.__doc__ or ""))
@@ -116,9 +118,7 @@ Debug = Annotated[
 ]
 
 
-def as_command(
-    function: Callable[..., Any], metric_options: Iterable[inspect.Parameter] = ()
-) -> Callable[..., None]:
+def as_command(function: Function, metric_options: Iterable[inspect.Parameter] = ()) -> Callable[..., None]:
     """A function whose errors are one line on stderr and an exit code; it gets the option --debug.
 
     Of `metric_options`, the function gets those that are given, as one argument of that name.
@@ -127,7 +127,7 @@ def as_command(
     takes_more = own.pop("metric_options", None) is not None
 
     @functools.wraps(function)
-    def command(debug: bool = False, **values: Any) -> None:
+    def command(debug: bool = False, **values: object) -> None:
         more = {name: values.pop(name) for name in values.keys() - own.keys()}
         try:
             with short_warnings(), file_errors_named():
@@ -234,7 +234,7 @@ def short_warnings() -> Iterator[None]:
     """Print each warning once, as one line."""
     seen = set()
 
-    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+    def show(message: Warning | str, category: type[Warning], *where: object, **more: object) -> None:
         words = str(message)
         if isinstance(message, CapscoreWarning):
             words = message.spelled(spell)
@@ -291,7 +291,7 @@ def check_not_standard_output(output: Path | None, instead: str) -> None:
         raise UsageError(Setting("output", "-"), instead)
 
 
-def make_table(*columns: str, numbers: Sequence[str] = ()) -> Any:
+def make_table(*columns: str, numbers: Sequence[str] = ()) -> Table:
     """A table as all commands show them, with folded texts to the left and numbers to the right."""
     from rich import box
     from rich.table import Table
@@ -309,20 +309,20 @@ def print_line(console: Console, line: str) -> None:
     console.print(visible(line), soft_wrap=True, markup=False)
 
 
-def print_json(value: Any, *, stderr: bool = False) -> None:
+def print_json(value: object, *, stderr: bool = False) -> None:
     """Print a value as JSON."""
     text = json_visible(json.dumps(value, indent=2, ensure_ascii=not speaks_unicode()))
     print(text, file=sys.stderr if stderr else sys.stdout)
 
 
-def write_json(path: Path | None, value: Any) -> None:
+def write_json(path: Path | None, value: object) -> None:
     """Write a value to a file, whole; None is an option that was not given."""
     if path is not None:
         write_text(path, f"{json.dumps(value, ensure_ascii=False, indent=2)}\n")
 
 
 def show_results(
-    document: Mapping[str, Any],
+    document: Mapping[str, object],
     reports: Sequence[Report],
     *,
     output: Path | None,

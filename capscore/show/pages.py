@@ -53,7 +53,7 @@ _SHOWN_SIDE, _TAG_LETTER, _TAG_HEIGHT, _TAG_PADDING = 560.0, 12.5, 21.0, 10.0
 
 
 @cache
-def environment(folder: Path | None = None) -> Environment:
+def templates_of(folder: Path | None = None) -> Environment:
     """The templates of capscore and, before them, those of a folder.
 
     All printed values are escaped, and control characters are shown by their code.
@@ -89,7 +89,7 @@ def _printed(value: object) -> object:
 
 def render(template: str, **context: object) -> str:
     """Fill one of capscore's own templates."""
-    return environment().get_template(template).render(context)
+    return templates_of().get_template(template).render(context)
 
 
 def page_script(name: str) -> tuple[str, str]:
