@@ -48,7 +48,10 @@ _LAZY = {
     "benchmark": "benchmarks.run",
     "benchmark_folder": "files.shipped",
     "benchmark_slugs": "files.shipped",
-    "compare_systems": "metrics.systems",
+    "Comparison": "comparing",
+    "ScoredFile": "scoring.files",
+    "compare": "comparing",
+    "compare_systems": "comparing",
     "hallucinated": "metrics.hallucinated",
     "load": "metrics",
     "load_backbone": "backbones.loading",
@@ -57,7 +60,8 @@ _LAZY = {
     "module_folder": "files.shipped",
     "perturb": "perturbations.perturbed_file",
     "read_rows": "files.references",
-    "score_stream": "metrics.stream",
+    "score_file": "scoring.files",
+    "score_stream": "scoring.streams",
 }
 
 __all__ = [
@@ -71,6 +75,7 @@ __all__ = [
     "CapscoreError",
     "CaptionBenchmark",
     "CaptionModule",
+    "Comparison",
     "CorpusWarning",
     "EmbeddingCache",
     "ImageError",
@@ -84,6 +89,7 @@ __all__ = [
     "RegionWarning",
     "ResultWriteError",
     "RowWarning",
+    "ScoredFile",
     "Scorer",
     "Scores",
     "TruncationWarning",
@@ -91,6 +97,7 @@ __all__ = [
     "benchmark",
     "benchmark_folder",
     "benchmark_slugs",
+    "compare",
     "compare_systems",
     "hallucinated",
     "load",
@@ -100,6 +107,7 @@ __all__ = [
     "module_folder",
     "perturb",
     "read_rows",
+    "score_file",
     "score_stream",
 ]
 
@@ -116,6 +124,7 @@ if TYPE_CHECKING:
     )
     from .benchmarks.data.load import load_benchmark
     from .benchmarks.run import benchmark
+    from .comparing import Comparison, compare, compare_systems
     from .embedding.cache import EmbeddingCache
     from .errors import (
         BackboneUnavailable,
@@ -140,9 +149,9 @@ if TYPE_CHECKING:
     from .metrics.evaluate_module import CaptionModule
     from .metrics.hallucinated import hallucinated
     from .metrics.scores import Scores
-    from .metrics.stream import score_stream
-    from .metrics.systems import compare_systems
     from .perturbations.perturbed_file import perturb
+    from .scoring.files import ScoredFile, score_file
+    from .scoring.streams import score_stream
 
 
 def __getattr__(name: str) -> Any:

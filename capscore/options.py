@@ -10,9 +10,10 @@ In: values as a caller names them. Out: the same values, checked, handed on as o
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -80,13 +81,19 @@ class LoadOptions:
     metric_options: Mapping[str, Any] = field(default_factory=dict)
 
     def arguments(self) -> dict[str, Any]:
-        """All options by name, as `capscore.load` takes them.
+        """Keyword arguments of `capscore.load`, without those that say nothing: None, and permissions that
+        are not given.
 
-        >>> LoadOptions(device="cpu", metric_options={"w": 1.0}).arguments()["w"]
-        1.0
+        >>> LoadOptions(device="cpu", metric_options={"w": 1.0}).arguments()
+        {'device': 'cpu', 'w': 1.0}
         """
         given = dict(vars(self))
-        return {**given, **given.pop("metric_options")}
+        given |= given.pop("metric_options")
+        is_refusal = {name for name in ("allow_urls", "allow_private_urls") if given[name] is False}
+        return {name: value for name, value in given.items() if value is not None and name not in is_refusal}
+
+
+NO_OPTIONS = LoadOptions()
 
 
 @dataclass(frozen=True)
@@ -153,3 +160,29 @@ def check_whole_number(name: str, number: object, least: int, most: float = math
     if is_whole and number > most:  # type: ignore[operator]
         expected += f" and at most {most:,}"
     raise InputError(Setting(name, number), expected, field=name)
+
+
+def split_options(given: Mapping[str, Any], *kinds: type[Any]) -> tuple[Any, ...]:
+    """Keyword arguments → one object of each kind; an entry that several kinds have goes to all of them.
+
+    With `LoadOptions` among the kinds, what none of them has is an option of a metric.
+
+    Raises:
+        OptionError: no kind has an entry of such a name.
+
+    >>> rows, output = split_options({"images": "photos", "output": "a.csv"}, RowOptions, OutputOptions)
+    >>> rows.images, output.output
+    ('photos', 'a.csv')
+    """
+    entries = {kind: {entry.name for entry in fields(kind)} for kind in kinds}
+    known = set().union(*entries.values())
+    found = {kind: {name: given[name] for name in given if name in names} for kind, names in entries.items()}
+    others = {name: value for name, value in given.items() if name not in known}
+    if LoadOptions in found:
+        found[LoadOptions].setdefault("metric_options", others)
+    elif others:
+        name = next(iter(others))
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"; did you mean {close[0]}?" if close else f"; expected {', '.join(sorted(known))}"
+        raise OptionError("unknown option ", Setting(name, others[name]), hint)
+    return tuple(kind(**found[kind]) for kind in kinds)

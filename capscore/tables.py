@@ -94,6 +94,7 @@ class Table:
             goes on in further blocks that begin with these.
         bold: (row, column) of cells that stand out.
         short: Headings for a terminal; () for the same.
+        wide: Column of text that takes the width that the others leave in a terminal; None for none.
     """
 
     headings: Sequence[str]
@@ -102,6 +103,7 @@ class Table:
     left: int = 1
     bold: frozenset[tuple[int, int]] = frozenset()
     short: Sequence[str] = ()
+    wide: int | None = None
 
     @property
     def columns(self) -> list[int]:
@@ -166,6 +168,9 @@ class Table:
         lines = [line for row in self.rows for line in row[column].split("\n")]
         cells = max(map(cell_len, lines), default=1) + any(at == column for _, at in self.bold)
         heading = (self.short or self.headings)[column]
+        if column == self.wide:
+            others = (self._width(item, available) + _GAP for item in self.columns if item != column)
+            return min(max(cells, cell_len(heading)), max(MAX_TEXT_WIDTH, available - sum(others)))
         if column < self.left:
             words = [cell_len(word) for line in lines for word in line.split() if self.left == 1]
             longest = max((word for word in words if word <= available // 2), default=0)
@@ -200,6 +205,7 @@ class Report:
     Attributes:
         title: Heading; "" for none.
         parts: Tables, sentences, and reports with titles of their own.
+        unbroken: Whether a sentence is one line in a terminal, whatever its width.
 
     >>> print(Report("Lengths", [Table(("caption", "words"), [("a dog", "2")]), "Counted by hand."]))
     <BLANKLINE>
@@ -212,6 +218,7 @@ class Report:
 
     title: str
     parts: Sequence[Table | str | Report]
+    unbroken: bool = False
 
     def __str__(self) -> str:
         """What `print` shows on a console of 100 columns."""
@@ -233,7 +240,7 @@ class Report:
             if isinstance(part, (Table, Report)):
                 part.print(console)
             else:
-                console.print(Text(printable(part, console.encoding)))
+                console.print(Text(printable(part, console.encoding)), soft_wrap=self.unbroken)
 
     def markdown(self) -> str:
         """Everything in Markdown: remarks are items of a list, signatures code."""

@@ -36,7 +36,7 @@ PRELOADED = [
     "transformers.models.auto",
     "capscore.cli",
     "capscore.metrics.with_backbone",
-    "capscore.metrics.score_file",
+    "capscore.scoring.files",
     "training.engine.loop",
 ]
 # As it is before any test runs: evaluate and datasets add the folders of their copied modules.

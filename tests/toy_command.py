@@ -14,8 +14,8 @@ _PROGRAM = """
 import ctypes, os, signal, sys, time
 sys.path.insert(0, {root!r})
 from tests.toy import ColourBackbone
-import capscore.backbones.loading, capscore.files.row_source, capscore.metrics.score_file
-capscore.files.row_source.CHUNK_ROWS = capscore.metrics.score_file.CHUNK_ROWS = 4
+import capscore.backbones.loading, capscore.files.row_source, capscore.scoring.files
+capscore.files.row_source.CHUNK_ROWS = capscore.scoring.files.CHUNK_ROWS = 4
 class Toy(ColourBackbone):
     turns = 0
     def encode_tokens(self, ids):

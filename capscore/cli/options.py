@@ -52,24 +52,6 @@ def split_metrics(texts: Sequence[str] | None) -> list[str]:
     return list(dict.fromkeys(filter(None, names)))
 
 
-def own_backbones(metrics: Sequence[str]) -> dict[str, str]:
-    """Metrics as METRIC or METRIC@BACKBONE → metric and backbone, "" for none; a UsageError for two of one.
-
-    >>> own_backbones(["mcs", "judge@org/model@v1"])
-    {'mcs': '', 'judge': 'org/model@v1'}
-    """
-    backbones: dict[str, str] = {}
-    for name in metrics:
-        metric, sign, backbone = name.partition("@")
-        if metric in backbones:
-            raise UsageError(Setting("metric", name), f": {metric} is there twice")
-        with as_usage():
-            if sign and not METRICS.get(metric).takes_backbone:
-                raise UsageError(Setting("metric", name), f": {metric} has no backbone")
-        backbones[metric] = backbone
-    return backbones
-
-
 def complete_metrics(incomplete: str) -> list[str]:
     """What a shell offers for metrics that are typed in part.
 
@@ -104,6 +86,7 @@ Backbones = Annotated[list[str] | None, option("Backbone, as for score; repeatab
 Split = Annotated[str | None, column_option("Split of a file that has several.")]
 ImageColumn = Annotated[str | None, column_option("Default: image, image_path, file_name, img.")]
 CandidateColumn = Annotated[str | None, column_option("Default: caption, candidate, hyp, ….")]
+References = Annotated[Path | None, option("File of references, matched by photo.")]
 ReferencesColumn = Annotated[str | None, column_option("Default: references, refs, reference_1, ….")]
 LanguageColumn = Annotated[str | None, column_option("Default: language, lang.")]
 

@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from ..errors import MissingExtraError
 from ..metrics.loading import load_together
-from ..metrics.score_file import column_types
-from ..metrics.stream import BatchScorer
+from ..options import RowOptions
+from ..scoring.pipeline import column_types
+from ..scoring.streams import BatchScorer
 
 
 class Score:
@@ -57,14 +58,17 @@ class Score:
     ):
         if importlib.util.find_spec("ray") is None:
             raise MissingExtraError("ray", "ray", "capscore.integrations.ray")
-        self._scorer = BatchScorer(
-            load_together(metric, **options),
-            (image_column, candidate_column, references_column, language_column),
+        rows = RowOptions(
+            image_column=image_column,
+            candidate_column=candidate_column,
+            references_column=references_column,
+            language_column=language_column,
             images=images,
             language=language,
             on_error=on_error,
             allow_urls=bool(options.get("allow_urls", False)),
         )
+        self._scorer = BatchScorer(load_together(metric, **options), rows)
 
     def __call__(self, batch: Any) -> Any:
         """Add the scores to a batch of columns: float64, NaN where a row has none; words as objects.

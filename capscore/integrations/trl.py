@@ -8,8 +8,9 @@ from typing import Any
 
 from ..metrics.loading import ScorerLoader, check_options
 from ..metrics.rows import is_empty
-from ..metrics.stream import BatchScorer
+from ..options import RowOptions
 from ..registry import METRICS
+from ..scoring.streams import BatchScorer
 
 _CAPTION = "completions"
 
@@ -56,14 +57,17 @@ def caption_reward(
     worst = kind.worst_score()
     empty = "score" if worst is None else "skip"
     scorer = ScorerLoader({"empty": empty, "progress": False, **options})(metric)
-    batches = BatchScorer(
-        [scorer],
-        (image_column, _CAPTION, references_column, language_column),
+    rows = RowOptions(
+        image_column=image_column,
+        candidate_column=_CAPTION,
+        references_column=references_column,
+        language_column=language_column,
         images=images,
         language=language,
         on_error=on_error,
         allow_urls=bool(options.get("allow_urls", False)),
     )
+    batches = BatchScorer([scorer], rows)
     new = batches.new_columns(())
 
     def reward(prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:

@@ -315,6 +315,14 @@ class Scorer(ABC):
         """What the metric needs and this machine lacks; "" for nothing that is known without loading it."""
         return ""
 
+    def warn_about_languages(self, languages: Iterable[str]) -> None:
+        """Warn about languages that the metric does not know well; one code per row."""
+        return None
+
+    def warn_about_truncation(self, truncated: np.ndarray) -> None:
+        """Warn about rows whose text was cut; one bool per row."""
+        return None
+
     def language_problem(self, code: str) -> str:
         """Why no row in a language ("" for not stated) can be scored; "" if it can."""
         return ""

@@ -218,6 +218,54 @@ def component_of(name: str) -> tuple[str, str]:
     return plain, ""
 
 
+def named_metrics(names: Sequence[str]) -> dict[str, str]:
+    """Metrics as METRIC or METRIC@BACKBONE → metric and backbone, "" for none.
+
+    Raises:
+        OptionError: a metric is there twice, or has no backbone.
+
+    >>> named_metrics(["mcs", "judge@org/model@v1"])
+    {'mcs': '', 'judge': 'org/model@v1'}
+    """
+    found: dict[str, str] = {}
+    for name in names:
+        metric, sign, backbone = name.partition("@")
+        if metric in found:
+            raise OptionError(Setting("metric", name), f": {metric} is there twice")
+        try:
+            scorer = METRICS.get(metric)
+        except CapscoreError as error:
+            raise OptionError(*error.parts) from None
+        if sign and not scorer.takes_backbone:
+            raise OptionError(Setting("metric", name), f": {metric} has no backbone")
+        found[metric] = backbone
+    return found
+
+
+def preset_metrics(preset: str, *, has_images: bool, has_references: bool) -> tuple[list[str], list[str]]:
+    """The metrics of a preset that rows have inputs for, and whose program is here; and notes on the others.
+
+    Raises:
+        OptionError: an unknown preset.
+
+    >>> preset_metrics("reference-free", has_images=True, has_references=False)
+    (['mcs', 'clip_score'], [])
+    """
+    if preset not in PRESETS:
+        raise OptionError(Setting("preset", preset), f": expected {', '.join(PRESETS)}")
+    metrics, notes = [], []
+    for name in PRESETS[preset]:
+        kind = METRICS.get(name)
+        problem = f". {kind.what_is_missing()}"
+        if (kind.needs_images and not has_images) or (kind.needs_references and not has_references):
+            problem = ", because the input lacks photos or references"
+        if problem == ". ":
+            metrics.append(name)
+        else:
+            notes.append(f"--preset {preset}: {name} left out{problem}")
+    return metrics, notes
+
+
 @dataclass(frozen=True)
 class Option:
     """One option of `capscore.load`.

@@ -22,8 +22,8 @@ from .pages import inline_jpeg, language_names, page_script, render
 if TYPE_CHECKING:
     from ..files.columns import ChunkInputs
     from ..metrics.calibration import Standing
-    from ..metrics.score_file import ScoringRun
     from ..metrics.scores import Scores
+    from ..scoring.files import ScoredFile
 
 Card = dict[str, object]  # what a template shows
 ROWS_SHOWN = 8
@@ -48,23 +48,20 @@ class Histogram(NamedTuple):
     place: float | None
 
 
-def write_score_report(
-    path: Path, run: ScoringRun, standings: Mapping[str, Standing], order: Sequence[tuple[str, str]]
-) -> None:
+def write_score_report(path: Path, run: ScoredFile, sort: str | None = None) -> None:
     """Write the page about a file that was scored: its rows, the lowest and highest ones with their photos.
 
     Args:
         path: File to write; an existing one is replaced.
-        run: Run that scored all rows. Photos behind URLs are not fetched again.
-        standings: Metric → ranks of its scores in a calibration, for those that have one.
-        order: What rows are sorted by, as `ScoringRun.rising` takes it.
+        run: Result of scoring the file. Photos behind URLs are not fetched again.
+        sort: Column that rows are sorted by; None for the first metric's rank, or its score.
 
     Raises:
         ResultWriteError: the file cannot be written.
     """
-    scores = run.scores()
+    scores = run.scores
     first = next(iter(scores.values()))
-    rising = run.rising(order)
+    rising = run.rising(sort)
     lists = lowest_and_highest(rising)
     worst, best = lists.values()
     if "" in first.lower_is_better:
@@ -82,7 +79,7 @@ def write_score_report(
         script=script,
         script_hash=digest,
         n_failed=len(run.failures),
-        metrics=[_section(name, part, standings.get(name)) for name, part in scores.items()],
+        metrics=[_section(name, part, run.standings.get(name)) for name, part in scores.items()],
         languages=_by_language(scores, first.languages),
         metric=first.metric,
         cards=cards,
@@ -120,7 +117,7 @@ def histogram(scores: np.ndarray) -> Histogram:
     return Histogram(low, high, counts.tolist(), heights.tolist(), mean, (mean - low) / (high - low))
 
 
-def _cards(run: ScoringRun, numbers: set[int], pictured: set[int]) -> dict[int, Card]:
+def _cards(run: ScoredFile, numbers: set[int], pictured: set[int]) -> dict[int, Card]:
     """Rows of the file, read again for people to look at: number → what the page shows of it."""
     cards: dict[int, Card] = {}
     for chunk in run.source.chunks(CHUNK_ROWS):
@@ -176,9 +173,9 @@ def _picture(inputs: ChunkInputs, row: int) -> tuple[str, int, int] | None:
     return None
 
 
-def _results(run: ScoringRun, number: int) -> Card:
+def _results(run: ScoredFile, number: int) -> Card:
     """Scores and rank of a row, its language, and what metrics say of its caption in words."""
-    scores = run.scores()
+    scores = run.scores
     first = next(iter(scores.values()))
     ranks = run.ranks.get(first.metric)
     rank = float(ranks[RANKS[0]][number]) if ranks else math.nan

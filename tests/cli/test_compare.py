@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import capscore
+from capscore.comparing import read_systems
 from capscore.errors import InputError
-from capscore.metrics.systems import read_systems
 
 from .conftest import assert_refused, flat, read_jsonl, run, write_jsonl
 
@@ -149,8 +149,8 @@ def test_rows_are_matched_by_photo_and_language_and_time(tmp_path):
     second.append({"image": "else/0.jpg", "caption": "again", "lang": "deu", "mcs": 8.0})
     found = read_systems(systems_of(tmp_path, first, second))
     assert (found.scores["mcs"]["b"] - found.scores["mcs"]["a"]).tolist() == pytest.approx([1.0] * 7)
-    assert found.languages == ["de", "en"] * 3 + ["de"]
-    assert found.photos == ["0.jpg", "0.jpg", "1.jpg", "1.jpg", "2.jpg", "2.jpg", "0.jpg"]
+    assert found.rows.languages == ["de", "en"] * 3 + ["de"]
+    assert found.rows.photos == ["0.jpg", "0.jpg", "1.jpg", "1.jpg", "2.jpg", "2.jpg", "0.jpg"]
 
 
 def test_photos_are_matched_however_they_are_named(tmp_path):
@@ -158,13 +158,13 @@ def test_photos_are_matched_however_they_are_named(tmp_path):
     columns = ("image_path", "question_id")
     files = [[{c: name, "mcs": 0.1} for name in found] for c, found in zip(columns, names, strict=True)]
     found = read_systems(systems_of(tmp_path, *files))
-    assert found.matched_by == "photo" and found.photos == ["7", "9"]
+    assert found.rows.matched_by == "photo" and found.rows.photos == ["7", "9"]
 
 
 def test_photos_of_one_name_in_two_folders_stay_apart(tmp_path):
     given = [{"image": "x/1.jpg", "mcs": 1.0}, {"image": "y/1.jpg", "mcs": 2.0}]
     found = read_systems(systems_of(tmp_path, given, given[::-1]))
-    assert found.photos == ["x/1.jpg", "y/1.jpg"] and found.scores["mcs"]["b"].tolist() == [1.0, 2.0]
+    assert found.rows.photos == ["x/1.jpg", "y/1.jpg"] and found.scores["mcs"]["b"].tolist() == [1.0, 2.0]
 
 
 def test_ids_come_first_and_photos_must_agree(tmp_path):
@@ -173,7 +173,7 @@ def test_ids_come_first_and_photos_must_agree(tmp_path):
     files = systems_of(tmp_path, given, given[::-1], renumbered)
     c = files.pop("c")
     found = read_systems(files)
-    assert found.matched_by == "id" and found.scores["mcs"]["b"].tolist() == [0.0, 1.0, 2.0]
+    assert found.rows.matched_by == "id" and found.scores["mcs"]["b"].tolist() == [0.0, 1.0, 2.0]
     done = run("compare", files["a"], c)
     assert done.exit_code == 1 and "shows '0.jpg'" in done.output and "--match-by photo" in done.output
     by_photo = read_systems({"a": files["a"], "c": c}, match_by="photo")
@@ -203,16 +203,16 @@ def test_rows_that_references_match_are_rows_and_no_photos(tmp_path):
     given = [{"references": [text, "more"], "cider": n} for text, n in (("x", 1.0), ("y", 2.0), ("x", 3.0))]
     files = systems_of(tmp_path, given, [given[1], given[0], given[2]])
     found = read_systems(files)
-    assert found.matched_by == "references" and found.photos is None
+    assert found.rows.matched_by == "references" and found.rows.photos is None
     assert found.scores["cider"]["a"].tolist() == found.scores["cider"]["b"].tolist() == [1.0, 2.0, 3.0]
     shown = run("compare", *files.values()).stdout
     assert "cider (3 rows)" in shown and "draws of rows" in shown and "photos (" not in shown
     photos = [{**row, "image": f"{n // 2}.jpg"} for n, row in enumerate(given)]
     known = read_systems(systems_of(tmp_path, photos, photos), match_by="references")
-    assert known.photos == ["0.jpg", "0.jpg", "1.jpg"]
+    assert known.rows.photos == ["0.jpg", "0.jpg", "1.jpg"]
     renamed = [{**row, "image": f"x{n}.jpg"} for n, row in enumerate(given)]
     other = read_systems(systems_of(tmp_path, photos, renamed), match_by="references")
-    assert other.photos is None, "named in two ways"
+    assert other.rows.photos is None, "named in two ways"
 
 
 def test_different_rows_are_refused_unless_common_rows_are_requested(tmp_path):

@@ -109,7 +109,7 @@ def text_scores(metric, **options):
 
 @pytest.mark.parametrize(("size", "output"), [(1, "o.parquet"), (3, "o.csv"), (9, "o.jsonl")])
 def test_chunks_are_one_corpus_in_every_kind_of_file(tmp_path, monkeypatch, size, output):
-    monkeypatch.setattr("capscore.metrics.score_file.CHUNK_ROWS", size)
+    monkeypatch.setattr("capscore.scoring.files.CHUNK_ROWS", size)
     source, path = write_jsonl(tmp_path / "in.jsonl", TEXTS), tmp_path / output
     done = run("score", source, "-m", "cider", "-m", "bleu", "-o", path)
     assert done.exit_code == 0 and done.stderr.count("warning: 5 of 5 captions have fewer than 4 words") == 1
@@ -182,7 +182,7 @@ CAPTIONS = ["red", "blue", "red blue", "red", None, "red green", "blue red"]
 def test_rows_that_score_high_stay_with_all_columns(
     tmp_path, photos, colours, monkeypatch, metrics, size, file, choice, stay
 ):
-    monkeypatch.setattr("capscore.metrics.score_file.CHUNK_ROWS", size)
+    monkeypatch.setattr("capscore.scoring.files.CHUNK_ROWS", size)
     rows = [{**ROWS[0], "id": f"row {number}", "caption": text} for number, text in enumerate(CAPTIONS)]
     source, whole, kept = write_jsonl(tmp_path / "p.jsonl", rows), tmp_path / "o.jsonl", tmp_path / file
     if file == "k.parquet":
@@ -244,7 +244,7 @@ def test_empty_captions_are_an_error_or_counted_beside_the_mean(tmp_path, how, m
 
 
 def test_warnings_come_once_and_short(tmp_path, photos, colours, monkeypatch):
-    monkeypatch.setattr("capscore.metrics.score_file.CHUNK_ROWS", 2)
+    monkeypatch.setattr("capscore.scoring.files.CHUNK_ROWS", 2)
     rows = [{"image": "red.png", "caption": "a b c d e f red", "language": code} for code in ["sw", "ta"] * 3]
     rows[1]["caption"] = "red"
     (tmp_path / "file").touch()
@@ -275,7 +275,7 @@ AT = "line 3: "
     ],
 )
 def test_a_bad_row_stops_with_its_line_or_is_skipped(tmp_path, photos, colours, monkeypatch, row, message):
-    monkeypatch.setattr("capscore.metrics.score_file.CHUNK_ROWS", 2)
+    monkeypatch.setattr("capscore.scoring.files.CHUNK_ROWS", 2)
     (photos / "text.png").write_text("no image")
     source, output = write_jsonl(tmp_path / "p.jsonl", [*ROWS[:2], {**ROWS[2], **row}]), tmp_path / "o.jsonl"
     assert_refused(score(source, "-m", "ref_clip_score", "-o", output), message, 1)
@@ -293,7 +293,7 @@ def test_a_bad_row_stops_with_its_line_or_is_skipped(tmp_path, photos, colours, 
 def test_rows_that_look_wrong_are_counted_once_for_all_metrics_and_chunks(
     tmp_path, photos, colours, monkeypatch
 ):
-    monkeypatch.setattr("capscore.metrics.score_file.CHUNK_ROWS", 1)
+    monkeypatch.setattr("capscore.scoring.files.CHUNK_ROWS", 1)
     rows = [ROWS[0], {**ROWS[1], "caption": "nan"}, {**ROWS[2], "caption": "NA"}]
     Image.new("RGB", (3, 3)).save(photos / rows[2]["image"])
     done = score(write_jsonl(tmp_path / "p.jsonl", rows), "-m", "mcs,rouge_l")
@@ -330,7 +330,7 @@ def test_a_row_may_fail_for_one_metric_only(tmp_path, photos, colours):
 
 
 def test_a_bad_text_is_left_out_of_the_corpus(tmp_path, monkeypatch):
-    monkeypatch.setattr("capscore.metrics.score_file.CHUNK_ROWS", 2)
+    monkeypatch.setattr("capscore.scoring.files.CHUNK_ROWS", 2)
     rows = [*TEXTS[:3], {**TEXTS[0], "caption": None}, *TEXTS[3:], {**TEXTS[1], "references": 7}]
     source, output = write_jsonl(tmp_path / "p.jsonl", rows), tmp_path / "o.jsonl"
     done = run("score", source, "-m", "cider", "--on-error", "skip", "-o", output)

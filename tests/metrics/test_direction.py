@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from capscore.scoring.files import RowFilter
 from typer.testing import CliRunner
 
 import capscore
-from capscore.benchmarks import run_benchmark
 from capscore.benchmarks.tasks import RatingTask, Task
 from capscore.cli import app
 from capscore.integrations.harness import HarnessMetric
@@ -18,7 +18,6 @@ from capscore.integrations.torchmetrics import CaptionMetric
 from capscore.integrations.trl import caption_reward
 from capscore.metrics.calibration import PERCENTS, document
 from capscore.metrics.loading import is_lower_better
-from capscore.metrics.score_file import RowFilter
 from capscore.registry import BENCHMARKS, METRICS, register_metric
 from capscore.statistics.system_means import compare_means
 
@@ -171,9 +170,7 @@ def test_agreement_with_people_is_positive_where_small_errors_are_rated_high(tmp
     (tmp_path / "ratings.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     BENCHMARKS.register("rated")(Rated)
     try:
-        run = run_benchmark(
-            "rated", metrics={"length_error": lambda: capscore.load("length_error")}, data_dir=tmp_path
-        )
+        (run,) = capscore.benchmark("rated", ["length_error"], data_dir=tmp_path).runs
     finally:
         BENCHMARKS.unregister("rated")
     assert [item.value for item in run.results[0].outcome.statistics] == pytest.approx([1.0, 1.0])

@@ -10,7 +10,7 @@ import pytest
 import capscore
 from capscore.errors import InputError, OptionError, TruncationWarning
 from capscore.images.load import load_image
-from capscore.metrics.stream import RunningSummary
+from capscore.scoring.streams import RunningSummary
 
 from ..photos import noise
 from ..toy import BLUE, GREEN, RED, ColourBackbone, JudgingColours

@@ -1,0 +1,683 @@
+"""Scores the rows of a file or folder: checks, one pass over the rows, result files and a summary.
+
+Where a number depends on all rows, as CIDEr, a rank or the best tenth do, rows are written after the last
+was measured; otherwise as they come.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import math
+import re
+from array import array
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xxhash
+
+from ..errors import InputError, OptionError, Setting
+from ..files.columns import (
+    FAMILIAR,
+    ColumnNames,
+    columns_of,
+    find_image_column,
+    find_reference_columns,
+)
+from ..files.console import make_console, progress_bar
+from ..files.image_folder import ImageFolder
+from ..files.references import open_with_references
+from ..files.row_source import (
+    CHUNK_ROWS,
+    Chunk,
+    RowSource,
+    check_names_are_free,
+    rows_in_memory,
+)
+from ..files.write import Writer, check_output
+from ..metrics.base import Scorer
+from ..metrics.calibration import RANKS, Standing, has_calibration, ranks, read_calibrations, standings
+from ..metrics.loading import ScorerLoader, check_options, named_metrics, preset_metrics
+from ..metrics.rows import PreparedRows
+from ..metrics.scores import Scores
+from ..options import LoadOptions, OutputOptions, RowOptions, split_options
+from ..registry import METRICS
+from ..tables import Report, Table, fixed, photo_name, shown_caption
+from ..text.languages import language_code
+from .pipeline import Columns, RowScorer, column_types, column_values, result_columns, summary_document
+
+MAX_SHOWN_ROWS, MAX_COLUMNS = 10, 3
+"""Rows and metrics up to which a report shows every row."""
+
+
+class RowFilter:
+    """Chooses the rows that stay by the score of a metric. A row that a metric could not score never stays.
+
+    Args:
+        metric: Metric that decides.
+        min_score: Worst score, unrounded, of a row that stays: the lowest, or the highest if less is better.
+        top: Instead, the rows with the best scores: their number, such as "1000", or their share of the
+            rows with a score, such as "30%", rounded up. Of rows with the same score, the first stay.
+
+    Attributes:
+        rises: Whether a higher score is better.
+        n_kept, n_scored: Number of rows that stay, and of those that every metric scored, so far.
+
+    Raises:
+        OptionError: Both or neither of them is given, or a value is not one of those.
+    """
+
+    def __init__(self, metric: str, min_score: float | None = None, top: str | None = None):
+        if (min_score is None) == (top is None):
+            either = (Setting("min_score"), " and ", Setting("top"))
+            raise OptionError("expected one of ", *either, " to say which rows stay")
+        if min_score is not None and not math.isfinite(min_score):
+            raise OptionError(Setting("min_score", min_score), ": expected a number")
+        self._share = self._count = Fraction(0)
+        if top is not None:
+            match = re.fullmatch(r"(?a:(\d{1,15})|(\d{1,15}(?:\.\d{1,15})?)%)", top)
+            if match is not None and match[1]:
+                self._count = Fraction(match[1])
+            elif match is not None:
+                self._share = Fraction(match[2]) / 100
+            if self._share > 1 or not (self._share or self._count):
+                expected = "expected a number of rows, or a percentage up to 100, such as 1000 or 30%"
+                raise OptionError(Setting("top", top), f": {expected}")
+        self.metric, self.min_score, self.top = metric, min_score, top
+        self.rises = METRICS.get(metric).higher_is_better
+        self.n_kept, self.n_scored, self._worst = 0, 0, math.inf
+
+    @property
+    def lowest(self) -> float:
+        """Worst score among the rows that stay; infinite if there is none."""
+        return self._turned(self._worst) + 0.0
+
+    def _turned(self, number: float) -> float:
+        return number if self.rises else -number
+
+    def choose(self, scores: Mapping[str, Scores]) -> np.ndarray:
+        """bool (n,), True where a row stays; with `top`, `scores` are those of all rows."""
+        unscored = np.any([np.isnan(part.scores) for part in scores.values()], axis=0)
+        rising = np.where(unscored, np.nan, scores[self.metric].rising())
+        n_scored = int((~unscored).sum())
+        if self.min_score is not None:
+            stays = rising >= self._turned(self.min_score)
+        else:
+            count = min(int(self._count) or math.ceil(self._share * n_scored), n_scored)
+            ranking = np.where(unscored, np.nan, scores[self.metric].ranking)
+            stays = np.zeros(len(rising), dtype=bool)
+            stays[np.argsort(-ranking, kind="stable")[:count]] = True
+        self.n_kept += int(stays.sum())
+        self.n_scored += n_scored
+        self._worst = float(np.min(rising[stays], initial=self._worst))
+        return stays
+
+    def to_dict(self) -> dict[str, object]:
+        """The choice, the counts, and the worst score that stays (None without rows), ready for JSON."""
+        lowest = self.lowest if self.n_kept else None
+        counts = {"n_kept": self.n_kept, "n_scored": self.n_scored, "lowest": lowest}
+        return {"metric": self.metric, "min_score": self.min_score, "top": self.top, **counts}
+
+    def sentence(self) -> str:
+        """The same for people."""
+        least, best, worst = ("least", "highest", "lowest") if self.rises else ("most", "lowest", "highest")
+        choice = f"of at {least} {self.min_score:g}" if self.top is None else f"among the {best} {self.top}"
+        lowest = f"; the {worst} has {self.lowest:.4f}" if self.n_kept else ""
+        return f"Kept {self.n_kept:,} of {self.n_scored:,} scored rows, with {self.metric} {choice}{lowest}."
+
+
+@dataclass
+class ScoredFile:
+    """The rows of a file with their scores; made by `score_file`.
+
+    Attributes:
+        source, names, folder: Rows, names of the columns that were read, and folder of the images.
+        columns: New columns: name → (metric, component).
+        scores: Metric → `Scores` of all rows.
+        ranks: Metric → its ranks among captions of a calibration, float64 (n,) each.
+        standings: Metric → where its scores stand in a calibration, for those that have one.
+        failures: Row → its line in the file (or None) and what was wrong with it.
+        n_left_out: Number of rows that were left out because their caption is empty.
+        kept: Which rows stayed, and how many; None if none were asked for.
+        photos: Number of photos that rows name several times, and metric → mean over photos of the mean of a
+            photo's captions; (0, {}) where photos are not named, or each of them once.
+        output: Files that were written.
+        notes: Remarks on how the rows were read.
+    """
+
+    source: RowSource
+    names: ColumnNames
+    folder: ImageFolder
+    columns: Columns
+    scores: dict[str, Scores]
+    ranks: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)
+    standings: dict[str, Standing] = field(default_factory=dict)
+    failures: dict[int, tuple[int | None, str]] = field(default_factory=dict)
+    n_left_out: int = 0
+    kept: RowFilter | None = None
+    photos: tuple[int, dict[str, float]] = (0, {})
+    output: OutputOptions = field(default_factory=OutputOptions)
+    notes: list[str] = field(default_factory=list)
+
+    def __getitem__(self, metric: str) -> Scores:
+        """The scores of a metric."""
+        return self.scores[metric]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Means, counts, settings, failures and versions, ready for JSON; None for the mean of nothing.
+
+        Keys: "input" and "output", the files; "rows"; "metrics", with "mean", "mean_<component>", counts,
+        "signature" and, where they are known, "mean_of_photos" and "calibration" of each; "failures";
+        "versions"; "kept", if rows were chosen.
+        """
+        metrics = {}
+        for name, part in self.scores.items():
+            metrics[name] = part.summary()
+            if name in self.photos[1]:
+                mean = self.photos[1][name]
+                metrics[name]["mean_of_photos"] = None if math.isnan(mean) else mean
+            if name in self.standings:
+                metrics[name]["calibration"] = self.standings[name].to_dict()
+        failures = [
+            {"row": row, "line": line, "error": error} for row, (line, error) in sorted(self.failures.items())
+        ]
+        files = {"input": _file_name(self.source.path), "output": _file_name(self.output.output)}
+        found = {**files, **summary_document(metrics, self.source.n_rows, failures)}
+        if self.kept is not None:
+            found["kept"] = {"file": _file_name(self.output.keep), **self.kept.to_dict()}
+        return found
+
+    def to_pandas(self) -> Any:
+        """A `pandas.DataFrame` of all rows: their own columns, then the new ones."""
+        import pandas as pd
+
+        parts = []
+        for chunk in self.source.chunks(CHUNK_ROWS):
+            errors = [self.failures.get(row, (None, None))[1] for row in _rows_of(chunk)]
+            cells = column_values(self.columns, self.scores, errors, chunk.start, self.ranks)
+            parts.append(
+                pd.DataFrame({**{name: chunk.values(name) for name in self.source.columns}, **cells})
+            )
+        return pd.concat(parts, ignore_index=True)
+
+    def numbers(self, metric: str) -> dict[str, np.ndarray]:
+        """Numbers of all rows, by the component of their column; "" is the score."""
+        scores = self.scores[metric]
+        return {"": scores.scores, **scores.components, **self.ranks.get(metric, {})}
+
+    def order(self, column: str | None = None) -> list[tuple[str, str]]:
+        """What rows are sorted by, as (metric, component): a new column; the first metric's rank; its score.
+
+        Raises:
+            InputError: there is no such column of numbers.
+        """
+        metric, first = next(iter(self.scores.items()))
+        parts = dict.fromkeys((RANKS[0], "", first.ranked_by))  # the last decides ties
+        order = [(metric, part) for part in parts if part in self.numbers(metric)]
+        if column is None:
+            return order
+        check_sort(column, self.columns)
+        return [self.columns[column], *order]
+
+    def rising(self, column: str | None = None) -> list[int]:
+        """Numbers of the rows with a score, the worst first, as `order` says."""
+        keys, order = [], self.order(column)
+        for metric, component in order:
+            numbers = self.numbers(metric)[component]
+            falls = component in self.scores[metric].lower_is_better
+            keys.append(-numbers if falls else numbers)
+        scored = np.isfinite(self.numbers(order[0][0])[""])
+        return [row for row in np.lexsort(keys[::-1]).tolist() if scored[row]]
+
+    def print(self, worst: int | None = None, sort: str | None = None) -> None:
+        """Print `report` on standard output."""
+        self.report(worst, sort).print(make_console())
+
+    def report(self, worst: int | None = None, sort: str | None = None) -> Report:
+        """Rows with the worst scores, or all if they are few; means, counts, standings and signatures.
+
+        Args:
+            worst: Number of rows; None shows `MAX_SHOWN_ROWS` of them if `sort` is given, else all or none.
+            sort: Column that rows are sorted by.
+        """
+        is_asked = worst is not None or sort is not None
+        shows_all = self.source.n_rows <= MAX_SHOWN_ROWS and len(self.scores) <= MAX_COLUMNS
+        parts: list[Table | str] = []
+        if is_asked:
+            parts += self._rows_shown(self.rising(sort)[: worst or MAX_SHOWN_ROWS], numbered=True)
+        elif shows_all:
+            parts += self._rows_shown(range(self.source.n_rows), numbered=False)
+        if self.source.n_rows > 1 or not parts:
+            parts.append(self._means())
+        parts += (f"{name}: {standing.sentence()}" for name, standing in self.standings.items())
+        for name, part in self.scores.items():
+            if part.corpus:
+                numbers = ", ".join(f"{key} {value:.4f}" for key, value in part.corpus.items())
+                parts.append(f"{name} of all rows together: {numbers}")
+        n_photos, means = self.photos
+        for name, mean in means.items():
+            per_caption = f"{name}: mean per caption {fixed(self.scores[name].mean)}"
+            parts.append(f"{per_caption}, per photo {fixed(mean)} ({n_photos:,} photos)")
+        parts += (part.signature for part in self.scores.values())
+        n_rows = self.source.n_rows
+        n_scored = n_rows - len(self.failures) - self.n_left_out
+        path = "" if self.source.path == Path() else f" of {self.source.path}"
+        parts.append(f"Scored {n_scored:,} of {n_rows:,} row{'s' if n_rows != 1 else ''}{path}.")
+        if self.kept is not None:
+            parts.append(self.kept.sentence())
+        return Report("", parts, unbroken=True)
+
+    def _means(self) -> Table:
+        headings = ("metric", "mean", "scored", "failed", "empty", "images", "truncated")
+        rows = []
+        for name, part in self.scores.items():
+            counts = (part.n_scored, part.n_failed, part.n_empty, part.n_unique_images, part.n_truncated)
+            rows.append([name, fixed(part.mean), *(f"{count:,}" for count in counts)])
+        return Table(headings, rows)
+
+    def _rows_shown(self, rows: Sequence[int], *, numbered: bool) -> list[Table | str]:
+        """A line per row, with its rank in the first metric and what metrics found; then reasons."""
+        cells = self._texts(rows, numbered=numbered)
+        metric, first = next(iter(self.scores.items()))
+        headings = [*cells, *self.scores]
+        columns = [[*values] for values in cells.values()]
+        columns += ([fixed(part.scores[row]) for row in rows] for part in self.scores.values())
+        standing = self.standings.get(metric)
+        is_ranked = standing is not None and not standing.reason and len(first) > 1
+        if is_ranked:
+            ranks_of = self.ranks[metric][RANKS[0]]
+            headings.append("rank")
+            columns.append(["–" if math.isnan(ranks_of[row]) else f"{ranks_of[row]:.0f} %" for row in rows])
+        found = [first.found(row, brief=True) for row in rows]
+        if any(found):
+            headings.append("found")
+            columns.append(found)
+        lines = [[*line] for line in zip(*columns, strict=True)]
+        parts: list[Table | str] = [Table(headings, lines, left=len(cells), wide=len(cells) - 1)]
+        for index, row in enumerate(rows):
+            reasons = (part.reason(row) for part in self.scores.values())
+            parts += (f"{lines[index][0]}: {reason}" for reason in reasons if reason)
+        if standing is not None and is_ranked:
+            of = "" if len(self.scores) == 1 else f" in {metric}"
+            worse = "higher" if "" in first.lower_is_better else "lower"
+            parts.append(f"rank{of}: percent of right captions ({standing.set_name}) that score {worse}")
+        return parts
+
+    def _texts(self, rows: Sequence[int], *, numbered: bool) -> dict[str, list[str]]:
+        """Place, photo and caption of rows, by the heading of their column."""
+        image, wanted = self.names.image, {*rows}
+        texts: dict[int, list[str]] = {}
+        for chunk in self.source.chunks(CHUNK_ROWS, [*filter(None, {image, self.names.candidate})]):
+            for row in wanted.intersection(_rows_of(chunk)):
+                index = row - chunk.start
+                texts[row] = [shown_caption(chunk.values(self.names.candidate)[index])]
+                if image is not None:
+                    texts[row].insert(0, photo_name(chunk.values(image)[index]) or "–")
+                if numbered:
+                    line = chunk.lines[index] if chunk.lines else None
+                    texts[row].insert(0, self.source.short_place(row, line))
+        headings = ["row"] * numbered + ["photo"] * (image is not None) + ["caption"]
+        columns = zip(*(texts[row] for row in rows), strict=True)
+        return dict(zip(headings, map(list, columns), strict=True))
+
+    def __str__(self) -> str:
+        means = (f"{name} {part.mean:.4f}" for name, part in self.scores.items())
+        return f"{self.source.n_rows:,} rows of {self.source.path}: {', '.join(means)}"
+
+
+def _file_name(path: str | Path | None) -> str | None:
+    return None if path in (None, Path()) else str(path)
+
+
+def _rows_of(chunk: Chunk) -> range:
+    return range(chunk.start, chunk.start + len(chunk))
+
+
+def check_sort(column: str, columns: Columns) -> None:
+    """Raise OptionError unless a column holds numbers that rows can be sorted by."""
+    sortable = []
+    for name, (metric, component) in columns.items():
+        if metric and component not in METRICS.get(metric).detail_columns:
+            sortable.append(name)
+    if column not in sortable:
+        raise OptionError(Setting("sort", column), f": expected {', '.join(sortable)}")
+
+
+class FileScoring:
+    """The scoring of a file, of which everything is checked that can be before a row is read.
+
+    Args:
+        source: Rows to score.
+        metrics: Names of metrics (METRIC or METRIC@BACKBONE), or scorers.
+        rows, load, output: How rows are read, metrics loaded, results written.
+        preset: Name of a set of metrics; those that the rows have no inputs for are left out with a note.
+        calibration: File of the calibrations that give ranks; None for those of the library.
+        spell: Function that spells the options that errors of rows mention.
+
+    Attributes:
+        notes: Remarks on what is read and what is left out.
+
+    Raises:
+        CapscoreError: as in `score_file`.
+    """
+
+    def __init__(
+        self,
+        source: RowSource,
+        metrics: Sequence[str | Scorer],
+        rows: RowOptions,
+        load: LoadOptions,
+        output: OutputOptions,
+        *,
+        preset: str | None = None,
+        calibration: str | Path | None = None,
+        spell: Callable[[Setting], str] = str,
+    ):
+        self.source, self.options, self.calibration, self._output = source, rows, calibration, output
+        self.notes, self._spell = [*source.notes], spell
+        if calibration is not None:
+            read_calibrations(calibration)
+        chosen, backbones = self._chosen(metrics, preset)
+        names = [item if isinstance(item, str) else item.metric for item in chosen]
+        self._check_options(names, load, has_scorers=any(isinstance(item, Scorer) for item in chosen))
+        self.kept = None if output.keep is None else RowFilter(names[0], output.min_score, output.top)
+        self.names = self._columns_for(chosen, load)
+        inputs = source.columns if output.output or output.keep else ()
+        if inputs:
+            check_names_are_free(
+                source, [*result_columns(names, inputs, on_error=rows.on_error, ranked=names)]
+            )
+        self._paths = self._checked_paths(output)
+        progress = load.progress
+        self.has_bar = source.n_rows > CHUNK_ROWS and progress is not False
+        if source.n_rows > CHUNK_ROWS:  # one bar for all rows: scorers show theirs for each chunk
+            load = dataclasses.replace(load, progress=False)
+        loader = ScorerLoader(load.arguments(), backbones)
+        scorers = [item if isinstance(item, Scorer) else loader(item) for item in chosen]
+        _check_language(scorers, rows.language)
+        ranked = [scorer.metric for scorer in scorers if has_calibration(scorer, calibration)]
+        self.columns = result_columns(scorers, inputs, on_error=rows.on_error, ranked=ranked)
+        folder = ImageFolder(Path(rows.images or source.folder), allow_urls=load.allow_urls)
+        self.scorer = RowScorer(scorers, rows, folder, spell)
+        self.failures: dict[int, tuple[int | None, str]] = {}
+        self._prepared: dict[str, list[PreparedRows]] = defaultdict(list)
+        self._photos = array("Q")  # hashes of the names of the rows' photos
+
+    def _chosen(
+        self, metrics: Sequence[str | Scorer], preset: str | None
+    ) -> tuple[list[str | Scorer], dict[str, str]]:
+        """The metrics, each once, and the backbones that are named with them."""
+        backbones = named_metrics([name for name in metrics if isinstance(name, str)])
+        named = [name.partition("@")[0] if isinstance(name, str) else name for name in metrics]
+        from_preset: list[str] = []
+        if preset is not None:
+            from_preset, notes = preset_metrics(
+                preset,
+                has_images=bool(find_image_column(self.source.columns, self.options.image_column)),
+                has_references=bool(
+                    find_reference_columns(self.source.columns, self.options.references_column)
+                ),
+            )
+            self.notes += notes
+            if not from_preset and not named:
+                problem = ": the input lacks the photos or references that it needs"
+                raise OptionError(Setting("preset", preset), problem)
+        found = {item if isinstance(item, str) else item.metric: item for item in (*from_preset, *named)}
+        if not preset and len(found) < len(named):
+            raise OptionError("two scorers of one metric; score them one after the other", field="metrics")
+        return [*found.values()] or ["mcs"], backbones
+
+    def _check_options(self, names: Sequence[str], load: LoadOptions, *, has_scorers: bool) -> None:
+        given = load.arguments()
+        given.pop("progress", None)
+        if has_scorers:
+            given.pop("allow_urls", None)  # it is for reading rows, too
+        # a metric without embeddings keeps none, as is asked
+        check_options(
+            names, {name: value for name, value in given.items() if (name, value) != ("cache", False)}
+        )
+
+    def _columns_for(self, chosen: Sequence[str | Scorer], load: LoadOptions) -> ColumnNames:
+        """The columns that the metrics read; an error says which metrics need one that is missing."""
+        needs: dict[str, list[str]] = {"images": [], "references": []}
+        has_lists = bool(find_reference_columns(self.source.columns, self.options.references_column))
+        for item in chosen:
+            if isinstance(item, Scorer):
+                name, images, references = item.metric, item.needs_images, item.needs_references
+            else:
+                name, (images, references) = item, METRICS.get(item).needs(load.arguments())
+            if images:
+                needs["images"].append(name)
+            kind = METRICS.get(name) if isinstance(item, str) else item
+            if references and (has_lists or not kind.has_instead(self.source.columns)):
+                needs["references"].append(name)
+        try:
+            names = columns_of(
+                self.source,
+                self.options,
+                with_images=bool(needs["images"]),
+                with_references=bool(needs["references"]),
+            )
+        except InputError as error:
+            what = {"image_column": "images", "references_column": "references"}.get(error.option or "", "")
+            if len(error.parts) < 2 or not what:
+                raise
+            verb = "needs" if len(needs[what]) == 1 else "need"
+            need = f": {', '.join(needs[what])} {verb} {what}"
+            raise InputError(error.parts[0], need, *error.parts[1:]) from None
+        self.notes += names.notes
+        self.notes += self._unread_language()
+        return names
+
+    def _unread_language(self) -> list[str]:
+        """A note on a column of languages that a stated language replaces, if there is one."""
+        unread = [name for name in FAMILIAR["language"] if name in self.source.columns]
+        if self.options.language is None or not unread:
+            return []
+        stated = self._spell(Setting("language", self.options.language))
+        return [f"{stated} is taken for every row; the column {unread[0]!r} is not read"]
+
+    def _checked_paths(self, output: OutputOptions) -> dict[str, Path]:
+        paths = {}
+        for option in ("output", "keep"):
+            path = getattr(output, option)
+            if path is not None:
+                paths[option] = check_output(path, self.source, force=output.force, option=option)
+        if len(paths) == 2 and paths["output"] == paths["keep"]:
+            raise OptionError(Setting("keep", output.keep), " is the file of ", Setting("output"), " too")
+        return paths
+
+    def run(self) -> ScoredFile:
+        """Score all rows, and write them and those that stay.
+
+        Raises:
+            InputError: A row cannot be scored and on_error="raise"; names row and line.
+            ResultWriteError: A file cannot be written.
+        """
+        types = column_types(self.columns)
+        with ExitStack() as opened:
+            writers = {}
+            for option, path in self._paths.items():
+                writers[option] = writer = Writer(path, self.source, types)
+                opened.callback(writer.stop)
+            scores, found_ranks = self._score(writers)
+            found = ScoredFile(
+                source=self.source,
+                names=self.names,
+                folder=self.scorer.folder,
+                columns=self.columns,
+                scores=scores,
+                ranks=found_ranks,
+                standings=standings(scores, self.calibration),
+                failures=self.failures,
+                n_left_out=self.scorer.n_left_out,
+                kept=self.kept,
+                photos=self._photo_means(scores),
+                output=self._output,
+                notes=self.notes,
+            )
+            signatures = {name: part.signature for name, part in scores.items()}
+            text = json.dumps(found.to_dict(), ensure_ascii=False, indent=2)
+            for writer in writers.values():
+                writer.finish({"signatures": signatures}, f"{text}\n")
+        return found
+
+    def _score(
+        self, writers: Mapping[str, Writer]
+    ) -> tuple[dict[str, Scores], dict[str, dict[str, np.ndarray]]]:
+        """Scores and ranks of all rows, which are written as they come or, where one waits, at the end."""
+        ranked = {metric for metric, component in self.columns.values() if component in RANKS}
+        top = self.kept is not None and self.kept.top is not None
+        waits = bool(ranked) or top or any(scorer.waits for scorer in self.scorer.scorers)
+        shown = None if self.has_bar else False
+        naming = self._photo_column()
+        with progress_bar("Scoring", self.source.n_rows, shown=shown) as advance:
+            for chunk in self.source.chunks(CHUNK_ROWS):
+                if naming is not None:
+                    hashes = (_hash_of(str(name)) for name in chunk.values(naming))
+                    self._photos.extend(hashes)
+                prepared = self.scorer.prepare(self.source, self.names, chunk, chunk.start)
+                for metric, part in prepared.items():
+                    self._prepared[metric].append(part)
+                if not waits:
+                    scores = self.scorer.finish(prepared)
+                    stays = None if self.kept is None else self.kept.choose(scores)
+                    self._write(writers, chunk, scores, 0, {}, stays)
+                advance(len(chunk))
+        together = {metric: PreparedRows.concatenate(rows) for metric, rows in self._prepared.items()}
+        scores = self.scorer.finish(together)
+        found_ranks = {metric: ranks(scores[metric], self.calibration) for metric in ranked}
+        if waits:
+            stays = None if self.kept is None else self.kept.choose(scores)
+            for chunk in self.source.chunks(CHUNK_ROWS):
+                here = None if stays is None else stays[chunk.start : chunk.start + len(chunk)]
+                self._write(writers, chunk, scores, chunk.start, found_ranks, here)
+        for scorer in self.scorer.scorers:
+            scorer.warn_about_truncation(scores[scorer.metric].truncated)
+        self.scorer.odd.warn()
+        return scores, found_ranks
+
+    def _write(
+        self,
+        writers: Mapping[str, Writer],
+        chunk: Chunk,
+        scores: Mapping[str, Scores],
+        first: int,
+        found_ranks: Mapping[str, Mapping[str, np.ndarray]],
+        stays: np.ndarray | None,
+    ) -> None:
+        """Note what failed in a chunk, whose scores begin at row `first`, and write its rows."""
+        errors = self.scorer.errors(scores, first, len(chunk))
+        for row, error in enumerate(errors):
+            failed = any(first + row in part.failures for part in scores.values())
+            if failed and error is not None:
+                self.failures[chunk.start + row] = (chunk.lines[row] if chunk.lines else None, error)
+        if not writers:
+            return
+        cells = column_values(self.columns, scores, errors, first, found_ranks)
+        if "output" in writers:
+            writers["output"].write(chunk, cells)
+        if "keep" in writers and stays is not None and stays.any():
+            new = {name: [*itertools.compress(values, stays)] for name, values in cells.items()}
+            writers["keep"].write(chunk.filter(stays.tolist()), new)
+
+    def _photo_column(self) -> str | None:
+        """The column that names photos, unless it holds their bytes."""
+        schema, candidates = self.source.arrow_schema, ("image_id", self.names.image, *FAMILIAR["image"])
+        column = next((name for name in candidates if name in self.source.columns), None)
+        if column is None or schema is None or "binary" not in str(schema.field(column).type):
+            return column
+        return None
+
+    def _photo_means(self, scores: Mapping[str, Scores]) -> tuple[int, dict[str, float]]:
+        """`ScoredFile.photos`."""
+        found, index = np.unique(self._photos, return_inverse=True)
+        means: dict[str, float] = {}
+        if not 1 < len(found) < len(self._photos):
+            return 0, means
+        for metric, part in scores.items():
+            scored = ~np.isnan(part.scores)
+            counts = np.bincount(index[scored])
+            sums = np.bincount(index[scored], part.scores[scored])
+            means[metric] = (
+                float(np.mean(sums[counts > 0] / counts[counts > 0])) if scored.any() else math.nan
+            )
+        return len(found), means
+
+
+def _hash_of(name: str) -> int:
+    return xxhash.xxh3_64_intdigest(name.encode(errors="backslashreplace"))
+
+
+def _check_language(scorers: Sequence[Scorer], language: str | None) -> None:
+    """Raise an error if a metric cannot score the language that is stated for all rows."""
+    if language is None:
+        return
+    try:
+        code = language_code(language)
+    except InputError as error:
+        raise OptionError(Setting("language", language), ": ", *error.parts) from None
+    for scorer in scorers:
+        if problem := scorer.language_problem(code):
+            raise OptionError(Setting("language", language), f": {problem}")
+
+
+def open_rows_to_score(
+    rows: str | Path | RowSource | Iterable[Mapping[str, Any]], options: RowOptions
+) -> RowSource:
+    """Rows of a file or folder (with those of a file of references), of a source, or of a list of dicts."""
+    if isinstance(rows, RowSource):
+        return rows
+    if isinstance(rows, str | Path):
+        return open_with_references(rows, options)
+    listed = [{**row} for row in rows]
+    if not listed:
+        raise InputError("there are no rows")
+    columns = dict.fromkeys(itertools.chain.from_iterable(listed))
+    whole = [{name: row.get(name) for name in columns} for row in listed]
+    return rows_in_memory(whole, [f"row {row} counted from 0" for row in range(len(whole))])
+
+
+def score_file(
+    rows: str | Path | RowSource | Iterable[Mapping[str, Any]],
+    metrics: str | Scorer | Sequence[str | Scorer] = (),
+    *,
+    preset: str | None = None,
+    calibration: str | Path | None = None,
+    **options: Any,
+) -> ScoredFile:
+    """Score the captions of a file or folder with several metrics, and write them.
+
+    Args:
+        rows: File or folder of any kind that docs/scoring.md lists, or a list of dicts.
+        metrics: Metrics by name, METRIC or METRIC@BACKBONE, or scorers that are loaded. Default: mcs.
+        preset: Set of metrics: coco, clipscore, multilingual, reference-free.
+        calibration: File that `capscore.calibrate` wrote, for ranks; None for the library's own.
+        **options: How rows are read (`capscore.options.RowOptions`: images, references, language, on_error,
+            …), what is written (`OutputOptions`: output, keep, top, …), how metrics are loaded
+            (`capscore.load`: backbone, device, …), and the options of the metrics.
+
+    Raises:
+        InputError: a file or column that does not exist, a row that cannot be scored; names row and line.
+        CapscoreError: an unknown metric or option, a metric that cannot be loaded.
+        ResultWriteError: a result cannot be written.
+
+    >>> import capscore
+    >>> rows = [{"caption": "a cat sits", "references": ["a cat sits there"]},
+    ...         {"caption": "a dog", "references": ["a dog runs"]}]
+    >>> found = capscore.score_file(rows, ["rouge_l", "cider"], language="en")
+    >>> round(found["rouge_l"].mean, 4), found.to_dict()["metrics"]["cider"]["n_scored"]
+    (0.8057, 2)
+    """
+    read, load, output = split_options(options, RowOptions, LoadOptions, OutputOptions)
+    chosen = [metrics] if isinstance(metrics, str | Scorer) else [*metrics]
+    source = open_rows_to_score(rows, read)
+    scoring = FileScoring(source, chosen, read, load, output, preset=preset, calibration=calibration)
+    return scoring.run()

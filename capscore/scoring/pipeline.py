@@ -1,0 +1,232 @@
+"""Scores chunks of rows with several metrics: the middle of every way from rows to results.
+
+In: chunks of a source of rows. Out: `Scores`, cells of new columns, and a summary.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import platform
+import warnings
+from collections.abc import Callable, Collection, Mapping, Sequence
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from .. import __version__
+from ..errors import InputError, LanguageWarning, RowWarning, Setting, TruncationWarning
+from ..files.columns import (
+    ChunkInputs,
+    ColumnNames,
+    read_inputs,
+)
+from ..files.image_folder import ImageFolder
+from ..files.row_source import (
+    ERROR_COLUMN,
+    Chunk,
+    RowSource,
+)
+from ..metrics.base import Scorer
+from ..metrics.calibration import RANKS
+from ..metrics.rows import PreparedRows
+from ..metrics.scores import Scores
+from ..options import RowOptions
+from ..registry import METRICS
+from ..text.suspicious import OddRows
+
+Columns = dict[str, tuple[str, str]]  # name of a new column → metric and component, "" for the score itself
+
+
+def result_columns(
+    metrics: Sequence[str | Scorer], inputs: Collection[str], *, on_error: str, ranked: Collection[str] = ()
+) -> Columns:
+    """The new columns: name → (metric, component), with "" as the component for the score itself.
+
+    Details that are numbers or words (`Scorer.detail_columns`) are components here; of a metric that is given
+    by its name, those that it may have. A component whose name is taken gets its metric's name before it; so
+    do `RANKS`, which the metrics `ranked` have. With on_error="skip" the last column is `capscore_error`,
+    whether or not a row fails: the columns of a result are known beforehand.
+
+    >>> list(result_columns(["clip_score", "ref_clip_score"], ["caption"], on_error="raise"))
+    ['clip_score', 'ref_clip_score', 'ref_clip_score_clip_score', 'text_score']
+    """
+    columns: Columns = {}
+    kinds = {item if isinstance(item, str) else item.metric: item for item in metrics}
+    for metric, item in kinds.items():
+        columns[metric] = (metric, "")
+        kind = METRICS.get(item) if isinstance(item, str) else item
+        components = [*kind.component_names, *kind.detail_columns]
+        if metric in ranked:
+            components += RANKS
+        for component in components:
+            is_taken = component in kinds or component in inputs or component in columns
+            columns[f"{metric}_{component}" if is_taken else component] = (metric, component)
+    if on_error == "skip":
+        columns[ERROR_COLUMN] = ("", "")
+    return columns
+
+
+def column_types(columns: Columns) -> dict[str, type]:
+    """New columns, as `result_columns` gave them → what their cells are: float or str.
+
+    >>> column_types({"mcs": ("mcs", ""), "kind": ("pr_mcs", "kind"), "capscore_error": ("", "")})
+    {'mcs': <class 'float'>, 'kind': <class 'str'>, 'capscore_error': <class 'str'>}
+    """
+    types = {}
+    for name, (metric, component) in columns.items():
+        types[name] = METRICS.get(metric).detail_columns.get(component, float) if metric else str
+    return types
+
+
+def column_values(
+    columns: Columns,
+    scores: Mapping[str, Scores],
+    errors: list[str | None],
+    first: int,
+    ranks: Mapping[str, Mapping[str, np.ndarray]] = {},
+) -> dict[str, list[Any]]:
+    """The cells of the new columns, from row `first` of the scores on, one for each of `errors`; None for a
+    number that is missing."""
+    here = slice(first, first + len(errors))
+    values: dict[str, list[Any]] = {}
+    for name, (metric, component) in columns.items():
+        part = scores.get(metric)
+        if part is None:
+            values[name] = errors
+            continue
+        numbers = {"": part.scores, **part.components, **ranks.get(metric, {})}
+        if component in numbers:
+            cells = numbers[component][here].tolist()
+            values[name] = [None if math.isnan(number) else number for number in cells]
+        else:
+            details = (part.details or [None] * len(part))[here]
+            values[name] = [detail and detail[component] for detail in details]
+    return values
+
+
+class RowScorer:
+    """Scores chunks of rows with several metrics; the middle of every pipeline.
+
+    Args:
+        scorers: One scorer per metric.
+        options: How rows are read.
+        folder: Folder of the images.
+        spell: Function that spells the options that errors of rows mention.
+
+    Attributes:
+        languages: Languages of the rows so far; each is warned about once.
+        odd: Rows so far that look wrong.
+        n_left_out: Number of rows so far that were left out because their caption is empty.
+    """
+
+    def __init__(
+        self,
+        scorers: Sequence[Scorer],
+        options: RowOptions,
+        folder: ImageFolder,
+        spell: Callable[[Setting], str] = str,
+    ):
+        self.scorers, self.options, self.folder, self.spell = [*scorers], options, folder, spell
+        self.languages: set[str] = set()
+        self.odd = OddRows()
+        self.n_left_out = 0
+        self._reads_photos = any(scorer.compares_photos for scorer in scorers)
+
+    def prepare(
+        self, source: RowSource, names: ColumnNames, chunk: Chunk, start: int
+    ) -> dict[str, PreparedRows]:
+        """Measure the rows of a chunk for each metric; the first is row `start` of all.
+
+        Raises:
+            InputError: A row cannot be scored and on_error="raise"; names row and line.
+        """
+        inputs = read_inputs(chunk, source, names, self.folder, candidates_are_photos=self._reads_photos)
+        prepared = {scorer.metric: self._measured(scorer, source, chunk, inputs) for scorer in self.scorers}
+        new: set[str] = set().union(*(part.languages for part in prepared.values())) - self.languages
+        self.languages |= new
+        for scorer in self.scorers:
+            scorer.warn_about_languages(new)
+            scorer.count_odd(prepared[scorer.metric], self.odd, start)
+        if not self._reads_photos:
+            self.odd.add(inputs.candidates, inputs.images, inputs.references, start)
+        return prepared
+
+    def _measured(self, scorer: Scorer, source: RowSource, chunk: Chunk, inputs: ChunkInputs) -> PreparedRows:
+        is_read = {"references": scorer.needs_references, "image": scorer.needs_images}
+        problems = {
+            row: error for row, error in inputs.problems.items() if is_read.get(error.field or "", True)
+        }
+        if problems and self.options.on_error == "raise":
+            raise self._first_of(problems, source, chunk)
+        columns = {"images": scorer.needs_images, "references": scorer.needs_references}
+        given = {name: getattr(inputs, name) for name, is_needed in columns.items() if is_needed}
+        for column in scorer.extra_columns:
+            if column.from_files and column.name in source.columns:
+                given[column.name] = chunk.values(column.name)
+        try:
+            with warnings.catch_warnings():  # given once for all chunks
+                for category in (LanguageWarning, TruncationWarning, RowWarning):
+                    warnings.simplefilter("ignore", category)
+                prepared = scorer.prepare(
+                    inputs.candidates,
+                    language=self.options.language or inputs.languages,
+                    on_error=self.options.on_error,
+                    **given,
+                )
+        except InputError as error:
+            if error.row is None:
+                raise
+            raise source.at(error, chunk, error.row) from error
+        errors, empty = [*prepared.errors], prepared.empty.copy()
+        for row, problem in problems.items():
+            errors[row], empty[row] = problem.message_with_field(self.spell), False
+        # where nothing of the details is written, they are not kept: they are large
+        details = prepared.details if scorer.detail_columns else None
+        return dataclasses.replace(prepared, errors=errors, empty=empty, details=details)
+
+    def _first_of(self, problems: Mapping[int, InputError], source: RowSource, chunk: Chunk) -> InputError:
+        first, n_more = min(problems), len(problems) - 1
+        error = source.at(problems[first], chunk, first)
+        if not n_more:
+            return error
+        rows = f"; {n_more:,} more of rows {chunk.start:,} to {chunk.start + len(chunk) - 1:,} "
+        return InputError(*error.parts, rows, "cannot be read; ", Setting("on_error", "skip"), " lists them")
+
+    def finish(self, prepared: Mapping[str, PreparedRows]) -> dict[str, Scores]:
+        """Prepared rows of each metric → their scores."""
+        return {scorer.metric: scorer.finish(prepared[scorer.metric]) for scorer in self.scorers}
+
+    def errors(self, scores: Mapping[str, Scores], first: int, count: int) -> list[str | None]:
+        """What was wrong with each of `count` rows, from row `first` of the scores; None for nothing."""
+        errors: list[str | None] = [None] * count
+        for row in range(first, first + count):
+            messages = {metric: part.failures.get(row, "") for metric, part in scores.items()}
+            if any(messages.values()):
+                errors[row - first] = _joined(messages)
+            elif any(part.empty[row] and math.isnan(part.scores[row]) for part in scores.values()):
+                errors[row - first] = "candidate: an empty caption, left out as asked"
+                self.n_left_out += 1
+        return errors
+
+
+def _joined(messages: Mapping[str, str]) -> str:
+    """What metrics say is wrong with a row; once, where all say the same."""
+    if len(set(messages.values())) == 1:
+        return next(iter(messages.values()))
+    return "; ".join(f"{metric}: {message}" for metric, message in messages.items() if message)
+
+
+def summary_document(
+    metrics: Mapping[str, dict[str, Any]], n_rows: int, failures: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """The summary of a file or stream, ready for JSON: rows, metrics, failures and versions.
+
+    Args:
+        metrics: Metric → `Scores.summary`, and what else is known of it; its mean is called "mean" here.
+    """
+    named = {name: {"mean": found.pop(name), **found} for name, found in metrics.items()}
+    installed = {name: version(name) for name in ("torch", "numpy")}
+    versions = {"capscore": __version__, "python": platform.python_version(), **installed}
+    return {"rows": n_rows, "metrics": named, "failures": failures, "versions": versions}

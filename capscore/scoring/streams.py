@@ -1,0 +1,286 @@
+"""Scores rows that come in batches, such as those of a streaming data set or of Ray Data."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xxhash
+
+from ..errors import InputError, Setting
+from ..files.columns import (
+    ColumnNames,
+    find_columns,
+)
+from ..files.image_folder import ImageFolder
+from ..files.row_source import (
+    rows_in_memory,
+)
+from ..metrics.base import Scorer
+from ..metrics.rows import PreparedRows
+from ..metrics.scores import COUNTS, Scores
+from ..options import RowOptions, check_whole_number, split_options
+from ..text.suspicious import OddRows
+from .pipeline import Columns, RowScorer, column_values, result_columns, summary_document
+
+MAX_LISTED = 100
+"""Failures of a stream that its summary lists; it counts the others."""
+
+
+class RunningSummary:
+    """The summary of all rows of a metric, from scores that come in batches; `scorer` finished them."""
+
+    def __init__(self, scorer: Scorer):
+        self._scorer = scorer
+        self._counts: Counter[str] = Counter()
+        self._sums: defaultdict[str, float] = defaultdict(float)
+        self._numbers: Counter[str] = Counter()
+        self._measured: defaultdict[str, float] = defaultdict(float)
+        self._photos: set[bytes] = set()
+        self._examples: dict[tuple[Any, ...], PreparedRows] = {}
+
+    def add(self, rows: PreparedRows, scores: Scores) -> None:
+        """Take a batch, as it was prepared and as it was finished."""
+        for name, values in {scores.metric: scores.scores, **scores.components}.items():
+            present = values[~np.isnan(values)]
+            self._sums[name] += float(present.sum())
+            self._numbers[name] += len(present)
+        for name, values in rows.values.items():
+            self._measured[name] += float(values[rows.kept].sum())
+        self._counts.update({name: getattr(scores, name) for name in COUNTS})
+        self._photos.update(xxhash.xxh3_128_digest(key.encode()) for key in set(scores.image_keys) - {""})
+        # one row of each kind: the signature depends on nothing else of the rows
+        signed = [np.nan_to_num(rows.values[name]).tolist() for name in self._scorer.signed_values]
+        counts = rows.n_references.tolist()
+        kinds = zip(rows.kept.tolist(), counts, rows.languages, rows.empty, *signed, strict=True)
+        for index, kind in enumerate(kinds):
+            if kind not in self._examples:
+                self._examples[kind] = rows.row(index)
+
+    def summary(self) -> dict[str, Any]:
+        """As `Scores.summary`, of the rows so far; {} without rows."""
+        if not self._examples:
+            return {}
+        example = self._scorer.finish(PreparedRows.concatenate([*self._examples.values()]))
+        found: dict[str, Any] = {}
+        for name, total in self._sums.items():
+            mean = total / self._numbers[name] if self._numbers[name] else None
+            found[name if name == self._scorer.metric else f"mean_{name}"] = mean
+        for name, value in self._scorer.corpus_of(self._measured).items():
+            found[name] = None if math.isnan(value) else value
+        counts = {**self._counts, "n_unique_images": len(self._photos)}
+        return {**found, **{name: counts[name] for name in COUNTS}, "signature": example.signature}
+
+
+class BatchScorer:
+    """Scores batches of rows, and keeps no row.
+
+    Args:
+        scorers: Scorers, of metrics whose scores depend on the row alone.
+        options: How rows are read.
+
+    Raises:
+        InputError: A metric compares rows with each other.
+        OptionError: Two scorers are of one metric.
+    """
+
+    def __init__(self, scorers: Sequence[Scorer], options: RowOptions = RowOptions()):
+        for scorer in scorers:
+            if scorer.compares_rows:
+                raise InputError(
+                    f"{scorer.metric} compares rows with each other, and here they come batch by batch: use "
+                    "scorer.score; or, for CIDEr, give ",
+                    Setting("document_frequencies"),
+                    " that were counted before",
+                )
+        self._options = options
+        self._scorer = RowScorer(
+            scorers, options, ImageFolder(Path(options.images or "."), allow_urls=options.allow_urls)
+        )
+        self._running = {scorer.metric: RunningSummary(scorer) for scorer in scorers}
+        self._n_rows, self._failures = 0, list[dict[str, Any]]()
+
+    @property
+    def odd(self) -> OddRows:
+        """Rows so far that look wrong."""
+        return self._scorer.odd
+
+    def new_columns(self, given: Sequence[str]) -> Columns:
+        """The new columns, as `result_columns` describes them.
+
+        Raises:
+            InputError: Rows have a column of such a name.
+        """
+        columns = result_columns(self._scorer.scorers, given, on_error=self._options.on_error)
+        for name in columns:
+            if name in given:
+                raise InputError(f"the result needs the column name {name!r}, which the rows already use")
+        return columns
+
+    def score(self, batch: Mapping[str, Sequence[Any]], start: int | None = None) -> dict[str, list[Any]]:
+        """Score a batch of rows.
+
+        Args:
+            batch: Columns of the same length, as lists or arrays.
+            start: Number of the first row, for messages; None counts from the batch's first row.
+
+        Returns:
+            The new columns: numbers, None where a row has no score.
+
+        Raises:
+            InputError: A row cannot be scored and on_error="raise"; names the row.
+        """
+        new = self.new_columns([*batch])
+        names = find_columns(
+            [*batch],
+            self._options,
+            with_images=any(scorer.needs_images for scorer in self._scorer.scorers),
+            with_references=any(scorer.needs_references for scorer in self._scorer.scorers),
+        )
+        rows = self._rows(batch, names)
+        if not rows:
+            return {name: [] for name in new}
+        source = rows_in_memory(rows, [_place(row, index, start, names) for index, row in enumerate(rows)])
+        (chunk,) = source.chunks(len(rows))
+        prepared = self._scorer.prepare(source, names, chunk, start or 0)
+        scores = self._scorer.finish(prepared)
+        for metric, part in scores.items():
+            self._running[metric].add(prepared[metric], part)
+        errors = self._scorer.errors(scores, 0, len(rows))
+        for row in sorted(set().union(*(part.failures for part in scores.values()))):
+            if len(self._failures) < MAX_LISTED:
+                failure = {"row": self._n_rows + row, "line": None, "error": errors[row]}
+                self._failures.append(failure)
+        self._n_rows += len(rows)
+        return column_values(new, scores, errors, 0)
+
+    def _rows(self, batch: Mapping[str, Sequence[Any]], names: ColumnNames) -> list[dict[str, Any]]:
+        """The columns that are read, as rows."""
+        read = [name for name in (names.image, names.candidate, *names.references, names.language) if name]
+        for scorer in self._scorer.scorers:
+            extra = (column.name for column in scorer.extra_columns if column.from_files)
+            read += [name for name in extra if name in batch and name not in read]
+        cells = {name: [_plain(value, name in names.references) for value in batch[name]] for name in read}
+        lengths = {name: len(values) for name, values in cells.items()}
+        if len(set(lengths.values())) > 1:
+            raise InputError(f"the columns of a batch differ in length: {lengths}")
+        return [dict(zip(cells, values, strict=True)) for values in zip(*cells.values(), strict=True)]
+
+    def summary(self) -> dict[str, Any]:
+        """The rows so far: "rows", "metrics", the first failures, "versions"; as `ScoredFile.to_dict`."""
+        metrics = {metric: running.summary() for metric, running in self._running.items()}
+        found = {metric: summary for metric, summary in metrics.items() if summary}
+        return summary_document(found, self._n_rows, self._failures)
+
+
+class ScoredStream(Iterator[dict[str, Any]]):
+    """The rows of a stream with their scores, in order; made by `score_stream`."""
+
+    def __init__(self, rows: Iterable[Mapping[str, Any]], scorer: BatchScorer, batch_rows: int):
+        self._scorer, self._rows = scorer, self._scored(iter(rows), batch_rows)
+
+    def __next__(self) -> dict[str, Any]:
+        return next(self._rows)
+
+    def _scored(self, rows: Iterator[Mapping[str, Any]], batch_rows: int) -> Iterator[dict[str, Any]]:
+        start = 0
+        while batch := list(itertools.islice(rows, batch_rows)):
+            for index, row in enumerate(batch):
+                if not isinstance(row, Mapping):
+                    problem = f"got a {type(row).__name__}; expected a dict with image and caption"
+                    raise InputError(problem, row=start + index)
+            columns = dict.fromkeys(itertools.chain.from_iterable(batch))
+            new = self._scorer.score({name: [row.get(name) for row in batch] for name in columns}, start)
+            start += len(batch)
+            ready = []
+            for row, cells in zip(batch, zip(*new.values(), strict=True), strict=True):
+                ready.append({**row, **dict(zip(new, cells, strict=True))})
+            del batch, row
+            yield from ready
+        self._scorer.odd.warn()
+
+    def summary(self) -> dict[str, Any]:
+        """Means, counts and signatures of the rows scored so far, in the shape of `ScoredFile.to_dict`.
+
+        Of the failures, the first 100 are listed; the metrics' "n_failed" counts all.
+        """
+        return self._scorer.summary()
+
+
+def score_stream(
+    rows: Iterable[Mapping[str, Any]],
+    scorers: Scorer | Sequence[Scorer],
+    options: RowOptions = RowOptions(),
+    *,
+    batch_rows: int = 256,
+    **named: Any,
+) -> ScoredStream:
+    """Score rows as they come, in memory that does not grow with their number.
+
+    The numbers are those of `scorer.score` on all rows at once.
+
+    Args:
+        rows: Rows as dicts: a `datasets.IterableDataset` (of files, of WebDataset's tar files, of a part by
+            `split_dataset_by_node`), or anything that can be iterated over. Images of a data set stay encoded
+            until they are scored.
+        scorers: Scorer or scorers of metrics whose scores depend on the row alone; CIDEr needs
+            `document_frequencies`.
+        options: How rows are read; its entries may also be given by name, such as images="photos",
+            candidate_column="generated", on_error="skip".
+        batch_rows: Number of rows that are scored together.
+
+    Raises:
+        InputError: A metric compares rows with each other; or, during iteration, a row cannot be scored;
+            names the row.
+
+    >>> import capscore
+    >>> rows = ({"caption": text, "references": ["a cat sits there"]} for text in ("a cat sits", "a dog"))
+    >>> scored = score_stream(rows, capscore.load("rouge_l"), language="en")
+    >>> [round(row["rouge_l"], 4) for row in scored]
+    [0.8356, 0.3144]
+    >>> scored.summary()["metrics"]["rouge_l"]["n_items"]
+    2
+    """
+    check_whole_number("batch_rows", batch_rows, 1)
+    if named:
+        (options,) = split_options(named, RowOptions)
+    listed = [scorers] if isinstance(scorers, Scorer) else [*scorers]
+    return ScoredStream(_with_encoded_images(rows), BatchScorer(listed, options), batch_rows)
+
+
+def _with_encoded_images(rows: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
+    """A data set whose images are not decoded one by one as rows come, but by the embedder, in threads."""
+    library: Any = sys.modules.get("datasets")
+    if library is None or not isinstance(rows, library.IterableDataset | library.Dataset):
+        return rows
+    data: Any = rows
+    for name, feature in (data.features or {}).items():
+        if isinstance(feature, library.Image) and feature.decode:
+            data = data.cast_column(name, library.Image(decode=False))
+    return data
+
+
+def _plain(value: Any, of_references: bool) -> Any:
+    """A cell as readers of files give it: engines hand out arrays of texts where a file has lists."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if of_references and isinstance(value, np.ndarray):
+        return value.tolist()
+    return value
+
+
+def _place(row: Mapping[str, Any], index: int, start: int | None, names: ColumnNames) -> str:
+    """How messages name a row: by its number, its photo and its caption."""
+    place = f"row {index} of its batch" if start is None else f"row {start + index} of the stream"
+    image = row.get(names.image) if names.image else None
+    if isinstance(image, Mapping):
+        image = image.get("path")
+    known = [item for item in (image, row.get(names.candidate)) if isinstance(item, str | Path)]
+    named = ": ".join(f"{str(item)!r:.60}" for item in known)
+    return f"{place}, counted from 0" + (f" ({named})" if named else "")
