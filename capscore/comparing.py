@@ -553,8 +553,9 @@ def comparison_table(metric: str, comparison: SystemComparison) -> Table:
     means = comparison.means
     rows = [(comparison.baseline, fixed(means[comparison.baseline]), "", "", "")]
     rows += [_difference_cells(means[other.system], other) for other in comparison.differences]
-    best = comparison.best
-    bold = [(index, 1) for index, row in enumerate(rows) if [row[0]] == best]
+    bold = [(index, 1) for index, row in enumerate(rows) if row[0] in comparison.best]
+    if len(bold) > 1:
+        bold = []
     title = metric
     if comparison.rows != ALL:
         title += f", {comparison.rows}"
@@ -613,12 +614,13 @@ def _sampling_remarks(comparison: SystemComparison) -> Iterator[str]:
 
 def verdict(metric: str, comparisons: Sequence[SystemComparison]) -> str:
     """One sentence about all rows: which systems score higher or lower than the baseline."""
-    baseline = comparisons[0].baseline
-    return f"{metric}: {'; '.join(_outcome(other, baseline) for other in comparisons[0].differences)}."
+    outcomes = [_outcome(other, comparisons[0]) for other in comparisons[0].differences]
+    return f"{metric}: {'; '.join(outcomes)}."
 
 
-def _outcome(other: SystemDifference, baseline: str) -> str:
-    """What a system's test says."""
+def _outcome(other: SystemDifference, comparison: SystemComparison) -> str:
+    """What a system's test says; where less is better, that it is."""
+    baseline = comparison.baseline
     if other.interval is None or other.p_value_holm is None:
         return f"too few photos to tell {other.system} and {baseline} apart"
     p_value = f"p {other.p_value_holm:.2g}"
@@ -627,5 +629,7 @@ def _outcome(other: SystemDifference, baseline: str) -> str:
     direction = "lower"
     if other.difference > 0:
         direction = "higher"
+    if not comparison.higher_is_better:
+        direction = {"lower": "better (lower)", "higher": "worse (higher)"}[direction]
     size = f"{fixed(abs(other.difference))} ({_ends(other.interval)})"
     return f"{other.system} scores {direction} than {baseline} by {size}, {p_value}"

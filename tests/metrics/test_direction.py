@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from capscore.scoring.files import RowFilter
 from typer.testing import CliRunner
 
 import capscore
@@ -19,6 +18,7 @@ from capscore.integrations.trl import caption_reward
 from capscore.metrics.calibration import PERCENTS, document
 from capscore.metrics.loading import is_lower_better
 from capscore.registry import BENCHMARKS, METRICS, register_metric
+from capscore.scoring.files import RowFilter
 from capscore.statistics.system_means import compare_means
 
 REFERENCE = "a black dog"
