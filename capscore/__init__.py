@@ -52,6 +52,7 @@ _LAZY = {
     "ScoredFile": "scoring.files",
     "compare": "comparing",
     "compare_systems": "comparing",
+    "explain": "show.explanation",
     "hallucinated": "metrics.hallucinated",
     "load": "metrics",
     "load_backbone": "backbones.loading",
@@ -99,6 +100,7 @@ __all__ = [
     "benchmark_slugs",
     "compare",
     "compare_systems",
+    "explain",
     "hallucinated",
     "load",
     "load_backbone",
@@ -152,6 +154,7 @@ if TYPE_CHECKING:
     from .perturbations.perturbed_file import perturb
     from .scoring.files import ScoredFile, score_file
     from .scoring.streams import score_stream
+    from .show.explanation import explain
 
 
 def __getattr__(name: str) -> Any:

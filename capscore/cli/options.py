@@ -177,21 +177,17 @@ def with_metric_options(choose: Callable[[], dict[str, Option]]) -> Callable[[_F
 
 def _parameters(entry: Option) -> list[inspect.Parameter]:
     """What typer makes an option of `capscore.load` from."""
-    titles = {METRICS.get(metric).title for metric in entry.metrics}
     panel = None
     if not entry.own:
         panel = "Backbone"
-    elif len(titles) == 1:
-        panel = titles.pop()
+    elif len(entry.titles) == 1:
+        panel = entry.titles[0]
     if entry.name == "cache":
         folder = option("Folder that keeps embeddings.", "--cache-dir", panel=panel, metavar="FOLDER")
         none = option("Keep no embeddings on disk.", "--no-cache", panel=panel)
         return [_parameter("cache", Path | None, folder), _parameter("no_cache", bool, none)]
-    help = entry.summary
-    if entry.default not in (None, False, "") and "default" not in help:
-        help += f" Default: {entry.shown_default}."
     metavar = "TEXT" if entry.name in _TEXTS else None
-    info = option(help, f"--{entry.name.replace('_', '-')}", panel=panel, metavar=metavar)
+    info = option(entry.help_line, f"--{entry.name.replace('_', '-')}", panel=panel, metavar=metavar)
     if entry.type is bool:
         return [_parameter(entry.name, bool, info)]
     return [_parameter(entry.name, entry.type | None, info)]

@@ -256,6 +256,11 @@ class Scorer(ABC):
         return ""
 
     @property
+    def marks_below(self) -> float | None:
+        """Score at or below which a word is marked; None where nothing, or a probability, marks words."""
+        return None
+
+    @property
     def caution(self) -> str:
         """What a reader of its scores should know, with these settings; "" for nothing."""
         return ""

@@ -244,7 +244,7 @@ def matching(signature: str, known: Sequence[Calibration]) -> Calibration | str:
 
 def _backbone_name(signature: str) -> str:
     """The name of the backbone, without its revision."""
-    return parse_signature(signature)[1].get("backbone", "").rpartition("@")[0]
+    return _settings(signature).get("backbone", "").rpartition("@")[0]
 
 
 @functools.lru_cache(maxsize=1)
@@ -294,6 +294,7 @@ def _distribution(given: Mapping[str, Any]) -> Distribution:
     return Distribution(int(given["n"]), values)
 
 
+@functools.lru_cache(maxsize=64)
 def _settings(signature: str) -> dict[str, str]:
     metric, settings = parse_signature(signature)
     return {"metric": metric, **{key: value for key, value in settings.items() if key not in _FREE}}

@@ -276,7 +276,7 @@ class Option:
         default: Value that applies when it is not given, or None.
         help: Its entry in the docstring, on one line.
         choices: Allowed values; () for any.
-        metrics: Metrics that take it.
+        metrics, titles: Names and titles of the metrics that take it.
         own: Whether the metric's class takes it; the others go to the backbone and the embedder.
     """
 
@@ -286,12 +286,21 @@ class Option:
     help: str
     choices: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
+    titles: tuple[str, ...] = ()
     own: bool = False
 
     @property
     def summary(self) -> str:
         """The first part of the help, as a sentence."""
         return re.split(r"[.;] ", self.help, maxsplit=1)[0].rstrip(".") + "."
+
+    @property
+    def help_line(self) -> str:
+        """The summary, with the default where it is a value that the summary does not name."""
+        summary = self.summary
+        if self.default in (None, False, "") or "default" in summary:
+            return summary
+        return f"{summary} Default: {self.shown_default}."
 
     @property
     def shown_default(self) -> str:
@@ -301,7 +310,10 @@ class Option:
 
 def options_of(metric: str) -> dict[str, Option]:
     """The options that a metric takes, by name."""
-    scorer = METRICS.get(metric)
+    return _options_of(METRICS.get(metric))
+
+
+def _options_of(scorer: Any) -> dict[str, Option]:
     found = {
         name: option
         for name, option in (_backbone_options() if scorer.takes_backbone else {}).items()
@@ -325,9 +337,11 @@ def all_options(metrics: Sequence[str] | None = None) -> dict[str, Option]:
     """The options of several metrics together (None: all), each with the metrics that take it."""
     found: dict[str, Option] = {}
     for metric in METRICS.names() if metrics is None else metrics:
-        for name, option in options_of(metric).items():
-            taken_by = found[name].metrics if name in found else ()
-            found[name] = replace(found.get(name, option), metrics=(*taken_by, metric))
+        scorer = METRICS.get(metric)
+        for name, option in _options_of(scorer).items():
+            option = found.get(name, option)
+            titles = tuple(dict.fromkeys((*option.titles, scorer.title)))
+            found[name] = replace(option, metrics=(*option.metrics, metric), titles=titles)
     return dict(sorted(found.items(), key=lambda item: item[1].own))
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..metrics.calibration import RANKS, ranks
+from ..registry import METRICS
 from ..tables import fixed
 
 if TYPE_CHECKING:
@@ -31,9 +32,10 @@ class ExplainedCaption:
         text: The caption.
         language: BCP 47 tag; "" if none was stated.
         explanation: The row's entry in `Scores.details`.
-        scores: "precision", "recall" and "overall", of a judge "score", "margin" and "mass"; NaN where there
-            is no score.
-        rank: Percent of right captions that score lower; NaN where the scores are not calibrated.
+        scores: "precision", "recall" and "overall" where words are marked, else "score" and the components;
+            NaN where there is no score.
+        rank: Percent of right captions that score worse; NaN where the scores are not calibrated.
+        found, reason, doubt: What the metric says of the caption, and of its own score; "" for nothing.
     """
 
     text: str
@@ -41,21 +43,36 @@ class ExplainedCaption:
     explanation: Mapping[str, Any]
     scores: Mapping[str, float]
     rank: float = math.nan
+    found: str = ""
+    reason: str = ""
+    doubt: str = ""
 
 
 def explained_captions(captions: Sequence[str], scores: Scores) -> list[ExplainedCaption]:
-    """The n captions that were scored, with the results of InfoMetIC, or of a judge with explain=True."""
+    """The n captions that were scored, with what the metric says of each."""
+    kind = METRICS.get(scores.metric)
     columns = {"score": scores.scores, **scores.components}
-    if "reason" not in scores.detail_names:
+    if kind.marks_words():
         columns = {name: scores.components[name] for name in ("precision", "recall")}
         columns["overall"] = scores.scores
-    details = [detail for detail in scores.details or () if detail is not None]
-    rows = enumerate(zip(captions, scores.languages, details, strict=True))
     rank = ranks(scores)[RANKS[0]]
-    return [
-        ExplainedCaption(*parts, {name: float(values[row]) for name, values in columns.items()}, rank[row])
-        for row, parts in rows
-    ]
+    details = scores.details or [None] * len(captions)
+    explained = []
+    for row, caption in enumerate(captions):
+        numbers = {name: float(values[row]) for name, values in columns.items()}
+        explained.append(
+            ExplainedCaption(
+                caption,
+                scores.languages[row],
+                details[row] or {},
+                numbers,
+                rank[row],
+                scores.found(row),
+                scores.reason(row),
+                kind.doubt({name: float(values[row]) for name, values in scores.components.items()}),
+            )
+        )
+    return explained
 
 
 def percent(p: float) -> str:

@@ -21,7 +21,6 @@ from markupsafe import Markup
 from ..benchmarks.result_file import metric_order
 from ..benchmarks.results import benchmark_title, metric_title, statistic_name
 from ..errors import visible
-from ..metrics.judge import LOW_MASS
 from ..tables import fixed
 from ..text.languages import NAMES
 from .explained import (
@@ -171,17 +170,26 @@ def explain_page(
     )
 
 
-def judge_page(
-    image: Image.Image, captions: Sequence[ExplainedCaption], title: str = "", signature: str = ""
+def scores_page(
+    image: Image.Image,
+    captions: Sequence[ExplainedCaption],
+    title: str = "",
+    signature: str = "",
+    about: str = "",
 ) -> str:
-    """A page about captions of a photo: their scores by a judge, and its reasons; arguments as before."""
+    """A page about captions of a photo: their scores, and what the metric says in words.
+
+    Args:
+        image, captions, title, signature: As in `explain_page`.
+        about: What the numbers mean.
+    """
     return render(
-        "judge_page.html",
+        "scores_page.html",
         title=title or "A photo and its captions",
         signature=signature,
         photo=inline_jpeg(image, MAX_SIDE),
         captions=captions,
-        low_mass=LOW_MASS,
+        about=about,
     )
 
 

@@ -9,22 +9,26 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import capscore
+from capscore.metrics.infometic import InfoMetIC
 from capscore.metrics.scores import Scores
 
 from ..infometic.invented import REGIONS, explanation
+from ..toy import JudgingColours
 from .conftest import assert_refused, run
 
 
-class InventedScorer:
+class InventedScorer(InfoMetIC):
     """Finds every cat wrong, and remembers what it was asked."""
 
     def __init__(self):
         self.options, self.asked = {}, {}
+        self.mark_calibration, self.beta = None, 0.1
 
     def language_problem(self, code):
-        return "no words of Klingon are known" if code == "tlh" else None
+        return "no words of Klingon are known" if code == "tlh" else ""
 
-    def score(self, captions, images, *, language=None):
+    def score(self, captions, images, references=None, language=None):
         self.asked = {"captions": captions, "images": images, "language": language}
         n = len(captions)
         details = [explanation(text, right="red 椅子", wrong="cat 猫", regions=REGIONS) for text in captions]
@@ -48,6 +52,7 @@ def scorer(monkeypatch):
 
     def make(metric, **options):
         made.options = options
+        made.beta = options.get("beta", 0.1)
         return made
 
     monkeypatch.setattr("capscore.metrics.load", make)
@@ -142,3 +147,48 @@ def test_wrong_usage_says_what_to_give(scorer, photo, options, message, tmp_path
     done = run("explain", photo, "A cat", *options)
     assert_refused(done, message)
     assert not scorer.asked and len(done.stderr) < 400
+
+
+def test_any_metric_gives_its_scores_and_what_it_says(photo, tmp_path):
+    asked = (
+        "explain",
+        photo,
+        "a red dog",
+        "a cat",
+        "-m",
+        "rouge_l",
+        "--reference",
+        "a red dog",
+        "--reference",
+        "dog",
+    )
+    lines = run(*asked, "-o", tmp_path / "page.html").stdout.splitlines()
+    assert lines[1:3] == ["a red dog", "score   1.0000"] and lines[-2].startswith("rouge_l|")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "a red dog" in page and "score <b>1.000</b>" in page and "rouge_l|" in page
+    printed = json.loads(run(*asked, "--json").stdout)
+    assert printed["captions"][0]["rouge_l"] == 1.0 and printed["image"] == str(photo)
+    assert_refused(run(*asked, "--beta", "0.1"), "--beta 0.1: an option of infometic, not of rouge_l")
+    assert_refused(run("explain", photo, "a cat", "-m", "rouge"), "metric 'rouge' is not one of")
+    assert_refused(run("explain", photo, "a cat", "-m", "rouge_l"), "compares with references")
+
+
+def test_what_pr_mcs_finds_is_shown(photo):
+    scorer = capscore.load("pr_mcs", backbone=JudgingColours(), cache=False)
+    found = capscore.explain(photo, ["red", "red mask"], scorer)
+    assert found.name == "photo.png" and not found.marks_words
+    assert [caption.found for caption in found.captions] == [
+        scorer.found(row) for row in found.scores.details
+    ]
+    table = found.to_pandas()
+    assert list(table.columns) == ["caption", "language", "pr_mcs", *found.scores.components]
+    assert table["pr_mcs"].tolist() == found.scores.scores.tolist()
+    assert found.captions[0].found.replace(" %", " %") in found.to_html()
+
+
+def test_python_gets_what_the_command_gives(scorer, photo):
+    found = capscore.explain(photo, "A red cat")
+    printed = json.loads(run("explain", photo, "A red cat", "--json").stdout)
+    assert printed == {"image": str(photo), **found.to_dict()}
+    with pytest.raises(capscore.InputError, match="2 languages and 1 captions"):
+        capscore.explain(photo, "A red cat", language=["en", "de"])

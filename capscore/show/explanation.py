@@ -1,0 +1,270 @@
+"""A photo and captions → what a metric says of each caption: printed, as a page, as a table, as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InputError, Setting
+from ..files.console import make_console
+from ..metrics.rows import is_empty
+from ..registry import METRICS
+from ..tables import fixed
+from ..text.languages import NAMES, is_plainly_other, language_code
+from .explained import (
+    SCORES,
+    ExplainedCaption,
+    explained_captions,
+    notes,
+    segments,
+    shown_regions,
+    verdict,
+)
+
+if TYPE_CHECKING:
+    import pandas
+    from PIL import Image
+    from rich.console import Console
+    from rich.text import Text
+
+    from ..metrics.base import Scorer
+    from ..metrics.scores import Scores
+
+# kind of a piece of a caption → how it is written, and its style
+_MARKS = {
+    "wrong": ("{wrong}[{text}]", "bold red"),
+    "unsure": ("?{text}", "dim underline"),
+    "unseen": ("{cut}({text})", "dim"),
+    "right": ("{text}", "underline"),
+    "plain": ("{text}", ""),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """What a metric says of captions of a photo; made by `explain`.
+
+    Attributes:
+        image: The photo, in RGB.
+        name: Its file name, "photo" if it has none.
+        captions: The captions with their scores, and what the metric says of each.
+        scores: The scores, as `Scorer.score` gives them.
+        marks_below: Score at or below which a word is marked; None where nothing, or a probability, marks it.
+        notes: Remarks that a reader needs.
+    """
+
+    image: Image.Image
+    name: str
+    captions: Sequence[ExplainedCaption]
+    scores: Scores
+    marks_below: float | None
+    notes: Sequence[str] = ()
+
+    @property
+    def marks_words(self) -> bool:
+        """Whether words of captions are marked."""
+        return bool(METRICS.get(self.scores.metric).marks_words())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Signature, and every score and detail of each caption, ready for JSON; None for a missing score."""
+        values = {self.scores.metric: self.scores.scores, **self.scores.components}
+        rows = []
+        for row, caption in enumerate(self.captions):
+            found: dict[str, object] = {"caption": caption.text, "language": caption.language}
+            for name, numbers in values.items():
+                number = float(numbers[row])
+                found[name] = None if math.isnan(number) else number
+            rows.append({**found, **caption.explanation})
+        marked = {"beta": self.marks_below} if self.marks_words else {}
+        return {**marked, "signature": self.scores.signature, "captions": rows}
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A line per caption: the caption, its language, and its scores."""
+        import pandas
+
+        names = ["caption", "language", self.scores.metric, *self.scores.components]
+        return pandas.DataFrame(self.to_dict()["captions"])[names]
+
+    def to_html(self) -> str:
+        """A page in one file: the photo, the captions, and what was found."""
+        from .pages import explain_page, scores_page
+
+        about = self.image, self.captions, self.name, self.scores.signature
+        if self.marks_words:
+            return explain_page(*about, beta=self.marks_below)
+        kind = METRICS.get(self.scores.metric)
+        return scores_page(*about, about=kind.about_scores or (kind.__doc__ or "").split("\n")[0])
+
+    def print(self, console: Console | None = None) -> None:
+        """Print the captions, with signs and colours at their words if the metric marks them."""
+        from rich.text import Text
+
+        console = console or make_console()
+        show = self._print_marked if self.marks_words else self._print_scores
+        for caption in self.captions:
+            show(console, caption)
+        console.print()
+        if self.marks_words:
+            wrong, cut = _signs(console)
+            below = ""
+            if self.marks_below is not None:
+                below = f", with a score of {self.marks_below:g} or below"
+            others = f"?word: cannot tell. {cut}(word): cut off, not scored."
+            console.print(Text(f"{wrong}[word]: likely wrong{below}. {others}", "dim"))
+        _print_lines(console, [self.scores.signature])
+
+    def _print_marked(self, console: Console, caption: ExplainedCaption) -> None:
+        """A caption with its words marked by signs and colours; in ASCII where a terminal shows no more."""
+        from rich.text import Text
+
+        console.print("", _marked(caption, *_signs(console)), "", Text(_clean(verdict(caption))), sep="\n")
+        lines = [(label, fixed(caption.scores[name], 2, "no score")) for name, label in SCORES.items()]
+        regions: dict[bool, list[str]] = {True: [], False: []}
+        for item in shown_regions(caption.explanation):
+            regions[item.mentioned].append(f"{_clean(item.label or f'region {item.number}')} ({item.note})")
+        lines += [("Mentioned", ", ".join(regions[True])), ("Missed", ", ".join(regions[False]))]
+        _print_lines(console, [f"{label:<16}{text or '–'}" for label, text in lines])
+        console.print(Text("\n".join(f"{note}." for note in notes(caption)), "dim"))
+
+    def _print_scores(self, console: Console, caption: ExplainedCaption) -> None:
+        """A caption, its score and the components of it, and what the metric says in words."""
+        lines = {name: fixed(value, 4, "no score") for name, value in caption.scores.items()}
+        if not math.isnan(caption.rank):
+            lines["rank"] = f"{caption.rank:.0f} % of right captions score worse"
+        if caption.found:
+            lines["found"] = _clean(caption.found)
+        if caption.reason:
+            lines["reason"] = _clean(caption.reason)
+        width = max(8, *(len(name) + 2 for name in lines))
+        of_caption = [f"{name:<{width}}{text}" for name, text in lines.items()]
+        console.print()
+        _print_lines(console, [_clean(caption.text), *of_caption])
+
+
+def explain(
+    photo: Any,
+    captions: str | Sequence[str],
+    metric: str | Scorer = "infometic",
+    *,
+    references: Sequence[str] | None = None,
+    language: str | Sequence[str] | None = None,
+    name: str = "",
+    **options: Any,
+) -> Explanation:
+    """Say what captions of a photo get wrong and leave out, as far as a metric can tell.
+
+    `infometic` marks words and regions, `judge` says in words what is wrong; every metric gives its scores,
+    with its components, its rank where it is calibrated, and what its details say.
+
+    Args:
+        photo: The photo, as `Scorer.score` takes it.
+        captions: One caption or more.
+        metric: Name of the metric, or its scorer.
+        references: References of the photo, for a metric that compares with them.
+        language: Language code of all captions, or one for each.
+        name: Name of the photo on the page; "" for that of its file.
+        **options: Options of `capscore.load`.
+
+    Raises:
+        InputError: an empty caption, or one in a language that the metric does not know.
+        ImageError: a photo that cannot be read.
+        CapscoreError: as in `capscore.load`.
+
+    >>> explanation = explain("cat.jpg", "a dog on a sofa", backbone="embedded")     # doctest: +SKIP
+    >>> explanation.captions[0].explanation["words"][0]["correct"]                   # doctest: +SKIP
+    False
+    """
+    from ..images.load import load_image
+    from ..metrics import load
+
+    texts = [captions] if isinstance(captions, str) else list(captions)
+    kind: Any = METRICS.get(metric) if isinstance(metric, str) else metric
+    codes = check_captions(texts, kind, language)
+    image = load_image(photo)
+    scorer: Any = metric
+    if isinstance(metric, str):
+        scorer = load(metric, **{**kind.explaining, **options})
+    for code in codes or ():
+        if problem := scorer.language_problem(code):
+            raise InputError(Setting("language", code), f": {problem}")
+    listed = None if references is None else [list(references)] * len(texts)
+    scores = scorer.score(texts, [image] * len(texts), listed, codes)
+    found = explained_captions(texts, scores)
+    notes = _language_notes(found) if kind.marks_words() else []
+    if not name:
+        name = Path(photo).name if isinstance(photo, str | Path) else "photo"
+    return Explanation(image, name, found, scores, scorer.marks_below, notes)
+
+
+def check_captions(
+    captions: Sequence[str], metric: Any, language: str | Sequence[str] | None
+) -> list[str] | None:
+    """Check captions and their languages before a metric, or its class, is loaded; returns a code for each.
+
+    Raises:
+        InputError: an empty caption, one that is too long for word classes, an unknown language code, or
+            another number of codes than of captions.
+    """
+    from ..text.word_classes import length_problem
+
+    for row, caption in enumerate(captions):
+        if is_empty(caption):
+            raise InputError("a caption is empty", row=row, field="candidate")
+        if metric.marks_words() and (problem := length_problem(caption)):
+            raise InputError(problem, row=row, field="candidate")
+    if not language:
+        return None
+    stated = [language] if isinstance(language, str) else list(language)
+    if len(stated) == 1:
+        stated *= len(captions)
+    if len(stated) != len(captions):
+        count = f": {len(stated)} languages and {len(captions)} captions; give one for all, or one for each"
+        raise InputError(Setting("language"), count)
+    codes = []
+    for tag in stated:
+        try:
+            codes.append(language_code(tag))
+        except InputError as error:
+            raise InputError(Setting("language", tag), ": ", *error.parts) from None
+    return codes
+
+
+def _language_notes(captions: Sequence[ExplainedCaption]) -> list[str]:
+    """Captions that are plainly not in the language whose words are marked."""
+    found = []
+    for number, caption in enumerate(captions, 1):
+        code = caption.language or "en"
+        if is_plainly_other(caption.text, code):
+            read_as = NAMES.get(code, (code, code))[1]
+            found.append(f"caption {number} seems to be in another language; it is read as {read_as}")
+    return found
+
+
+def _signs(console: Console) -> tuple[str, str]:
+    """The signs before words that are wrong, and that were cut off."""
+    if console.encoding.lower().startswith("utf"):
+        return "✗", "…"
+    return "x", "~"
+
+
+def _marked(caption: ExplainedCaption, wrong: str, cut: str) -> Text:
+    from rich.text import Text
+
+    marked = Text()
+    for piece in segments(caption):
+        pattern, style = _MARKS[piece.kind]
+        marked.append(pattern.format(text=_clean(piece.text), wrong=wrong, cut=cut), style=style)
+    return marked
+
+
+def _print_lines(console: Console, lines: Sequence[str]) -> None:
+    """Print lines that a person may want to copy, unbroken whatever the width."""
+    console.print("\n".join(lines), soft_wrap=True)
+
+
+def _clean(text: str) -> str:
+    """A text on one line; the console shows what would control it."""
+    return " ".join(text.splitlines()).replace("\t", " ")
