@@ -66,12 +66,11 @@ def split_by_image(
     The side of an image depends on its content and the seed, not on the order of the data.
 
     Args:
-        captions: Captions to split.
+        captions, seed: Captions to split, and seed of the split.
         validation_share: Share of the images for validation; 0 for none.
         few_shot: Number of captions to train on, with all others for validation (Kim et al. 2023, §5.4: 300,
             a 1:9 split of 3,000); None to split by `validation_share`.
         hold_out: Ids and names of images; all captions of these images are in neither part.
-        seed: Seed of the split.
 
     Raises:
         InputError: nothing would be left to train on, there are fewer captions than `few_shot`, or a setting

@@ -71,8 +71,7 @@ class TripleBatches:
     in the same way; a caption that no kind can change stays without a perturbed one.
 
     Args:
-        captions: The data.
-        rows: Numbers of the captions to use, such as `Split.training`.
+        captions, rows: The data, and numbers of the captions to use, such as `Split.training`.
         batch_size: Most rows per batch, over all processes.
         noise: How captions are perturbed.
         seed: Seed for the order and the perturbations.
@@ -86,7 +85,6 @@ class TripleBatches:
             the other perturbations only.
 
     Attributes:
-        steps_per_epoch: Number of batches per epoch.
         noun_finders: Result of `noun_finders`; {} without substitution.
     """
 
@@ -152,13 +150,6 @@ def perturb_rows(
 ) -> tuple[list[str], np.ndarray]:
     """Perturb captions of any languages, given by their numbers (n), in one way.
 
-    Args:
-        captions, rows: The data, and numbers of captions in it.
-        kind: One of `capscore.perturbations.KINDS`.
-        noise: How captions are perturbed; its `kinds` are ignored.
-        finders: Result of `noun_finders`.
-        seed: Seed, as `capscore.perturbations.perturb` takes it.
-
     Returns:
         n texts, and bool (n,), True where the caption is unchanged.
     """
@@ -172,13 +163,16 @@ def perturb_rows(
         if kind != "substitution" or annotated or finders.get(language):
             groups.setdefault((language, annotated), []).append(index)
     for (language, annotated), group in groups.items():
+        objects = None
+        if annotated:
+            objects = [captions.objects[rows[index]] or () for index in group]
         result = perturb(
             [texts[index] for index in group],
             kind,
             language,
             p=noise.p,
             seed=seed,
-            objects=[captions.objects[rows[index]] or () for index in group] if annotated else None,
+            objects=objects,
             order=noise.order,
         )
         for index, text, same in zip(group, result.captions, result.unchanged, strict=True):

@@ -59,10 +59,10 @@ def frequent_words(captions: Sequence[Sequence[CaptionWord]], *, most: int = 300
 
     Args:
         captions: Words of captions of one language, as `capscore.infometic.words.caption_words` finds them.
-        most: Most words per class.
+        most: Largest number of words per class.
 
     Returns:
-        Class ("noun", "verb", "adjective", "adverb", "number") → its words. Equally frequent words are in
+        Class ("noun", "verb", "adjective", "adverb", "number") → its words; equally frequent ones are in
         alphabetical order.
 
     >>> from capscore.infometic.words import caption_words
@@ -76,16 +76,17 @@ def frequent_words(captions: Sequence[Sequence[CaptionWord]], *, most: int = 300
             if word.semantic:
                 kind, folded = word.word_class, word.text.casefold()
                 counts[kind][folded] += 1
-                # the first word of a caption may have a capital anyway
-                spellings[kind, folded][word.text] += 2 if number else 0
-                spellings[kind, folded][word.text.lower()] += 0 if number else 1
-    return {
-        kind: [
-            max(sorted(spellings[kind, word]), key=spellings[kind, word].__getitem__)
-            for word, _ in sorted(counted.items(), key=lambda item: (-item[1], item[0]))[:most]
-        ]
-        for kind, counted in sorted(counts.items())
-    }
+                if number == 0:  # the first word of a caption may have a capital anyway
+                    spellings[kind, folded][word.text.lower()] += 1
+                else:
+                    spellings[kind, folded][word.text] += 2
+    frequent: dict[str, list[str]] = {}
+    for kind, counted in sorted(counts.items()):
+        frequent[kind] = []
+        for word, _ in sorted(counted.items(), key=lambda item: (-item[1], item[0]))[:most]:
+            spelled = spellings[kind, word]
+            frequent[kind].append(max(sorted(spelled), key=spelled.__getitem__))
+    return frequent
 
 
 def like_words(
@@ -107,25 +108,24 @@ def like_words(
     >>> like_words({"noun": ["dog", "cat", "puppy", "car"]}, embed)["noun"]["dog"]
     ['cat', 'car']
     """
-    found = {}
+    found: dict[str, dict[str, list[str]]] = {}
     for kind, words in frequent.items():
         rows = np.asarray(embed(words), np.float64)
         cosines = rows @ rows.T
         np.fill_diagonal(cosines, -np.inf)
         order = np.argsort(-cosines, axis=1, kind="stable")[:, SAME : len(words) - 1][:, :most]
-        found[kind] = {
-            word.casefold(): [words[index] for index in similar]
-            for word, similar in zip(words, order.tolist(), strict=True)
-        }
+        found[kind] = {}
+        for word, similar in zip(words, order.tolist(), strict=True):
+            found[kind][word.casefold()] = [words[index] for index in similar]
     return found
 
 
 def word_labels(words: Sequence[CaptionWord], wrong: int | None = None) -> tuple[int, ...]:
     """Label of each word: `WRONG` for number `wrong`, `CORRECT` for semantic words, else `EXCLUDED`."""
-    return tuple(
-        WRONG if number == wrong else CORRECT if word.semantic else EXCLUDED
-        for number, word in enumerate(words)
-    )
+    labels = [CORRECT if word.semantic else EXCLUDED for word in words]
+    if wrong is not None:
+        labels[wrong] = WRONG
+    return tuple(labels)
 
 
 def pollute(
@@ -144,8 +144,7 @@ def pollute(
     possible (a plural for a plural), and is never a word of the caption or a word to avoid.
 
     Args:
-        caption: The caption.
-        language: Its language.
+        caption, language: The caption and its language.
         words: Its words, as `capscore.infometic.words.caption_words` finds them.
         frequent: Result of `frequent_words`.
         rng: Random generator.
@@ -178,7 +177,7 @@ def pollute(
 @cache  # the same few thousand words recur
 def _form(word: str, kind: str, code: str) -> str:
     if kind == "number":
-        return "digits" if any(map(str.isdigit, word)) else "letters"
+        return str(any(map(str.isdigit, word)))  # digits are not put in for words
     folded = word.casefold()
     return next((ending for ending in _ENDINGS.get(code, ()) if folded.endswith(ending)), "")
 

@@ -34,11 +34,9 @@ class AlignmentCheck:
     - regions_right: regions that are judged mentioned or not as labelled.
 
     Args:
-        data: The pairs.
-        pairs: Numbers of the pairs to measure on.
+        data, pairs: The data, and numbers of the pairs to measure on.
         beta: Score above which a word counts as right and a region as mentioned.
-        most: Most pairs to measure, drawn at random.
-        seed: Seed of the draw.
+        most, seed: Largest number of pairs to measure, and seed of the draw.
 
     Attributes:
         n: Number of pairs that are measured.
@@ -121,11 +119,6 @@ def set_sharpness(model: InfoMetIC, check: AlignmentCheck, share: float) -> None
     """Set a network's sharpness so that at most a share of the right words scores β or below.
 
     A sharper network has more of these words. The search halves the range from 0.1 to 10 twelve times.
-
-    Args:
-        model: Network whose `config.sharpness` is set.
-        check: Check of the validation pairs.
-        share: Largest share of false alarms.
     """
     low, high = -1.0, 1.0
     plain = model.config

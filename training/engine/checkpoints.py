@@ -27,13 +27,9 @@ _RUN = "described.json"
 
 
 class Checkpoints:
-    """The checkpoints in the folder of a run.
+    """The checkpoints in the folder of a run, of which the newest are kept.
 
-    Args:
-        out: Folder of the run.
-        described: What makes the run what it is, for JSON.
-        keep: Number of newest checkpoints to keep.
-        accelerator: Accelerator that saves and loads the optimizer.
+    `described` is what makes the run what it is; `accelerator` saves and loads the optimizer.
     """
 
     def __init__(self, out: Path, described: Mapping[str, Any], keep: int, accelerator: Accelerator):
@@ -60,12 +56,8 @@ class Checkpoints:
     def write(self, step: int, save: Callable[[Path], None]) -> None:
         """Write a checkpoint in all processes together, and remove the old ones.
 
-        Args:
-            step: Step of the run.
-            save: Function that adds weights and progress to a folder, called in the main process.
-
-        Raises:
-            ResultWriteError: the folder cannot be written; the checkpoints before are whole.
+        `save` adds weights and progress to a folder, in the main process. Raises ResultWriteError if the
+        folder cannot be written; the checkpoints before are whole.
         """
         final, aside = self.at(step), self.folder / f".partial-{step}"
         main = self.accelerator.is_main_process
@@ -94,15 +86,10 @@ class Checkpoints:
             ) from error
 
     def read(self, folder: Path, load: Callable[[Path], None]) -> None:
-        """Read a checkpoint of this run.
+        """Read a checkpoint of this run; `load` reads what `save` wrote, in every process.
 
-        Args:
-            folder: The checkpoint.
-            load: Function that reads what `save` wrote, called in every process.
-
-        Raises:
-            CapscoreError: the checkpoint is damaged, or the run has other settings, data or number of
-                processes; names them.
+        Raises CapscoreError if the checkpoint is damaged, or the run has other settings, data or number of
+        processes; names them.
         """
         try:
             self._check_same(json.loads((folder / _RUN).read_text(encoding="utf-8")))

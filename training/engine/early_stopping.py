@@ -12,16 +12,12 @@ from capscore.errors import CapscoreError, Setting
 
 
 class EarlyStopping:
-    """End a run when a number has not risen for some evaluations; the one before the first step does not
-    count.
+    """End a run when a number, of which more is better, has not risen for `patience` evaluations.
 
-    Args:
-        by: Name of the number, of which more is better.
-        patience: Number of evaluations without a better one after which the run ends.
+    The evaluation before the first step does not count.
 
     Attributes:
-        step: Step of the best evaluation.
-        evaluation: Its numbers.
+        step, evaluation: Step and numbers of the best evaluation.
         weights: Trained parameters and buffers at that step, by name; {} before the first evaluation.
 
     >>> rule = EarlyStopping("tau_c", patience=2)
@@ -48,15 +44,9 @@ class EarlyStopping:
     def take(
         self, step: int, evaluation: Mapping[str, float], weights: Callable[[], dict[str, Tensor]]
     ) -> None:
-        """Take in an evaluation.
+        """Take in the evaluation after a step; `weights` copies the weights where it is the best so far.
 
-        Args:
-            step: Step after which it was made.
-            evaluation: Its numbers.
-            weights: Function that copies the weights, called where the evaluation is the best so far.
-
-        Raises:
-            CapscoreError: the evaluation lacks the number that decides.
+        Raises CapscoreError if the evaluation lacks the number that decides.
         """
         if self.by not in evaluation:
             raise CapscoreError(

@@ -29,9 +29,8 @@ def coarse_nce(recall: Tensor, precision: Tensor, *, counted: Tensor | None = No
     """l_r and l_p: matching the images and captions of a batch (eqs. 5–7).
 
     Args:
-        recall: f^R (b, b) of image i (row) with caption j (column), temperature included; the diagonal
-            matches.
-        precision: f^P (b, b) likewise.
+        recall, precision: f^R and f^P (b, b) of image i (row) with caption j (column), temperature included;
+            the diagonal matches.
         counted: bool (b, b), False where a pair is not a negative: another caption of the same image, a
             repeated text, or a pair that was not computed. The diagonal always counts. None if all count.
 
@@ -49,8 +48,7 @@ def hard_negative_loss(own: Tensor, hard: Tensor, *, there: Tensor | None = None
     """l_r^h = −log e^own / (e^own + e^hard), the mean over captions with a hard negative (eq. 8).
 
     Args:
-        own: f^R (b,) of the pairs.
-        hard: f^R (b,) of the same images with captions that say less about them.
+        own, hard: f^R (b,) of the pairs, and of the same images with captions that say less about them.
         there: bool (b,), False where a caption has no hard negative; None if all have one.
 
     Returns:
@@ -149,12 +147,7 @@ class AlignmentLossSettings(RecipeSettings):
 
 
 class AlignmentLoss:
-    """The losses of InfoMetIC on rows of `AlignmentBatches`, as `training.engine.loop.run` calls it.
-
-    Args:
-        data: Features and labels.
-        settings: Weights and negatives.
-    """
+    """The losses of InfoMetIC on rows of `AlignmentBatches`, as `training.engine.loop.run` calls it."""
 
     def __init__(self, data: AlignmentData, settings: AlignmentLossSettings):
         self.data, self.settings = data, settings

@@ -83,11 +83,9 @@ def contrastive_loss(
     other's negatives, so that five captions of a photo in one batch do not push each other away.
 
     Args:
-        images: Unit rows (n, d).
-        captions: Unit rows (n, d); row i belongs to image i.
+        images, captions: Unit rows (n, d); caption i belongs to image i.
         logit_scale: Factor of the cosines.
-        image_groups: int (n,), equal for rows with the same image; None for no groups.
-        caption_groups: int (n,), equal for rows with the same text; None for no groups.
+        image_groups, caption_groups: int (n,), equal for rows with the same image or text, or None.
 
     Returns:
         A scalar, the mean of both directions; ln n if all cosines are equal.
@@ -152,7 +150,6 @@ def pr_mcs_loss(
     Args:
         images, captions: Unit rows (n, d).
         perturbed: Unit rows (n, k, d); `changed` as of `noise_loss`.
-        weights: Weights of the terms.
         logit_scale, image_groups, caption_groups: As of `contrastive_loss`.
         before: Unit rows (n, d): the captions in the base's text tower; needed for `weights.keep_close`.
 
@@ -185,13 +182,8 @@ def pr_mcs_loss(
 class TripleLoss:
     """The loss of PR-MCS on rows of `TripleBatches`, as `training.engine.loop.run` calls it.
 
-    Args:
-        backbone: Backbone whose text tower is trained.
-        captions: The data, with the images' embeddings.
-        weights: Weights of the terms.
-        logit_scale: Factor of the cosines in the contrastive loss.
-        shared_negatives: Whether rows that share an image or a text are each other's negatives, as published.
-        before: Embeddings of `captions` in the base, needed if `weights.keep_close` is above 0.
+    With `shared_negatives`, rows that share an image or a text are each other's negatives, as published.
+    `before` are the captions' embeddings in the base, needed if `weights.keep_close` is above 0.
     """
 
     def __init__(
@@ -212,7 +204,7 @@ class TripleLoss:
         n, texts = len(rows), [row.caption for row in rows]
         noisy = [row.perturbed for row in rows]
         # an empty place holds a caption, which `changed` excludes
-        embedded = self.texts([*texts, *(texts[0] if text is None else text for text in noisy)])
+        embedded = self.texts(texts + [texts[0] if text is None else text for text in noisy])
         at = embedded.device
         numbers = [row.image for row in rows]
         images = torch.from_numpy(self.captions.embeddings[numbers]).to(at, torch.float32)

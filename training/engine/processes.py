@@ -71,10 +71,7 @@ def tensors_of_main_process(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def gather_rows(total: int, rank: int, world: int) -> Gather:
     """What joins a tensor with one entry per row over the processes, in the batch's order, with gradients.
 
-    Args:
-        total: Rows of all processes.
-        rank: Number of this process, from 0.
-        world: Number of processes.
+    `total` rows are those of all processes; this is process `rank` of `world`.
     """
     expected = len(range(rank, total, world))
 

@@ -46,11 +46,12 @@ def pearson_loss(scores: torch.Tensor, ratings: torch.Tensor) -> torch.Tensor:
     >>> pearson_loss(torch.tensor([0.2, 0.2, 0.2]), ratings).item()
     1.0
     """
-    deviations = [
-        F.normalize(side - side.mean(), dim=0, eps=_SHORTEST)
-        for side in (scores if scores.dtype == torch.float64 else scores.float(), ratings.to(torch.float64))
-    ]
-    return 1 - (deviations[0] * deviations[1].to(deviations[0])).sum()
+    if scores.dtype != torch.float64:
+        scores = scores.float()
+    ratings = ratings.double()
+    ratings = F.normalize(ratings - ratings.mean(), dim=0, eps=_SHORTEST)
+    scores = F.normalize(scores - scores.mean(), dim=0, eps=_SHORTEST)
+    return 1 - (scores * ratings.to(scores)).sum()
 
 
 class RatingsLoss:
@@ -58,12 +59,6 @@ class RatingsLoss:
 
     Both losses see the rows of all processes. L_P correlates ratings with the plain cosine: MCS scales it by
     a factor, which r does not notice, and cuts it off at 0, where it would have no gradient.
-
-    Args:
-        pictures: What the rows show.
-        texts: Text side of the backbone.
-        logit_scale: Factor of the cosines in L_C.
-        contrastive_weight, pearson_weight: Weights of the two.
     """
 
     def __init__(
@@ -102,16 +97,12 @@ class RatingsCheck:
     """Measures agreement with held-out ratings, per file and language.
 
     Args:
-        held_out: Rated captions that are not trained on, by file.
-        pictures: What they show.
-        texts: Text side of the backbone, before training.
+        held_out: Rated captions that are not trained on, by file; InputError without any.
+        pictures, texts: What they show, and the text side of the backbone, before training.
 
     Attributes:
         n: Number of captions that are measured.
         base_numbers: Numbers of the base.
-
-    Raises:
-        InputError: there are no rows.
     """
 
     def __init__(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
@@ -84,12 +84,7 @@ SettingsType = TypeVar("SettingsType", bound=RecipeSettings)
 
 
 class Check(Protocol):
-    """What measures a run on validation captions.
-
-    Attributes:
-        n: Number of captions that are measured.
-        base_numbers: The numbers of what the weights are compared with.
-    """
+    """Measures a run on `n` validation captions; `base_numbers` are what the weights are compared with."""
 
     n: int
     base_numbers: dict[str, float]
@@ -184,21 +179,17 @@ def run_recipe(
     argv: Sequence[str] | None,
     description: str,
 ) -> None:
-    """Run a recipe's command, and say on stderr how it ended.
-
-    Args:
-        settings: Class of its settings.
-        train: The recipe.
-        argv: Command line without the program's name; None for the command line of this process.
-        description: What the command does, for `--help`.
-    """
+    """Run a recipe with the settings of a command line (`parse`), and say on stderr how it ended."""
     trained = train(parse(settings, argv, description))
-    say(f"saved to {trained.folder}" if trained.run.finished else "not finished: the same command continues")
+    if trained.run.finished:
+        say(f"saved to {trained.folder}")
+    else:
+        say("not finished: the same command continues")
 
 
 def own_settings(settings: LoopSettings, besides: Collection[str]) -> dict[str, Any]:
     """A recipe's settings that make a run what it is: neither the loop's nor in `besides`."""
-    others = {known.name for known in fields(LoopSettings)} | set(besides)
+    others = {known.name for known in fields(LoopSettings)}.union(besides)
     return {name: value for name, value in asdict(settings).items() if name not in others}
 
 
@@ -239,29 +230,18 @@ def write_run(
     """Write the settings, the card and the result of a finished run into its folder.
 
     Args:
-        settings: Settings of the run.
-        trained: Its outcome.
-        recipe: Name of the recipe.
-        languages: Languages of the training captions.
-        sources: Origins of the captions.
+        languages, sources: Languages and origins of the training captions.
         shown: What the card says of settings that the run itself decided.
         limitations, not_measured: Sentences for the card.
         more: Further entries of `RESULT`.
     """
     out, split, numbers = trained.folder, trained.split, trained.numbers
     write_settings(out, settings)
-    results = [
-        Result(
-            data="validation split",
-            metric=name,
-            metric_name=name.replace("_", " "),
-            value=value,
-            base_value=numbers["base"][name],
-            command=command_of(recipe),
-            rows=trained.n_measured,
-        )
-        for name, value in numbers["this"].items()
-    ]
+    results = []
+    for name, value in numbers["this"].items():
+        title, before = name.replace("_", " "), numbers["base"][name]
+        result = Result("validation split", name, value, command_of(recipe), title, base_value=before)
+        results.append(replace(result, rows=trained.n_measured))
     data: list[DataSource] = []
     held_out = []
     for source in sources:

@@ -24,19 +24,14 @@ class RobustnessCheck:
     finder.
 
     Args:
-        captions: The data.
-        rows: Numbers of the validation captions, such as `Split.validation`.
+        captions, rows: The data, and numbers of the validation captions; InputError without any.
         noise: How the run perturbs captions.
         base: Tower before training.
-        most: Most captions to measure, drawn at random.
-        seed: Seed of that draw and of the perturbations.
+        most, seed: Largest number of captions to measure, and seed of that draw and of the perturbations.
 
     Attributes:
         n: Number of captions that are measured.
         base_numbers: Numbers of the base.
-
-    Raises:
-        InputError: there are no rows.
     """
 
     def __init__(

@@ -60,13 +60,7 @@ class StudentSettings(LoopSettings):
 def make_student(
     settings: StudentSettings, *, dim: int, teacher: str, languages: Sequence[str]
 ) -> StudentTextTower:
-    """The student before the first step; its head is drawn with the seed.
-
-    Args:
-        settings: Which student.
-        dim: Length of the teacher's embeddings.
-        teacher: Name of the teacher, for the record.
-        languages: Languages that the student is trained on.
+    """The student before the first step; its head, of the length of the teacher's embeddings, is drawn.
 
     Raises:
         BackboneUnavailable: encoder or tokenizer is not available.
@@ -110,18 +104,9 @@ def teacher_embeddings(
 ) -> np.ndarray:
     """The teacher's embeddings of distinct sentences, computed once, then read from a memory-mapped file.
 
-    Args:
-        teacher: Backbone that embeds the sentences.
-        sentences: Distinct sentences.
-        folder: Folder of the file, whose name is a digest of teacher, prefix and sentences. Interrupted work
-            continues from the cache.
-        prefix: Text put before every sentence.
-
-    Returns:
-        float32 (sentences, d), rows of unit length; a read-only memory map.
-
-    Raises:
-        ResultWriteError: the file cannot be written.
+    The file is in a folder; its name is a digest of teacher, prefix and sentences. Interrupted work continues
+    from the cache. Returns float32 (sentences, d), rows of unit length, a read-only memory map; raises
+    ResultWriteError if the file cannot be written.
     """
     embedder = Embedder(teacher, cache=EmbeddingCache(None))
     # with their lengths, so that sentences that are joined differently have another digest
@@ -158,10 +143,7 @@ class Example(NamedTuple):
 def examples_of(text: ParallelText, number: Mapping[str, int], *, with_english: bool) -> list[Example]:
     """All examples of parallel text: first its pairs, then, if wanted, its English sentences.
 
-    Args:
-        text: The parallel text.
-        number: English sentence → its number among the teacher's embeddings.
-        with_english: Whether the English sentences are examples too.
+    `number` has the number of each English sentence among the teacher's embeddings.
 
     >>> text = ParallelText(["A dog."], np.array([0]), ["Ein Hund."], ["de"], rows=(1,))
     >>> [(row.text, row.sentence) for row in examples_of(text, {"A dog.": 7}, with_english=True)]
@@ -175,14 +157,10 @@ def examples_of(text: ParallelText, number: Mapping[str, int], *, with_english: 
 
 
 def squared_distance(embeddings: np.ndarray) -> Loss:
-    """The loss of teacher learning: the squared distance to the teacher, its mean over the texts.
+    """The loss of teacher learning for `run`: the squared distance to the teacher, its mean over the texts.
 
-    Args:
-        embeddings: float32 (sentences, d), embeddings of the teacher, rows of unit length; the student's are
-            not normalised, so that it learns the length too.
-
-    Returns:
-        A loss for `training.engine.loop.run`: "loss", and "cosine" to the teacher.
+    The teacher's embeddings (sentences, d) have unit length; the student's are not normalised, so that it
+    learns the length too. The loss gives "loss", and "cosine" to the teacher.
     """
 
     def loss(model: nn.Module, rows: Sequence[Example], gather: Gather) -> Mapping[str, Tensor]:
@@ -198,11 +176,7 @@ def squared_distance(embeddings: np.ndarray) -> Loss:
 
 
 def evaluation(examples: Iterable[Example], embeddings: np.ndarray) -> Evaluate:
-    """The evaluation of a student, for each language of the examples.
-
-    Args:
-        examples: Examples of a validation set.
-        embeddings: float32 (sentences, d), embeddings of the teacher, rows of unit length.
+    """The evaluation of a student on examples, by language, beside the teacher's embeddings (sentences, d).
 
     Returns:
         (student, step) → "de cosine", the mean cosine of the student's and the teacher's embeddings, and

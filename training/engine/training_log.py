@@ -17,11 +17,9 @@ LOG = "log.jsonl"
 
 
 class Log:
-    """The log of a run: whole lines, none of them later than the checkpoint that the run continues from.
+    """The log of a run: whole lines, none later than the step of the checkpoint that the run continues from.
 
-    Args:
-        path: Log file.
-        step: Step of the checkpoint that the run continues from; 0 for none, which replaces an old log.
+    Step 0, without a checkpoint, replaces an old log.
     """
 
     def __init__(self, path: Path, step: int):
@@ -33,12 +31,9 @@ class Log:
         self._file = open(path, "ab")
 
     def write(self, line: dict[str, Any], total: int, time_left: float) -> None:
-        """Add a line and print it.
+        """Add a line (step, epoch, losses or evaluation), and print it.
 
-        Args:
-            line: Step, epoch, losses or evaluation.
-            total: Number of steps of the run.
-            time_left: Estimate of the remaining seconds, for the printed line; 0 prints none.
+        The printed line has the total number of steps, and an estimate of the seconds left if it is not 0.
         """
         try:
             self._file.write(_bytes(line))
@@ -78,13 +73,9 @@ def duration(seconds: float) -> str:
 
 
 def read_log(out: str | Path) -> list[dict[str, Any]]:
-    """The lines of a run's log; a last line that a kill cut short is left out.
+    """The lines of the log in a run's folder; a last line that a kill cut short is left out.
 
-    Args:
-        out: Folder of the run.
-
-    Raises:
-        CapscoreError: there is no log, or a line before the last is damaged; names the line.
+    Raises CapscoreError if there is no log, or a line before the last is damaged; names the line.
     """
     path = Path(out).expanduser() / LOG
     if not path.is_file():
