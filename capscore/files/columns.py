@@ -9,8 +9,8 @@ import ast
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from typing import Any, NamedTuple
@@ -61,6 +61,7 @@ def find_columns(
     *,
     with_images: bool = True,
     with_references: bool = False,
+    with_language: bool = True,
 ) -> ColumnNames:
     """Find the columns of a file by familiar names.
 
@@ -69,6 +70,7 @@ def find_columns(
         options: Names of columns that are called something unfamiliar. Where it states a language of all
             rows, a column of languages is not read.
         with_images, with_references: Whether such a column is needed.
+        with_language: Whether a column of languages is read, where there is one.
 
     Raises:
         InputError: A column is missing, or several could be meant.
@@ -76,45 +78,30 @@ def find_columns(
     >>> find_columns(["img", "hyp", "reference_1", "reference_2"], with_references=True)
     ColumnNames(image='img', candidate='hyp', references=('reference_1', 'reference_2'), language=None)
     """
-    image, candidate, references = options.image_column, options.candidate_column, options.references_column
-    images = _find("image", image, columns, required=True) if with_images else (None,)
-    candidates = _find("candidate", candidate, columns, required=True)
-    texts = _find("references", references, columns, required=True) if with_references else ()
-    languages: tuple[str, ...] = ()
-    if options.language is None:
-        languages = _find("language", options.language_column, columns, required=False)
-    notes = tuple(
-        f"the column {name!r} is read as the {what}, by its name"
-        for what, name in (("image", images[0]), ("candidate", candidates[0]))
-        if name in (*OTHER_NAMES[what], "question_id") and name not in (image, candidate)
-    )
-    if texts == ("answer",) and not references:
-        notes += ("the column 'answer' is read as the references, beside " + repr(candidates[0]),)
-    return ColumnNames(images[0], candidates[0], texts, next(iter(languages), None), notes)
+    image: str | None = None
+    references: tuple[str, ...] = ()
+    language = None
+    if with_images:
+        image = _find("image", options.image_column, columns, required=True)[0]
+    candidate = _find("candidate", options.candidate_column, columns, required=True)[0]
+    if with_references:
+        references = _find("references", options.references_column, columns, required=True)
+    if with_language and options.language is None:
+        language = next(iter(_find("language", options.language_column, columns)), None)
+    notes = []
+    for what, name in (("image", image), ("candidate", candidate)):
+        is_given = name in (options.image_column, options.candidate_column)
+        if not is_given and name in (*OTHER_NAMES[what], "question_id"):
+            notes.append(f"the column {name!r} is read as the {what}, by its name")
+    if references == ("answer",) and options.references_column is None:
+        notes.append(f"the column 'answer' is read as the references, beside {candidate!r}")
+    return ColumnNames(image, candidate, references, language, tuple(notes))
 
 
-def columns_of(
-    source: RowSource,
-    options: RowOptions = RowOptions(),
-    *,
-    with_images: bool = True,
-    with_references: bool = False,
-) -> ColumnNames:
+def columns_of(source: RowSource, options: RowOptions = RowOptions(), **needed: bool) -> ColumnNames:
     """`find_columns` of a file, whose first row the error shows."""
-    with _first_row_shown(source):
-        return find_columns(source.columns, options, with_images=with_images, with_references=with_references)
-
-
-def candidate_column_of(source: RowSource) -> str:
-    """Name of the column of captions; errors as in `columns_of`."""
-    with _first_row_shown(source):
-        return _find("candidate", None, source.columns, required=True)[0]
-
-
-@contextmanager
-def _first_row_shown(source: RowSource) -> Iterator[None]:
     try:
-        yield
+        return find_columns(source.columns, options, **needed)
     except InputError as error:
         (first,) = next(iter(source.chunks(1))).dicts()
         raise InputError(*error.parts, f"; the first row is {first!r:.120}") from None
@@ -126,7 +113,7 @@ def find_image_column(columns: Sequence[str], given: str | None = None) -> str |
     >>> find_image_column(["img", "hyp"]), find_image_column(["hyp"])
     ('img', None)
     """
-    return next(iter(_find("image", given, columns, required=False)), None)
+    return next(iter(_find("image", given, columns)), None)
 
 
 def find_reference_columns(columns: Sequence[str], given: str | None = None) -> tuple[str, ...]:
@@ -135,38 +122,52 @@ def find_reference_columns(columns: Sequence[str], given: str | None = None) -> 
     >>> find_reference_columns(["caption", "reference_2", "reference_1"])
     ('reference_1', 'reference_2')
     """
-    return _find("references", given, columns, required=False)
+    return _find("references", given, columns)
 
 
-def _find(what: str, given: str | None, columns: Sequence[str], *, required: bool) -> tuple[str, ...]:
+def _find(what: str, given: str | None, columns: Sequence[str], *, required: bool = False) -> tuple[str, ...]:
     option = f"{what}_column"
     if given is not None:
         check_column(option, given, columns)
         return (given,)
-    groups: list[tuple[str, ...]] = [(name,) for name in FAMILIAR[what] if name in columns]
-    if what == "references":
-        numbered = [match for name in columns if (match := NUMBERED.fullmatch(name))]
-        # by numbers, which may have more digits than Python converts
-        numbered.sort(key=lambda match: (len(match[1].lstrip("0")), match[1].lstrip("0")))
-        groups += [tuple(match[0] for match in numbered)] if numbered else []
-        # what a caption is compared with, where the caption is in a column of its own (VLMEvalKit)
-        if not groups and "answer" in columns and not {*FAMILIAR["candidate"]}.isdisjoint(columns):
-            groups = [("answer",)]
-    if not groups:
-        groups += [(name,) for name in OTHER_NAMES.get(what, ()) if name in columns]
-    if what == "image" and not groups:  # an id is the name of a file only where nothing else is
-        groups += [(name,) for name in ("image_id", "question_id") if name in columns][:1]
+    groups = _groups(what, columns)
     if len(groups) > 1:
-        names = " and ".join(", ".join(group) for group in groups)
+        names = " and ".join(map(", ".join, groups))
         raise InputError(Setting(option), f": the columns {names} could each be meant; choose one")
-    if groups or not required:
-        return groups[0] if groups else ()
-    more = ", or reference_1, reference_2, …" if what == "references" else ""
-    raise InputError(
-        Setting(option),
-        f": no column seems to hold it; found {_listed(columns)}; expected one named "
-        f"{', '.join(FAMILIAR[what])}{more}",
-    )
+    if groups:
+        return groups[0]
+    if not required:
+        return ()
+    expected = ", ".join(FAMILIAR[what])
+    if what == "references":
+        expected += ", or reference_1, reference_2, …"
+    message = f": no column seems to hold it; found {_listed(columns)}; expected one named {expected}"
+    raise InputError(Setting(option), message)
+
+
+def _groups(what: str, columns: Sequence[str]) -> list[tuple[str, ...]]:
+    """Columns that could each be meant; numbered references are one."""
+    names = [name for name in FAMILIAR[what] if name in columns]
+    if what == "references":
+        return [(name,) for name in names] + _groups_of_references(columns, bool(names))
+    if not names:
+        names = [name for name in OTHER_NAMES.get(what, ()) if name in columns]
+    if what == "image" and not names:  # an id is the name of a file only where nothing else is
+        names = [name for name in ("image_id", "question_id") if name in columns][:1]
+    return [(name,) for name in names]
+
+
+def _groups_of_references(columns: Sequence[str], has_others: bool) -> list[tuple[str, ...]]:
+    numbers = {}
+    for name in columns:
+        if match := NUMBERED.fullmatch(name):
+            numbers[name] = match[1].lstrip("0")
+    if numbers:  # by number, which may have more digits than Python converts
+        return [tuple(sorted(numbers, key=lambda name: (len(numbers[name]), numbers[name])))]
+    # what a caption is compared with, where the caption is in a column of its own (VLMEvalKit)
+    if not has_others and "answer" in columns and not {*FAMILIAR["candidate"]}.isdisjoint(columns):
+        return [("answer",)]
+    return []
 
 
 def find_language_column(columns: Sequence[str]) -> str | None:
@@ -210,36 +211,47 @@ def read_inputs(
 ) -> ChunkInputs:
     """Cells of a chunk as a scorer takes them; no images if `folder` is None."""
     problems = source.problems(chunk)
-    image = None if folder is None else names.image
-    needed = {
-        "candidate": (names.candidate,),
-        "image": (image,) * bool(image),
-        "references": names.references,
-    }
+    needed = [("candidate", (names.candidate,)), ("references", names.references)]
+    if folder is not None and names.image is not None:
+        needed.insert(1, ("image", (names.image,)))
     for row, cells in enumerate(chunk.rows or ()):
-        for field, columns in needed.items():
-            if row not in problems and columns and not any(name in cells for name in columns):
+        for what, columns in needed:
+            if row not in problems and columns and cells.keys().isdisjoint(columns):
                 message = f"the row has no {columns[0]!r}; it has {_listed([*cells])}"
-                problems[row] = InputError(message, field=field)
+                problems[row] = InputError(message, field=what)
     candidates: Sequence[Any] = chunk.values(names.candidate)
-    if candidates_are_photos and folder is not None:
-        candidates = find_images(chunk, names.candidate, folder, problems, field="candidate")
-    images = None if image is None or folder is None else find_images(chunk, image, folder, problems)
-    references: list[Any] | None = None
-    if len(names.references) > 1 or (names.references and NUMBERED.fullmatch(names.references[0])):
-        texts = zip(*(chunk.values(name) for name in names.references), strict=True)
-        references = [[text for text in row if not is_missing(text)] for row in texts]
-    elif names.references:
-        references = chunk.values(names.references[0])
-        for row, cell in enumerate(references):
-            if source.cells_are_text or _is_written_list(cell):
-                references[row] = _from_cell(cell, row, problems)
-            elif isinstance(cell, str):
-                references[row] = [cell]
+    images: Sequence[Any] | None = None
+    if folder is not None:
+        if candidates_are_photos:
+            candidates = find_images(chunk, names.candidate, folder, problems, field="candidate")
+        if names.image is not None:
+            images = find_images(chunk, names.image, folder, problems)
+    references = _references(chunk, names.references, source.cells_are_text, problems)
     languages = None
     if names.language is not None:
         languages = [None if is_missing(tag) else tag for tag in chunk.values(names.language)]
     return ChunkInputs(candidates, images, references, languages, problems)
+
+
+def _references(
+    chunk: Chunk, columns: Sequence[str], cells_are_text: bool, problems: dict[int, InputError]
+) -> list[Any] | None:
+    if not columns:
+        return None
+    if len(columns) > 1 or NUMBERED.fullmatch(columns[0]):
+        references: list[Any] = [[] for _ in range(len(chunk))]
+        for name in columns:
+            for texts, text in zip(references, chunk.values(name), strict=True):
+                if not is_missing(text):
+                    texts.append(text)
+        return references
+    references = chunk.values(columns[0])
+    for row, cell in enumerate(references):
+        if cells_are_text or (isinstance(cell, str) and (cell[:1], cell[-1:]) == ("[", "]")):
+            references[row] = _from_cell(cell, row, problems)
+        elif isinstance(cell, str):
+            references[row] = [cell]
+    return references
 
 
 def is_missing(value: Any) -> bool:
@@ -247,7 +259,9 @@ def is_missing(value: Any) -> bool:
     # pandas may not be installed, so its NA is known by the name of its type
     if value is None or type(value).__name__ == "NAType":
         return True
-    return math.isnan(value) if isinstance(value, float) else isinstance(value, str) and not value
+    if isinstance(value, float):
+        return math.isnan(value)
+    return isinstance(value, str) and not value
 
 
 def number_in(cell: Any) -> float:
@@ -258,10 +272,10 @@ def number_in(cell: Any) -> float:
     """
     if is_missing(cell):
         return math.nan
-    try:
-        return math.inf if isinstance(cell, bool) else float(cell)
-    except (TypeError, ValueError, OverflowError):
-        return math.inf
+    with suppress(TypeError, ValueError, OverflowError):
+        if not isinstance(cell, bool):
+            return float(cell)
+    return math.inf
 
 
 def read_numbers(source: RowSource, column: str) -> list[float]:
@@ -279,29 +293,29 @@ def read_numbers(source: RowSource, column: str) -> list[float]:
     return numbers
 
 
-def _is_written_list(cell: Any) -> bool:
-    return isinstance(cell, str) and (cell[:1], cell[-1:]) == ("[", "]")
-
-
-def _from_cell(text: str | None, row: int, problems: dict[int, InputError]) -> Any:
+def _from_cell(text: str | None, row: int, problems: dict[int, InputError]) -> list[Any] | None:
     """References of a text cell: a list of JSON, or as pandas writes it, or one reference as it is."""
     if not text or not text.strip():
         return None
     if not text.lstrip().startswith("["):
         return [text]
+    references = _written_list(text)
+    if references is None:
+        problem = (
+            f'the cell holds {text!r:.60}; expected a JSON list such as ["A cat.", "A small cat."], or one '
+            "column per reference: reference_1, reference_2, …"
+        )
+        problems.setdefault(row, InputError(problem, field="references"))
+    return references
+
+
+def _written_list(text: str) -> list[Any] | None:
+    found = None
     try:
-        references = json.loads(text)
+        found = json.loads(text)
     except (ValueError, RecursionError):  # ValueError: also a number of too many digits
-        references = None
         with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
             found = ast.literal_eval(text)
-            # what Python does not write so, such as ['a' 'b'] of NumPy, it reads as something else
-            references = found if str(found) == text.strip() else None
-    if isinstance(references, list):
-        return references
-    problem = (
-        f'the cell holds {text!r:.60}; expected a JSON list such as ["A cat.", "A small cat."], or one '
-        "column per reference: reference_1, reference_2, …"
-    )
-    problems.setdefault(row, InputError(problem, field="references"))
-    return None
+            if str(found) != text.strip():  # such as ['a' 'b'] of NumPy, which Python reads as ['ab']
+                return None
+    return found if isinstance(found, list) else None

@@ -13,7 +13,7 @@ import stat
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -212,8 +212,8 @@ def _open_saved(path: Path, split: str | None) -> RowSource:
     dataset = (loaded[split or splits[0]] if splits else loaded).with_format("arrow")
     n_rows, schema = len(dataset), dataset.features.arrow_schema
 
-    def tables(size: int, columns: list[str] | None) -> Iterator[pa.Table]:
-        part = dataset if columns is None else dataset.select_columns(columns)
+    def tables(size: int, columns: Sequence[str] | None) -> Iterator[pa.Table]:
+        part = dataset if columns is None else dataset.select_columns([*columns])
         kinds = schema if columns is None else pa.schema([schema.field(name) for name in columns])
         for first in range(0, n_rows, size):
             yield part[first : min(first + size, n_rows)].cast(kinds)
@@ -247,7 +247,7 @@ def _open_parquet(path: Path, *parts: Path) -> RowSource:
     if max(n_bytes, 64 * n_rows) > unpacked_limit(sum(part.stat().st_size for part in parts)):
         raise InputError(f"{path} {UNPACKS_TOO_FAR}")
 
-    def tables(size: int, columns: list[str] | None) -> Iterator[pa.Table]:
+    def tables(size: int, columns: Sequence[str] | None) -> Iterator[pa.Table]:
         part = path
         try:
             for part in parts:

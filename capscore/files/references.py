@@ -6,8 +6,9 @@ In: any file that `open_rows` reads, with captions, or lists of references, of p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -15,8 +16,8 @@ from ..errors import InputError, Setting
 from ..options import RowOptions
 from ..text.languages import language_code
 from .columns import (
+    ChunkInputs,
     ColumnNames,
-    candidate_column_of,
     columns_of,
     find_image_column,
     find_language_column,
@@ -27,7 +28,7 @@ from .columns import (
 from .image_folder import ImageFolder
 from .matching import PhotoIndex
 from .read import open_rows
-from .row_source import CHUNK_ROWS, RowSource, extended_schema
+from .row_source import CHUNK_ROWS, Chunk, RowSource, extended_schema
 
 
 @dataclass
@@ -48,9 +49,12 @@ class References:
     photos: PhotoIndex = field(default_factory=PhotoIndex)
     texts: dict[str, dict[str, list[str]]] = field(default_factory=dict)
 
-    def languages(self) -> set[str]:
-        """Languages of the references, "" for those that state none."""
-        return {code for texts in self.texts.values() for code in texts}
+    def add(self, image_id: object, name: object, language: str | None, texts: Sequence[str]) -> None:
+        """Add references of a photo that is named by its id, its name, or both."""
+        name = _without_bytes(name)
+        photo = self.photos.add(image_id, None if is_missing(name) else str(name))
+        code = language_code(language) if language else ""
+        self.texts.setdefault(photo, {}).setdefault(code, []).extend(texts)
 
 
 def read_references(path: str | Path, options: RowOptions = RowOptions()) -> References:
@@ -63,41 +67,42 @@ def read_references(path: str | Path, options: RowOptions = RowOptions()) -> Ref
     option = Setting("references", path)
     try:
         lists = find_reference_columns(source.columns)
-        texts = lists or (candidate_column_of(source),)
+        texts = lists or (columns_of(source, with_images=False, with_language=False).candidate,)
         image = find_image_column(source.columns)
     except InputError as error:  # whose first part is the option of another file
         raise InputError(option, *error.parts[1:]) from None
-    language = find_language_column(source.columns)
-    has_ids = "image_id" in source.columns
     if image is None:
         raise InputError(option, f" names no photos; found {', '.join(source.columns)}")
-    columns = ColumnNames(image, texts[0], lists, language)
-    found = References(source.path, "split" in source.columns)
+    columns = ColumnNames(image, texts[0], lists, find_language_column(source.columns))
+    found = References(source.path, "split" in source.columns, source.notes)
     left_out: list[InputError] = []
     for chunk in source.chunks(CHUNK_ROWS):
         inputs = read_inputs(chunk, source, columns, None)
-        ids = chunk.values("image_id") if has_ids else [None] * len(chunk)
-        names = [None] * len(chunk) if image == "image_id" else chunk.values(image)
-        for row, (image_id, name) in enumerate(zip(ids, names, strict=True)):
+        ids = chunk.values("image_id")
+        names = chunk.values(None if image == "image_id" else image)
+        languages = inputs.languages or [None] * len(chunk)
+        for row in range(len(chunk)):
             try:
-                if row in inputs.problems:
-                    raise inputs.problems[row]
-                given = inputs.references[row] if inputs.references else [inputs.candidates[row]]
-                given = [given] if isinstance(given, str) else given
-                if not isinstance(given, list) or not all(isinstance(text, str) for text in given):
-                    raise InputError(f"expected a reference; got {given!r:.60}")
-                tag = inputs.languages[row] if inputs.languages else None
-                name = None if is_missing(name) else str(_without_bytes(name))
-                code = language_code(tag) if tag else ""
-                photo = found.photos.add(image_id, name)
-                found.texts.setdefault(photo, {}).setdefault(code, []).extend(given)
+                found.add(ids[row], names[row], languages[row], _texts(inputs, row))
             except InputError as error:
                 left_out.append(source.at(error, chunk, row))
                 if options.on_error == "raise":
                     raise left_out[0] from None
-    some = f"{len(left_out):,} rows of references are left out (first: "
-    found.notes = (*source.notes, *(f"{some}{error})" for error in left_out[:1]))
+    if left_out:
+        some = f"{len(left_out):,} rows of references are left out (first: {left_out[0]})"
+        found.notes = (*found.notes, some)
     return found
+
+
+def _texts(inputs: ChunkInputs, row: int) -> list[str]:
+    """The references of a row of a file of references."""
+    if row in inputs.problems:
+        raise inputs.problems[row]
+    given = (inputs.references or inputs.candidates)[row]
+    texts = [given] if isinstance(given, str) else given
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise InputError(f"expected a reference; got {given!r:.60}")
+    return texts
 
 
 def with_references(rows: RowSource, references: References, options: RowOptions = RowOptions()) -> RowSource:
@@ -128,28 +133,31 @@ def with_references(rows: RowSource, references: References, options: RowOptions
         )
     new, faults, unused = _matched(rows, references, column, options.language)
     types = {"image": pa.string(), "references": pa.list_(pa.string())}
+    schema = rows.arrow_schema
     if column != "image_id":
         del new["image"], types["image"]
-    elif rows.arrow_schema is not None and not references.photos.files:
-        types["image"] = rows.arrow_schema.field("image_id").type
+    elif schema is not None and not references.photos.files:
+        types["image"] = schema.field("image_id").type
+    if schema is not None:
+        schema = extended_schema(schema, types)
 
-    def read(size: int, columns: Sequence[str] | None) -> Any:
-        known = None if columns is None else [name for name in columns if name in rows.columns]
+    def read(size: int, columns: Sequence[str] | None) -> Iterator[Chunk]:
+        known = [name for name in columns or () if name in rows.columns]
         for chunk in rows.chunks(size, known or None):
             here = slice(chunk.start, chunk.start + len(chunk))
             yield chunk.with_columns({name: cells[here] for name, cells in new.items()}, types)
 
-    some = f"{len(unused):,} images of {references.path} have no caption"
-    return RowSource(
-        rows.path,
-        [*rows.columns, *new],
-        rows.n_rows,
-        read,
-        arrow_schema=None if rows.arrow_schema is None else extended_schema(rows.arrow_schema, types),
-        notes=(*rows.notes, *references.notes, *(f"{some} (first: {photo})" for photo in unused[:1])),
+    notes = [*rows.notes, *references.notes]
+    if unused:
+        notes.append(f"{len(unused):,} images of {references.path} have no caption (first: {unused[0]})")
+    return replace(
+        rows,
+        columns=[*rows.columns, *new],
+        read=read,
+        arrow_schema=schema,
+        cells_are_text=False,
+        notes=notes,
         faults={**faults, **rows.faults},
-        places=rows.places,
-        folder=rows.folder,
     )
 
 
@@ -168,15 +176,15 @@ def _matched(
             f" cannot be matched with {rows.path}: no row has one of its photos; the first {column} is "
             f"{names[0]!r:.60}, in that file {first!r:.60}",
         )
-    several = len(references.languages()) > 1
+    matched_by, values = ("image_id", ids) if by_id else (column, names)
+    has_languages = len(set(chain(*texts.values()))) > 1
     faults: dict[int, InputError] = {}
     new: dict[str, list[Any]] = {"image": [], "references": []}
     for row, photo in enumerate(photos):
-        value = ids[row] if by_id else names[row]
-        what = f"{'image_id' if by_id else column} {value!r:.60}"
+        what = f"{matched_by} {values[row]!r:.60}"
         of_photo = texts.get(photo or "", {})
         code = next(iter(of_photo), "")
-        if several and of_photo:
+        if has_languages and of_photo:
             stated = language or tags[row]
             code = language_code(stated) if stated else ""
             what += f" in language {code!r}" if code else " without a language"
@@ -185,7 +193,7 @@ def _matched(
             faults[row] = InputError(problem, field="references")
         new["references"].append(of_photo.get(code))
         # without a name of its file, the id is the name
-        new["image"].append(files.get(photo or "") if files else value)
+        new["image"].append(files.get(photo or "") if files else values[row])
     seen = set(photos)
     return new, faults, [photo for photo in texts if photo not in seen]
 
@@ -238,26 +246,31 @@ def read_rows(
     has_references = bool(find_reference_columns(source.columns))
     names = columns_of(source, with_images=has_images, with_references=has_references)
     folder = ImageFolder(Path(images or source.folder)) if has_images else None
-    found = Rows([], [], [], [])
+    columns: dict[str, list[Any]] = {name: [] for name in Rows._fields}
     problems: dict[int, InputError] = {}
-    without_photo: dict[int, InputError] = {}
+    without_photo: set[int] = set()
     for chunk in source.chunks(CHUNK_ROWS):
         inputs = read_inputs(chunk, source, names, folder)
-        for row, problem in sorted(inputs.problems.items()):
-            of_photo = problem.field == "image" and images is None
-            (without_photo if of_photo else problems)[chunk.start + row] = source.at(problem, chunk, row)
-        found.candidates.extend(inputs.candidates)
-        for cells, new in ((found.images, inputs.images), (found.references, inputs.references)):
-            cells.extend(new or ())  # type: ignore[union-attr]
-        found.languages.extend(inputs.languages or ())  # type: ignore[union-attr]
-    has_photos = len(without_photo) < source.n_rows - len(problems)
-    if has_photos:
-        problems |= without_photo
+        for name, cells in columns.items():
+            cells.extend(getattr(inputs, name) or [])
+        for row, problem in inputs.problems.items():
+            problems[chunk.start + row] = source.at(problem, chunk, row)
+            if problem.field == "image" and images is None:
+                without_photo.add(chunk.start + row)
+    if len(problems) == source.n_rows:  # no photo is beside the file
+        columns["images"] = []
+        for row in without_photo:
+            del problems[row]
     if problems and (on_error == "raise" or len(problems) == source.n_rows):
         raise problems[min(problems)]
-    lists = (cells or [] for cells in found)
-    kept = [[cell for row, cell in enumerate(cells) if row not in problems] for cells in lists]
-    return Rows(kept[0], (kept[1] or None) if has_photos else None, kept[2] or None, kept[3] or None)
+    for name, cells in columns.items():
+        columns[name] = [cell for row, cell in enumerate(cells) if row not in problems]
+    return Rows(
+        columns["candidates"],
+        columns["images"] or None,
+        columns["references"] or None,
+        columns["languages"] or None,
+    )
 
 
 def open_with_references(path: str | Path, options: RowOptions = RowOptions()) -> RowSource:

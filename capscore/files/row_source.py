@@ -6,7 +6,7 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,18 +39,23 @@ class Chunk:
     def __len__(self) -> int:
         return self.table.num_rows if self.rows is None else len(self.rows)
 
-    def values(self, column: str) -> list[Any]:
-        """A column as Python values, None where a row lacks it; what Python cannot hold comes as bytes."""
-        if self.rows is None:
-            return _python_values(self.table.column(column))
-        return [row.get(column) for row in self.rows]
+    def values(self, column: str | None) -> list[Any]:
+        """A column as Python values; what Python cannot hold comes as bytes.
+
+        None where a row lacks it, or where there is no such column.
+        """
+        if self.rows is not None:
+            return [row.get(column) for row in self.rows]
+        if column not in self.table.column_names:
+            return [None] * len(self)
+        return _python_values(self.table.column(column))
 
     def dicts(self) -> list[dict[str, Any]]:
         """The rows as dicts."""
         if self.rows is not None:
             return self.rows
-        columns = map(_python_values, self.table.columns)
-        return [dict(zip(self.table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+        names, columns = self.table.column_names, map(_python_values, self.table.columns)
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def arrow(self, schema: pa.Schema) -> pa.Table:
         """The rows as a table of a schema that has the columns of `RowSource.schema`."""
@@ -65,20 +70,25 @@ class Chunk:
         """Those of the rows that stay; the first keeps the chunk's number."""
         if self.rows is None:
             return replace(self, table=self.table.filter([*stays]))
-        lines = None if self.lines is None else [*itertools.compress(self.lines, stays)]
+        lines = self.lines
+        if lines is not None:
+            lines = [*itertools.compress(lines, stays)]
         return replace(self, lines=lines, rows=[*itertools.compress(self.rows, stays)])
 
     def with_columns(self, columns: Mapping[str, Sequence[Any]], types: Mapping[str, pa.DataType]) -> Chunk:
         """The chunk with new columns after its own; `types` are those that an Arrow table gets."""
         import pyarrow as pa
 
-        if self.rows is not None:
-            new = ({name: cells[row] for name, cells in columns.items()} for row in range(len(self)))
-            return replace(self, rows=[{**row, **more} for row, more in zip(self.rows, new, strict=True)])
-        table = self.table
+        if self.rows is None:
+            table = self.table
+            for name, cells in columns.items():
+                table = table.append_column(name, pa.array(cells, types[name]))
+            return replace(self, table=table)
+        rows = [{**row} for row in self.rows]
         for name, cells in columns.items():
-            table = table.append_column(name, pa.array(cells, types[name]))
-        return replace(self, table=table)
+            for row, cell in zip(rows, cells, strict=True):
+                row[name] = cell
+        return replace(self, rows=rows)
 
 
 def _python_values(column: pa.ChunkedArray) -> list[Any]:
@@ -97,6 +107,7 @@ def _python_value(cell: Any) -> Any:
 
 
 Read = Callable[[int, Sequence[str] | None], Iterator[Chunk]]
+"""Function that reads the rows in order, so many at a time, with the columns that are named, or all."""
 
 
 def read_dicts(rows: Callable[[], Iterable[tuple[int | None, dict[str, Any]]]]) -> Read:
@@ -112,63 +123,62 @@ def read_dicts(rows: Callable[[], Iterable[tuple[int | None, dict[str, Any]]]]) 
     return read
 
 
-def read_tables(tables: Callable[[int, list[str] | None], Iterator[pa.Table]], row_bytes: float) -> Read:
+def read_tables(tables: Callable[[int, Sequence[str] | None], Iterator[pa.Table]], row_bytes: float) -> Read:
     """Function that reads chunks of Arrow tables, in which a row takes so many bytes."""
 
     def read(size: int, columns: Sequence[str] | None) -> Iterator[Chunk]:
         start, size = 0, max(1, min(size, int(CHUNK_BYTES / max(row_bytes, 1))))
-        for table in tables(size, None if columns is None else [*columns]):
+        for table in tables(size, columns):
             yield Chunk(start, None, table=table)
             start += table.num_rows
 
     return read
 
 
+@dataclass
 class RowSource:
     """Rows of a file.
 
-    Args:
+    Attributes:
         path: Path of the file.
         columns: Names of the columns, in the order in which they first appear.
         n_rows: Number of rows.
-        chunks: Function that reads the rows in order, at most so many at a time, with the columns that are
-            named, or all.
+        read: Function that reads the rows.
         arrow_schema: Schema, if the chunks are Arrow tables.
         cells_are_text: Whether every value is text, as in CSV.
         notes: Sentences about the rows for whoever scores them.
         faults: Number of a row → what is known to be wrong with it, whatever is read of it.
         places: How messages name each row; () for its line or number.
-        folder: Folder that relative names of images start from; None for that of the file.
+        image_folder: Folder that relative names of images start from; None for that of the file.
 
     Raises:
         InputError: There are no rows, or two columns have one name.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        columns: Sequence[str],
-        n_rows: int,
-        chunks: Read,
-        *,
-        arrow_schema: pa.Schema | None = None,
-        cells_are_text: bool = False,
-        notes: Sequence[str] = (),
-        faults: Mapping[int, InputError] | None = None,
-        places: Sequence[str] = (),
-        folder: Path | None = None,
-    ):
-        self.path, self.columns, self.n_rows, self._chunks = path, [*columns], n_rows, chunks
-        self.arrow_schema, self.cells_are_text, self.notes = arrow_schema, cells_are_text, tuple(notes)
-        self.faults, self.places = faults or {}, places
-        self.folder = path.parent if folder is None else folder
-        if not n_rows:
-            raise InputError(f"{path} has no rows")
-        check_names_differ(path, self.columns)
+    path: Path
+    columns: Sequence[str]
+    n_rows: int
+    read: Read
+    arrow_schema: pa.Schema | None = None
+    cells_are_text: bool = False
+    notes: Sequence[str] = ()
+    faults: Mapping[int, InputError] = field(default_factory=dict)
+    places: Sequence[str] = ()
+    image_folder: Path | None = None
+
+    def __post_init__(self) -> None:
+        if not self.n_rows:
+            raise InputError(f"{self.path} has no rows")
+        check_names_differ(self.path, self.columns)
+
+    @property
+    def folder(self) -> Path:
+        """Folder that relative names of images start from."""
+        return self.path.parent if self.image_folder is None else self.image_folder
 
     def chunks(self, size: int, columns: Sequence[str] | None = None) -> Iterator[Chunk]:
         """The rows in order, at most `size` at a time; `columns` names those that are needed (None: all)."""
-        return self._chunks(size, columns)
+        return self.read(size, columns)
 
     def schema(self) -> pa.Schema:
         """Arrow types of the columns; of Python objects, by reading all of them.
@@ -182,24 +192,39 @@ class RowSource:
             return self.arrow_schema
         if self.cells_are_text:
             return pa.schema([(name, pa.string()) for name in self.columns])
-        kinds = {name: pa.null() for name in self.columns}
-        for chunk, name in ((chunk, name) for chunk in self.chunks(4096) for name in self.columns):
-            try:
-                kind = pa.array(chunk.values(name), from_pandas=True).type
-                both = [pa.schema([("x", kinds[name])]), pa.schema([("x", kind)])]
-                kinds[name] = pa.unify_schemas(both, promote_options="permissive").field("x").type
-            except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
-                raise InputError(
-                    Setting("path", self.path),
-                    f": the column {name!r:.60} holds values that one column of Parquet cannot hold "
-                    f"({error}); write a .jsonl file instead",
-                ) from None
-        return pa.schema(list(kinds.items()))
+        schema = pa.schema([(name, pa.null()) for name in self.columns])
+        for chunk in self.chunks(4096):
+            for index, name in enumerate(self.columns):
+                try:
+                    kind = pa.array(chunk.values(name), from_pandas=True).type
+                    both = [pa.schema([schema.field(index)]), pa.schema([(name, kind)])]
+                    merged = pa.unify_schemas(both, promote_options="permissive")
+                except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
+                    raise InputError(
+                        Setting("path", self.path),
+                        f": the column {name!r:.60} holds values that one column of Parquet cannot hold "
+                        f"({error}); write a .jsonl file instead",
+                    ) from None
+                schema = schema.set(index, merged.field(0))
+        return schema
+
+    def cells(self, *columns: str | None, take: Callable[[Any], Any] = lambda cell: cell) -> list[list[Any]]:
+        """All values of each column, None where a row lacks it, or where there is no such column.
+
+        `take` gets each value, and returns what of it is wanted: of a photo, its name without its bytes.
+        """
+        found: list[list[Any]] = [[] for _ in columns]
+        for chunk in self.chunks(CHUNK_ROWS, [name for name in self.columns if name in columns]):
+            for name, cells in zip(columns, found, strict=True):
+                cells += map(take, chunk.values(name))
+        return found
 
     def problems(self, chunk: Chunk) -> dict[int, InputError]:
         """Row of a chunk → what is known to be wrong with it, whatever is read of it."""
-        numbers = range(chunk.start, chunk.start + len(chunk))
-        return {number - chunk.start: self.faults[number] for number in numbers if number in self.faults}
+        if not self.faults:
+            return {}
+        rows = range(len(chunk))
+        return {row: self.faults[chunk.start + row] for row in rows if chunk.start + row in self.faults}
 
     def short_place(self, row: int, line: int | None) -> str:
         """How lists of rows of this source name a row, counted from 0, on a line of the file."""
@@ -209,31 +234,19 @@ class RowSource:
 
     def place(self, chunk: Chunk, row: int) -> str:
         """How messages name a row of a chunk."""
-        number, line = chunk.start + row, None if chunk.lines is None else chunk.lines[row]
-        if self.places:
-            return self.places[number]
-        return f"{self.path}, {self.short_place(number, line)}"
+        line = chunk.lines[row] if chunk.lines else None
+        place = self.short_place(chunk.start + row, line)
+        return place if self.places else f"{self.path}, {place}"
 
-    def cells(self, *columns: str | None, take: Callable[[Any], Any] = lambda cell: cell) -> list[list[Any]]:
-        """All values of each column, None where a row lacks it, or where there is no such column.
-
-        `take` gets each value, and returns what of it is wanted: of a photo, its name without its bytes.
-        """
-        read: dict[str, list[Any]] = {name: [] for name in columns if name in self.columns}
-        for chunk in self.chunks(CHUNK_ROWS, [*read]):
-            for name, values in read.items():
-                values += map(take, chunk.values(name))
-        return [read.get(name or "") or [None] * self.n_rows for name in columns]
+    def at(self, error: InputError, chunk: Chunk, row: int) -> InputError:
+        """An error of a row of a chunk, with the row's place before the message."""
+        what = "" if error.field is None else f"{error.field}: "
+        return type(error)(f"{self.place(chunk, row)}: {what}", *error.parts)
 
     def at_row(self, error: InputError, number: int) -> InputError:
         """An error of a row, counted from 0, with the row's place before the message."""
         chunk = next(chunk for chunk in self.chunks(CHUNK_ROWS) if number < chunk.start + len(chunk))
         return self.at(error, chunk, number - chunk.start)
-
-    def at(self, error: InputError, chunk: Chunk, row: int) -> InputError:
-        """An error of a row, with the row's place before the message."""
-        field = "" if error.field is None else f"{error.field}: "
-        return type(error)(f"{self.place(chunk, row)}: {field}", *error.parts)
 
 
 def rows_in_memory(
@@ -245,7 +258,7 @@ def rows_in_memory(
 ) -> RowSource:
     """Rows with the same keys, and a place each, such as "photos/dog.txt, line 2"; `path` is their folder."""
     read = read_dicts(lambda: ((None, row) for row in rows))
-    return RowSource(path, [*rows[0]], len(rows), read, places=places, folder=folder or path, **more)
+    return RowSource(path, [*rows[0]], len(rows), read, places=places, image_folder=folder or path, **more)
 
 
 class LazySequence(Sequence):

@@ -308,7 +308,7 @@ def _text_source(file: TextFile, read: Callable[[], _Rows], **more: Any) -> RowS
     for _, row in read():
         n_rows += 1
         names.update(dict.fromkeys(row))
-    return RowSource(file.path, [*names], n_rows, read_dicts(read), folder=file.folder, **more)
+    return RowSource(file.path, [*names], n_rows, read_dicts(read), image_folder=file.folder, **more)
 
 
 def open_json(file: TextFile) -> RowSource:
