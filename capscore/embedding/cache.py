@@ -12,7 +12,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +30,20 @@ _SCHEMA = (
 )
 # count and the length of one vector do not read the others
 _CONTENTS = (
-    "SELECT name, fingerprint, n, n * coalesce((SELECT length(vector) FROM embeddings"
-    " WHERE backbone = fingerprint LIMIT 1), 0), last_stored FROM (SELECT *, (SELECT count(*) FROM embeddings"
-    " WHERE backbone = fingerprint) n FROM backbones) ORDER BY last_stored DESC"
+    "SELECT name, fingerprint, entries, entries * coalesce((SELECT length(vector) FROM embeddings"
+    " WHERE backbone = fingerprint LIMIT 1), 0) AS bytes,"
+    " strftime('%Y-%m-%dT%H:%M:%S+00:00', last_stored, 'unixepoch') AS last_stored"
+    " FROM (SELECT *, (SELECT count(*) FROM embeddings WHERE backbone = fingerprint) AS entries"
+    " FROM backbones ORDER BY last_stored DESC)"
 )
 _STORED = (
     "INSERT INTO backbones VALUES (?, ?, ?) ON CONFLICT (fingerprint) DO UPDATE SET"
     " last_stored = excluded.last_stored, name = coalesce(nullif(excluded.name, ''), name)"
+)
+# of one fingerprint, or of all for NULL
+_CLEARED = (
+    "DELETE FROM backbones WHERE fingerprint = coalesce(?, fingerprint)",
+    "DELETE FROM embeddings WHERE backbone = coalesce(?, backbone)",
 )
 _DAMAGE = ("malformed", "unsupported file format", "no such column", "decode to UTF-8", "syntax error")
 
@@ -119,8 +125,6 @@ class EmbeddingCache:
             self.folder.mkdir(parents=True, exist_ok=True)
             with self._connect("rwc") as connection, connection:  # commits, or rolls back
                 connection.execute("BEGIN IMMEDIATE")
-                for statement in _SCHEMA:
-                    connection.execute(statement)
                 connection.executemany("INSERT OR REPLACE INTO embeddings VALUES (?, ?, ?, ?)", entries)
                 connection.execute(_STORED, backbone)
         except _ERRORS as error:
@@ -159,53 +163,44 @@ class EmbeddingCache:
             and "backbones", the one that was stored last first, each with "name" ("" if unknown),
             "fingerprint", "entries", "bytes" and "last_stored" (UTC).
         """
-        names = ("name", "fingerprint", "entries", "bytes", "last_stored")
-        found: list[dict[str, Any]] = []
+        backbones: list[dict[str, Any]] = []
         readable = True
         try:
             if self.path.exists():
                 with self._connect() as connection:
-                    rows = connection.execute(_CONTENTS).fetchall()
-                for *row, stored in rows:
-                    when = datetime.fromtimestamp(stored, timezone.utc).isoformat(timespec="seconds")
-                    found.append(dict(zip(names, (*row, when), strict=True)))
-        except (*_ERRORS, TypeError, ValueError, OverflowError) as error:
-            readable, found = "no such table" in str(error), []  # of a file that nothing was stored in yet
+                    connection.row_factory = sqlite3.Row
+                    backbones = [dict(row) for row in connection.execute(_CONTENTS)]
+        except _ERRORS as error:
+            readable = "no such table" in str(error)  # of a file that nothing was stored in yet
         return {
             "folder": str(self.folder),
-            "entries": sum(row["entries"] for row in found),
+            "entries": sum(row["entries"] for row in backbones),
             "bytes": sum(path.stat().st_size for path in self._files()),
             "readable": readable,
-            "backbones": found,
+            "backbones": backbones,
         }
 
     def clear(self, fingerprint: str | None = None) -> int:
-        """Remove the embeddings of one fingerprint, or all of them, and free their space; returns their
-        number.
+        """Remove the embeddings of one fingerprint, or all, and free their space; returns their number.
 
         A damaged file is deleted, others in the folder stay. A cache that cannot be cleared raises
         `CapscoreError`.
         """
-        # every fingerprint matches GLOB '*'
-        operator, value = ("GLOB", "*") if fingerprint is None else ("=", fingerprint)
+        removed = 0
         try:
-            if not self.path.exists():
-                return 0
-            with self._connect() as connection:
-                for statement in _SCHEMA:
-                    connection.execute(statement)
-                entries = f"DELETE FROM embeddings WHERE backbone {operator} ?"
-                removed = connection.execute(entries, (value,)).rowcount
-                connection.execute(f"DELETE FROM backbones WHERE fingerprint {operator} ?", (value,))
-                connection.execute("VACUUM")
-                return removed
+            if self.path.exists():
+                with self._connect("rwc") as connection:
+                    for statement in _CLEARED:
+                        removed = connection.execute(statement, (fingerprint,)).rowcount
+                    connection.execute("VACUUM")
         except _ERRORS as error:
             if not _is_damage(error):
                 message = f"the embedding cache in {self.folder} cannot be cleared: {error}"
                 raise CapscoreError(message) from error
-        for path in self._files():
-            path.unlink(missing_ok=True)
-        return 0
+            for path in self._files():
+                path.unlink(missing_ok=True)
+            return 0
+        return removed
 
     def __repr__(self) -> str:
         return f"EmbeddingCache({str(self.folder)!r})"
@@ -215,25 +210,24 @@ class EmbeddingCache:
         uri = f"{self.path.as_uri()}?mode={mode}"
         with closing(sqlite3.connect(uri, self.timeout, isolation_level=None, uri=True)) as connection:
             connection.execute("PRAGMA page_size=16384")  # rows take 2 to 4 KB, so little space is wasted
+            for statement in _SCHEMA if mode == "rwc" else ():
+                connection.execute(statement)
             yield connection
 
     def _files(self) -> list[Path]:
         """The cache's file, and the journal that SQLite may have left beside it."""
-        return [
-            path for path in (self.path, self.path.with_name(f"{self.path.name}-journal")) if path.is_file()
-        ]
+        files = self.path, self.path.with_name(f"{self.path.name}-journal")
+        return [path for path in files if path.is_file()]
 
     def _stop(self, how: str, error: Exception) -> None:
         """Stop using a cache that failed to be read or written, with one warning."""
         if self._can_read and self._can_write:
             message = (
                 f"the embedding cache in {self.folder} cannot be {how} ({error}): scoring continues without "
-            )
-            advice = (
                 "it, and the scores are the same. `capscore cache clear` empties it; for another folder, set "
+                "CAPSCORE_CACHE or "
             )
-            options = (Setting("cache"), "; for none, ", Setting("cache", False))
-            warn(CacheWarning(message, advice, "CAPSCORE_CACHE or ", *options))
+            warn(CacheWarning(message, Setting("cache"), "; for none, ", Setting("cache", False)))
         self._can_read = self._can_read and how != "read"
         self._can_write = False
 

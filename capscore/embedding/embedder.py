@@ -15,17 +15,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from numbers import Integral
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import xxhash
 
 from ..backbones.base import Backbone, fingerprint_of
-from ..errors import CapscoreError, ImageError, InputError, Setting
+from ..errors import CapscoreError, ImageError, Setting
 from ..files.row_source import LazySequence
 from ..images.boxes import crops, normalised
 from ..images.load import DECODING, content_key, shows_nothing
+from ..options import check_whole_number
 from .cache import EmbeddingCache
 from .photos import PhotoPipeline, Photos, in_batches
 
@@ -134,13 +134,13 @@ class Embedder(PhotoPipeline):
         super().__init__(
             cache=cache, allow_urls=allow_urls, allow_private_urls=allow_private_urls, progress=progress
         )
-        check_batch_size(batch_size)
         self.backbone = backbone
         # a CPU is faster with few images at a time: large results of convolutions need new memory pages
         self.image_batch, self.text_batch = 4 * max(2, self.workers), backbone.text_batch
         if not backbone.device.startswith("cpu"):
             self.image_batch, self.text_batch = 256, 512
         if batch_size is not None:
+            check_whole_number("batch_size", batch_size, 1, sys.maxsize)
             self.image_batch = self.text_batch = batch_size
         # embeddings depend on how images are decoded and towers are run as much as on the weights
         self.fingerprint = fingerprint_of(backbone.fingerprint, DECODING, ENCODING)
@@ -411,15 +411,6 @@ class Embedder(PhotoPipeline):
         records.fill(batch)
         self._remember(batch)
         return batch
-
-
-def check_batch_size(batch_size: int | None) -> None:
-    """Raise InputError unless this is a whole number of at least 1 that a machine can count to, or None."""
-    if batch_size is None:
-        return
-    whole = isinstance(batch_size, Integral) and not isinstance(batch_size, bool)
-    if not whole or not 1 <= batch_size <= sys.maxsize:
-        raise InputError(Setting("batch_size", batch_size), ": expected a whole number of at least 1")
 
 
 def _region_key(image_key: str, box: np.ndarray) -> str:

@@ -126,20 +126,16 @@ class Photos:
             ahead: Number of photos whose work is begun before the first is asked for.
         """
 
-        def decoded(key: str) -> tuple[str, Result | ImageError]:
-            try:
-                image = self._local(self._images[self.rows[key]])
-                return key, work(key, load_image(image, expected_key=key))
-            except ImageError as error:
-                return key, error
+        def decoded(key: str) -> Result:
+            image = self._local(self._images[self.rows[key]])
+            return work(key, load_image(image, expected_key=key))
 
         for key, result in self._in_turn(decoded, self.rows if keys is None else keys, ahead):
-            if not isinstance(result, ImageError):
-                yield key, result
-            elif self._raises:
-                raise result.at(self.rows[key], "image") from result
-            else:
+            if isinstance(result, ImageError):
                 self._broken[key] = result
+                self._fail(self.rows[key], result)
+            else:
+                yield key, result
 
     def read_keys(self, skip: Collection[int], advance: Callable[[int], None]) -> None:
         """Find the key of each row; each path, and each object, is read once."""
@@ -162,15 +158,11 @@ class Photos:
                 if same[row] == row:
                     yield row, image
 
-        def read(item: tuple[int, object]) -> tuple[int, str | ImageError]:
-            row, image = item
-            try:
-                return row, content_key(self._local(image))
-            except ImageError as error:
-                return row, error
+        def read(item: tuple[int, object]) -> str:
+            return content_key(self._local(item[1]))
 
         found: dict[int, str | ImageError] = {}
-        for row, key in self._in_turn(read, unread(), READ_AHEAD):
+        for (row, _), key in self._in_turn(read, unread(), READ_AHEAD):
             found[row] = key
             if isinstance(key, ImageError):
                 self._fail(row, key)
@@ -201,11 +193,20 @@ class Photos:
             return self._downloads.file(address)
         return image
 
-    def _in_turn(self, work: Callable[[Item], Result], items: Iterable[Item], ahead: int) -> Iterator[Result]:
-        """Results of threads, in the order of the items; at most `ahead` wait, which bounds memory."""
-        waiting: deque[Future[Result]] = deque()
+    def _in_turn(
+        self, work: Callable[[Item], Result], items: Iterable[Item], ahead: int
+    ) -> Iterator[tuple[Item, Result | ImageError]]:
+        """Items in order, and what threads made of them; at most `ahead` wait, which bounds memory."""
+
+        def tried(item: Item) -> tuple[Item, Result | ImageError]:
+            try:
+                return item, work(item)
+            except ImageError as error:
+                return item, error
+
+        waiting: deque[Future[tuple[Item, Result | ImageError]]] = deque()
         for item in items:
-            waiting.append(self._pool.submit(work, item))
+            waiting.append(self._pool.submit(tried, item))
             if len(waiting) >= ahead:
                 yield waiting.popleft().result()
         while waiting:

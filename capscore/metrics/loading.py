@@ -10,12 +10,14 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import CapscoreError, InputError, OptionError, RecipeWarning, Setting, warn
+from ..options import check_whole_number
 from ..registry import METRICS
 
 if TYPE_CHECKING:
@@ -139,12 +141,12 @@ class ScorerLoader:
 
     def opened(self, make: Any, backbone: Any) -> Any:
         """What a metric's class takes first, such as an embedder; each backbone is loaded once."""
-        from ..embedding.embedder import check_batch_size
         from ..files.console import status
 
         key = make.open_backbone.__func__, backbone
         if key not in self._opened:
-            check_batch_size(self.options.get("batch_size"))  # first, because loading takes seconds
+            if "batch_size" in self.options:  # checked first, because loading takes seconds
+                check_whole_number("batch_size", self.options["batch_size"], 1, sys.maxsize)
             with status(f"loading {backbone} …", shown=self.options.get("progress")):
                 self._opened[key] = make.open_backbone(backbone, self.options)
         return self._opened[key]

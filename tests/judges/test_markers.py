@@ -101,8 +101,7 @@ def test_no_text_completes_a_marker(caption, tiny_model):
     def ends(caption):
         prompt = Prompt((("user", "{photo}Is <{caption}> right?"),), {"caption": caption})
         rows = judge.model.prepare(PIL.Image.fromarray(PHOTOS[0]), [prompt]).ids
-        return [
-            row.count(end) for row in [*rows, prompter.ids(prompter.harmless(prompt)), prompter.ids(prompt)]
-        ]
+        rows += [prompter.ids(prompter.harmless(prompt)), prompter.ids(prompt)]
+        return [row.count(end) for row in rows]
 
     assert ends(caption) == ends("a cat")
