@@ -152,6 +152,8 @@ class Photos:
                 identity: str | int = row
                 if isinstance(image, (str, os.PathLike)):
                     identity = os.fsdecode(image)
+                elif self._downloads is not None and (address := address_of(image)):
+                    identity = address  # of a dict
                 elif are_alive:
                     identity = id(image)
                 same[row] = first.setdefault(identity, row)

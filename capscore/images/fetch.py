@@ -19,12 +19,17 @@ import threading
 import time
 import urllib.parse
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import xxhash
 
 from ..errors import ImageError, Part, Setting, address_name
+
+if TYPE_CHECKING:
+    from urllib3 import BaseHTTPResponse, ProxyManager
+    from urllib3.connection import HTTPConnection
 
 MAX_DOWNLOAD_BYTES = 32 * 2**20
 DEADLINE = 60.0  # seconds for a whole download: look-up, redirects, and the last byte
@@ -64,16 +69,14 @@ class Downloads:
         # after an interrupt, threads may still be writing
         self._folder = tempfile.TemporaryDirectory(prefix="capscore-", ignore_cleanup_errors=True)
         self._results: dict[str, DownloadedImage | ImageError] = {}
-        self._lock = threading.Lock()
-        self._locks: dict[str, threading.Lock] = {}
 
     def file(self, url: str) -> DownloadedImage:
-        """The file that an address was downloaded to; an `ImageError` says why there is none."""
-        with self._lock:
-            lock = self._locks.setdefault(url, threading.Lock())
-        with lock:
-            if url not in self._results:
-                self._results[url] = self._download(url)
+        """The file that an address was downloaded to; an `ImageError` says why there is none.
+
+        Several threads may ask for files, each for others until all have been asked for.
+        """
+        if url not in self._results:
+            self._results[url] = self._download(url)
         result = self._results[url]
         if isinstance(result, ImageError):
             raise result
@@ -173,7 +176,9 @@ def _body(url: str, name: str, allow_private: bool) -> bytes:
     raise image_error(f"{name} redirects more than {MAX_REDIRECTS} times")
 
 
-def _request(url: str, shown: str, allow_private: bool, *, with_password: bool) -> tuple[Any, Any]:
+def _request(
+    url: str, shown: str, allow_private: bool, *, with_password: bool
+) -> tuple[HTTPConnection | BaseHTTPResponse, BaseHTTPResponse]:
     """The connection for a request, and the beginning of the answer."""
     from urllib.request import getproxies, proxy_bypass  # slow to import, and URLs are rare
 
@@ -184,23 +189,22 @@ def _request(url: str, shown: str, allow_private: bool, *, with_password: bool) 
     except (urllib3.exceptions.LocationParseError, ValueError):
         parts = urllib3.util.Url()
     if len(url) > _MAX_LENGTH or parts.scheme not in ("http", "https") or not parts.host or parts.port == 0:
-        raise image_error(
-            f"{shown} is refused; expected http(s)://host/path, at most {_MAX_LENGTH:,} characters"
-        )
+        expected = f"expected http(s)://host/path, at most {_MAX_LENGTH:,} characters"
+        raise image_error(f"{shown} is refused; {expected}")
     host = parts.host.strip("[]")
-    port = parts.port or (443 if parts.scheme == "https" else 80)
+    port = parts.port or {"http": 80, "https": 443}[parts.scheme]
     proxies = getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
     if proxy and proxy_bypass(host):
         proxy = None
     # behind a proxy, this machine may not know any names
-    addresses = [] if proxy and allow_private else look_up(host, port)
+    addresses: list[str] = []
+    if not (proxy and allow_private):
+        addresses = look_up(host, port)
     allowed = [address for address in addresses if allow_private or is_public(address)]
     if addresses and not allowed:
-        raise image_error(
-            f"{shown} is at {addresses[0]}, which is not public; such hosts are contacted only with ",
-            Setting("allow_private_urls", True),
-        )
+        only = f"{shown} is at {addresses[0]}, which is not public; such hosts are contacted only with "
+        raise image_error(only, Setting("allow_private_urls", True))
     headers = {"Host": parts.netloc or host, "Accept": "image/*", "User-Agent": "capscore"}
     headers["Accept-Encoding"] = "identity"  # nothing can expand beyond the limit
     if parts.auth and with_password:
@@ -225,15 +229,16 @@ def _trusted() -> str:
     return os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("SSL_CERT_FILE") or certifi.where()
 
 
-def _through(proxy: str) -> Any:
+def _through(proxy: str) -> ProxyManager:
     """Connections through a proxy."""
     import urllib3
 
-    address = urllib3.util.parse_url(proxy if "://" in proxy else f"http://{proxy}")
-    auth = urllib.parse.unquote(address.auth) if address.auth else None
+    if "://" not in proxy:
+        proxy = f"http://{proxy}"
+    address = urllib3.util.parse_url(proxy)
     return urllib3.ProxyManager(
         address._replace(auth=None).url,
-        proxy_headers=urllib3.util.make_headers(proxy_basic_auth=auth) if auth else None,
+        proxy_headers=urllib3.util.make_headers(proxy_basic_auth=urllib.parse.unquote(address.auth or "")),
         timeout=urllib3.Timeout(*TIMEOUT),
         ca_certs=_trusted(),
         cert_reqs="CERT_REQUIRED",
@@ -241,17 +246,18 @@ def _through(proxy: str) -> Any:
     )
 
 
-def _connect(scheme: str, host: str, addresses: list[str], port: int) -> Any:
+def _connect(scheme: str, host: str, addresses: list[str], port: int) -> HTTPConnection:
     """A connection to the first of the addresses that answers."""
     from urllib3.connection import HTTPConnection, HTTPSConnection
 
-    kind: Any = HTTPConnection
-    tls: dict[str, Any] = {}
-    if scheme == "https":
-        kind = HTTPSConnection
-        tls = {"server_hostname": host, "cert_reqs": "CERT_REQUIRED", "ca_certs": _trusted()}
+    def connection_to(address: str) -> HTTPConnection:
+        if scheme == "http":
+            return HTTPConnection(address, port, timeout=TIMEOUT[0])
+        tls = partial(HTTPSConnection, cert_reqs="CERT_REQUIRED", ca_certs=_trusted())
+        return tls(address, port, timeout=TIMEOUT[0], server_hostname=host)
+
     for address in addresses:
-        connection = kind(address, port, timeout=TIMEOUT[0], **tls)
+        connection = connection_to(address)
         try:
             connection.connect()
             break
@@ -263,7 +269,8 @@ def _connect(scheme: str, host: str, addresses: list[str], port: int) -> Any:
     return connection
 
 
-def _read(response: Any, name: str) -> bytes:
+def _read(response: BaseHTTPResponse, name: str) -> bytes:
+    """The body of an answer, if that is an image of a permitted size."""
     if response.status != 200:
         raise image_error(f"{name} answered HTTP {response.status} {response.reason or ''}"[:400])
     stated = response.headers.get("Content-Length", "")

@@ -44,6 +44,7 @@ _UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
+_BYTES = (bytes, bytearray, memoryview)
 _ORIENTATION_TAG = 0x0112
 _TILE_TAGS = (322, 323)
 # Not raster images: Pillow passes EPS to Ghostscript and the others to programs of the operating system.
@@ -59,8 +60,10 @@ def describe(image: Any) -> str:
         text = os.fsdecode(image)
         if ":" in text:
             text = address_name(text)
-        return repr(text if len(text) <= 200 else f"{text[:60]}…({len(text)} characters)")
-    if isinstance(image, (bytes, bytearray, memoryview)):
+        if len(text) > 200:
+            text = f"{text[:60]}…({len(text)} characters)"
+        return repr(text)
+    if isinstance(image, _BYTES):
         return f"{type(image).__name__} of length {len(image)}"
     if isinstance(image, Image.Image):
         return f"PIL image (mode {image.mode}, {image.width} × {image.height})"
@@ -72,7 +75,7 @@ def describe(image: Any) -> str:
     return f"an object of type {type(image).__name__}"
 
 
-def content_key(image: Any, *, allow_urls: bool = False, allow_private_urls: bool = False) -> str:
+def content_key(image: object, *, allow_urls: bool = False, allow_private_urls: bool = False) -> str:
     """A key of an image's content, which does not depend on its place; arguments are those of `load_image`.
 
     Returns:
@@ -87,12 +90,11 @@ def content_key(image: Any, *, allow_urls: bool = False, allow_private_urls: boo
     >>> content_key(np.zeros((2, 3, 3), np.uint8)) == content_key(Image.new("L", (3, 2)))
     True
     """
-    name, data = _read(image, allow_urls, allow_private_urls)
-    return _key(_rgb_pixels(image, name) if data is None else data)
+    return _key(_read(image, allow_urls, allow_private_urls)[1])
 
 
 def load_image(
-    image: Any,
+    image: object,
     *,
     allow_urls: bool = False,
     allow_private_urls: bool = False,
@@ -119,11 +121,12 @@ def load_image(
     >>> load_image(np.full((1, 1, 4), (255, 0, 0, 51), np.uint8)).getpixel((0, 0))
     (255, 204, 204)
     """
-    name, data = _read(image, allow_urls, allow_private_urls)
-    content = _rgb_pixels(image, name) if data is None else data
+    name, content = _read(image, allow_urls, allow_private_urls)
     if expected_key is not None and _key(content) != expected_key:
         raise image_error(f"{name} changed while being scored")
-    return _decode(name, content) if isinstance(content, bytes) else content
+    if isinstance(content, bytes):
+        return _decode(name, content)
+    return content
 
 
 def address_of(image: object) -> str:
@@ -158,50 +161,51 @@ def _key(content: bytes | Image.Image) -> str:
     return f"rgb:{digest.hexdigest()}"
 
 
-# ---- forms → encoded bytes ----
+# ---- forms → encoded bytes, or pixels ----
 
 
-def _read(image: Any, allow_urls: bool, allow_private_urls: bool) -> tuple[str, bytes | None]:
-    """Name for messages, and the encoded bytes of an image; None for pixels and for other values."""
+def _read(image: Any, allow_urls: bool, allow_private_urls: bool) -> tuple[str, bytes | Image.Image]:
+    """Name for messages, and the encoded bytes or the RGB pixels of an image."""
     if isinstance(image, DownloadedImage):
-        return _read_path(str(image.path), describe(image.url))
+        name = describe(image.url)
+        return name, _file_bytes(str(image.path), name)
     if hasattr(image, "as_py"):  # a scalar of an Arrow column
         image = image.as_py()
     name = describe(image)
     if isinstance(image, dict):
         path, data = image.get("path"), image.get("bytes")
-        kinds: Any = (str, os.PathLike) if data is None else (bytes, bytearray, memoryview)
-        if not isinstance(path if data is None else data, kinds):
+        if not isinstance(data, _BYTES) and not (data is None and isinstance(path, (str, os.PathLike))):
             expected = 'expected {"path": …, "bytes": …} with one of them'
             raise image_error(f"the dict {image!r:.60} is not an image; {expected}")
-        image, name = path if data is None else data, describe(data if path is None else path)
+        name = describe(data if path is None else path)
+        image = path if data is None else data
     if isinstance(image, str):
-        return _read_text(image, name, allow_urls, allow_private_urls)
-    if isinstance(image, os.PathLike):
-        return _read_path(os.fsdecode(image), name)
-    if isinstance(image, (bytes, bytearray, memoryview)):
+        if not image.strip():
+            raise image_error("an empty string is not an image path")
+        data = _bytes_at(image, name, allow_urls, allow_private_urls)
+    elif isinstance(image, os.PathLike):
+        data = _file_bytes(os.fsdecode(image), name)
+    elif isinstance(image, _BYTES):
         data = bytes(image)
-        _check_size(len(data), name)
-        return name, data
-    return name, None
-
-
-def _read_text(text: str, name: str, allow_urls: bool, allow_private_urls: bool) -> tuple[str, bytes]:
-    if not text.strip():
-        raise image_error("an empty string is not an image path")
-    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", text)
-    if scheme is None:
-        return _read_path(text, name)
-    if scheme[1].lower() not in ("http", "https"):
-        raise image_error(f"{name}: expected a path, or an http(s) address")
-    if not allow_urls:
-        raise image_error(f"{name} is a URL, which is fetched only with ", Setting("allow_urls", True))
-    data = fetch(text, allow_private=allow_private_urls)
+    else:
+        return name, _rgb_pixels(image, name)
     _check_size(len(data), name)
     return name, data
 
 
-def _read_path(text: str, name: str) -> tuple[str, bytes]:
+def _bytes_at(text: str, name: str, allow_urls: bool, allow_private_urls: bool) -> bytes:
+    """What stands at a path or an address."""
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", text)
+    if scheme is None:
+        return _file_bytes(text, name)
+    if scheme[1].lower() not in ("http", "https"):
+        raise image_error(f"{name}: expected a path, or an http(s) address")
+    if not allow_urls:
+        raise image_error(f"{name} is a URL, which is fetched only with ", Setting("allow_urls", True))
+    return fetch(text, allow_private=allow_private_urls)
+
+
+def _file_bytes(text: str, name: str) -> bytes:
     path = Path(text)
     try:
         with suppress(RuntimeError):  # no such user: the file may really have that name
@@ -211,10 +215,11 @@ def _read_path(text: str, name: str) -> tuple[str, bytes]:
             raise image_error(f"{name} is not a regular file; expected one image file")
         _check_size(about.st_size, name)
         with open(path, "rb") as file:
-            return name, file.read(about.st_size)
+            return file.read(about.st_size)
     except FileNotFoundError:
-        folder = "" if path.is_absolute() else f" in {os.getcwd()}"
-        raise image_error(f"no such file: {name}{folder}") from None
+        if not path.is_absolute():
+            name = f"{name} in {os.getcwd()}"
+        raise image_error(f"no such file: {name}") from None
     except ImageError:
         raise
     except (OSError, ValueError) as error:  # ValueError: NUL, or half a surrogate pair in the name
@@ -302,7 +307,9 @@ def _rgb_pixels(image: Any, name: str) -> Image.Image:
             image.load()
             return _upright_rgb(image, name)
     array = _as_array(image, name)
-    return _upright_rgb(Image.fromarray(array[..., 0] if array.shape[2:] == (1,) else array), name)
+    if array.shape[2:] == (1,):
+        array = array[..., 0]
+    return _upright_rgb(Image.fromarray(array), name)
 
 
 def _as_array(image: Any, name: str) -> np.ndarray:
@@ -342,13 +349,15 @@ def _upright_rgb(image: Image.Image, name: str) -> Image.Image:
     turn = None
     with suppress(Exception):  # a photo with damaged EXIF is still a photo, of unknown orientation
         turn = _UPRIGHT.get(image.getexif().get(_ORIENTATION_TAG, 0))
-    rgb = _rgb(image, name)
-    upright = rgb.transpose(turn) if turn is not None else rgb.copy() if rgb is image else rgb
+    upright = _rgb(image, name)
+    if turn is not None:
+        upright = upright.transpose(turn)
     upright.info = {}  # it would still contain the orientation
     return upright
 
 
 def _rgb(image: Image.Image, name: str) -> Image.Image:
+    """A loaded image of any mode → RGB in new memory, transparency laid on white."""
     # Pillow clips wide greys at 255, which makes almost all of a photo white.
     if image.mode.startswith("I;16") or (image.mode == "I" and image.format in ("PNG", "PPM")):
         wide = np.asarray(image)
@@ -363,8 +372,8 @@ def _rgb(image: Image.Image, name: str) -> Image.Image:
         image = image.convert("LA")
     if image.has_transparency_data:
         white = Image.new("RGBA", image.size, "white")
-        image = Image.alpha_composite(white, image if image.mode == "RGBA" else image.convert("RGBA"))
-    return image if image.mode == "RGB" else image.convert("RGB")
+        image = Image.alpha_composite(white, image.convert("RGBA"))
+    return image.convert("RGB")
 
 
 # ---- the images of all rows ----

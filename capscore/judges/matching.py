@@ -14,6 +14,7 @@ from .base import PhotoModel, clear_errors
 
 if TYPE_CHECKING:
     from PIL import Image
+    from transformers import PreTrainedModel, ProcessorMixin
 
     from .prompts import Prompt
     from .readings import Reading
@@ -41,7 +42,13 @@ class Matcher(PhotoModel[MatchRows]):
     refused_options = ("question", "instruction", "answers", "explain")
 
     def __init__(
-        self, model: Any, processor: Any, name: str, revision: str, *, batch_size: int | None = None
+        self,
+        model: PreTrainedModel,
+        processor: ProcessorMixin,
+        name: str,
+        revision: str,
+        *,
+        batch_size: int | None = None,
     ):
         super().__init__(model, processor, name, revision, batch_size=batch_size)
         self.head, self.output = MATCHERS[type(model).__name__]
@@ -88,15 +95,19 @@ class Matcher(PhotoModel[MatchRows]):
                 found[number][index, 0] = match - other
         return found
 
-    def _logits(self, images: list[Any], texts: Sequence[str], owners: Sequence[int]) -> np.ndarray:
+    def _logits(
+        self, images: Sequence[Image.Image], texts: Sequence[str], owners: Sequence[int]
+    ) -> np.ndarray:
         """float32 logits (rows, 2) of "no match" and "match"; each photo is encoded once."""
         import torch
 
-        def repeat(_: Any, __: Any, output: Any) -> Any:
+        def repeat(module: object, given: object, output: Any) -> Any:
             output.last_hidden_state = output.last_hidden_state[owners]
             return output
 
-        inputs = self._inputs(images, texts).to(self.model.device)
+        options = {"padding": True, "padding_side": "right", "truncation": False, "return_tensors": "pt"}
+        made = self.processor(images=images, text=[*map(self._plain, texts)], **options)
+        inputs = made.to(self.model.device)
         inputs["pixel_values"] = inputs["pixel_values"].to(self.model.dtype)
         hook = self.model.get_submodule("vision_model").register_forward_hook(repeat)
         try:
@@ -105,10 +116,6 @@ class Matcher(PhotoModel[MatchRows]):
                 return getattr(self.model(**inputs, **{self.head: True}), self.output).float().cpu().numpy()
         finally:
             hook.remove()
-
-    def _inputs(self, images: list[Any], texts: Sequence[str]) -> Any:
-        options = {"padding": True, "padding_side": "right", "truncation": False, "return_tensors": "pt"}
-        return self.processor(images=images, text=[*map(self._plain, texts)], **options)
 
     def _plain(self, text: str) -> str:
         """A text in which special tokens are text: a blank inside each keeps it so."""

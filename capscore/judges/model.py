@@ -12,7 +12,7 @@ import itertools
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources import files
@@ -43,6 +43,7 @@ from .prompts import PhotoTokens, Prompt, Prompter
 if TYPE_CHECKING:
     import torch
     from PIL import Image
+    from transformers import PreTrainedModel, ProcessorMixin
 
     from .readings import Reading
 
@@ -86,9 +87,9 @@ class PhotoRows:
         return [(self, index) for index in range(len(self.ids))]
 
     @property
-    def shapes(self) -> tuple[Any, ...]:
+    def shapes(self) -> tuple[tuple[str, torch.Size], ...]:
         """What tensors of several photos must have in common to be joined."""
-        return tuple((name, tuple(tensor.shape[1:])) for name, tensor in sorted(self.tensors.items()))
+        return tuple((name, tensor.shape[1:]) for name, tensor in sorted(self.tensors.items()))
 
 
 _Row = tuple[PhotoRows, int]  # a photo, and the index of one of its rows
@@ -105,7 +106,13 @@ class JudgeModel(PhotoModel[PhotoRows]):
     """
 
     def __init__(
-        self, model: Any, processor: Any, name: str, revision: str, *, batch_size: int | None = None
+        self,
+        model: PreTrainedModel,
+        processor: ProcessorMixin,
+        name: str,
+        revision: str,
+        *,
+        batch_size: int | None = None,
     ):
         super().__init__(model, processor, name, revision, batch_size=batch_size)
         self.family = model.config.model_type
@@ -174,29 +181,21 @@ class JudgeModel(PhotoModel[PhotoRows]):
         for name, tensor in made.items():
             if name in _OF_TEXT or name not in self._takes:
                 continue
-            if getattr(tensor, "shape", ()) == (1, len(photo_ids)):
+            if tensor.shape == (1, len(photo_ids)):
                 of_photo = tensor[0, photo.start : photo.start + len(photo.ids)].tolist()
                 marks[name] = [[0] * start + of_photo for start in starts]
             else:
-                tensors[name] = self._on_device(tensor)
+                dtype = self.model.dtype if tensor.is_floating_point() else tensor.dtype
+                with clear_errors(self):
+                    tensors[name] = tensor.to(self.model.device, dtype)
         head, end = _n_common(rows), max(starts) + len(photo.ids)
         return PhotoRows(rows, end, head if head >= end else 0, tensors, marks)
-
-    def _on_device(self, tensor: Any) -> Any:
-        """A tensor of a photo where the model is, in its number format; other values as they are."""
-        import torch
-
-        if not isinstance(tensor, torch.Tensor):
-            return tensor
-        dtype = self.model.dtype if tensor.is_floating_point() else tensor.dtype
-        with clear_errors(self):
-            return tensor.to(self.model.device, dtype)
 
     def _answers(self, photos: Sequence[PhotoRows], reading: Reading) -> Iterator[tuple[_Row, np.ndarray]]:
         import torch
 
-        shared: dict[Any, list[PhotoRows]] = defaultdict(list)
-        whole: dict[Any, list[_Row]] = defaultdict(list)
+        shared: dict[object, list[PhotoRows]] = defaultdict(list)
+        whole: dict[object, list[_Row]] = defaultdict(list)
         for photo in photos:
             if len(photo.ids) * reading.passes > 1 and photo.head and self.family in SHARING:
                 shared[photo.shapes, photo.end].append(photo)
@@ -261,11 +260,11 @@ class JudgeModel(PhotoModel[PhotoRows]):
 
             yield from zip(part, reading.read(len(part), run), strict=True)
 
-    def _logits(self, inputs: dict[str, Any], lengths: Sequence[int], n_begun: int) -> torch.Tensor:
+    def _logits(self, inputs: Mapping[str, object], lengths: Sequence[int], n_begun: int) -> torch.Tensor:
         """float32 logits (b, 1 + n_begun, vocabulary): after the prompt, and after each begun token."""
         return self._run(inputs, [range(length - 1, length + n_begun) for length in lengths]).float()
 
-    def _run(self, inputs: dict[str, Any], places: Sequence[Sequence[int]]) -> torch.Tensor:
+    def _run(self, inputs: Mapping[str, object], places: Sequence[Sequence[int]]) -> torch.Tensor:
         """The model's logits at k places of each of b rows; the vocabulary is read at no others."""
         import torch
 
@@ -282,20 +281,18 @@ class JudgeModel(PhotoModel[PhotoRows]):
 
     def _inputs(
         self, photos: Sequence[PhotoRows], ids: Sequence[Sequence[int]], indices: Sequence[int]
-    ) -> dict[str, Any]:
+    ) -> dict[str, torch.Tensor]:
         """Tensors for rows of photos, padded on the right."""
         import torch
 
         padded = self._padded(ids)
         mask = self._padded([[1] * len(row) for row in ids], fill=0)
-        inputs: dict[str, Any] = {"input_ids": padded, "attention_mask": mask}
+        inputs = {"input_ids": padded, "attention_mask": mask}
         for name in photos[0].marks:
             rows = [photo.marks[name][index] for photo, index in zip(photos, indices, strict=True)]
             inputs[name] = self._padded(rows, fill=0, length=padded.shape[1])
-        for name, tensor in photos[0].tensors.items():
-            inputs[name] = tensor
-            if isinstance(tensor, torch.Tensor):
-                inputs[name] = torch.cat([photo.tensors[name] for photo in photos])
+        for name in photos[0].tensors:
+            inputs[name] = torch.cat([photo.tensors[name] for photo in photos])
         return inputs
 
     def _padded(
@@ -346,11 +343,11 @@ def load_judge(
     where = resolve_device(device)
     number_format = resolve_dtype(dtype or ("float32" if where == "cpu" else "bfloat16"))
     try:
-        model, processor = _model_and_processor(folder, number_format)
+        model, processor = _model_and_processor(folder, number_format, where)
     except BackboneUnavailable as error:
         raise type(error)(Setting("backbone", str(spec)), ": ", *error.parts) from error
     made = Matcher if type(model).__name__ in MATCHERS else JudgeModel
-    return made(model.to(where), processor, name, revision, batch_size=batch_size)
+    return made(model, processor, name, revision, batch_size=batch_size)
 
 
 def _found(spec: str, revision: str | None) -> tuple[str, Path, str]:
@@ -388,7 +385,7 @@ def _weights_digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _model_and_processor(folder: Path, dtype: str) -> tuple[Any, Any]:
+def _model_and_processor(folder: Path, dtype: str, device: str) -> tuple[PreTrainedModel, ProcessorMixin]:
     import torch
     import transformers
     from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
@@ -416,7 +413,7 @@ def _model_and_processor(folder: Path, dtype: str) -> tuple[Any, Any]:
     refuse_misfit(folder, report["missing_keys"], (), report["mismatched_keys"])
     with refusing(f"the processor in {folder}"):
         processor = transformers.AutoProcessor.from_pretrained(folder, **where)
-    return model.eval(), processor
+    return model.eval().to(device), processor
 
 
 def _n_common(rows: Sequence[Sequence[int]]) -> int:
