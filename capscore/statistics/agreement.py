@@ -6,7 +6,6 @@ with intervals, counts, and notes on what was left out.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -15,15 +14,7 @@ import numpy as np
 
 from ..errors import InputError, Setting
 from ..options import MAX_DRAWS, Sampling, check_whole_number
-from .bootstrap import (
-    NO_INTERVALS,
-    Interval,
-    bootstrap_intervals,
-    percentile_interval,
-    resample,
-    sampling_notes,
-    two_sided_p,
-)
+from .bootstrap import NO_INTERVALS, Interval, bootstrap_intervals, intervals_of, resample, two_sided_p
 from .columns import Column, as_list, means_by, number_column, numbers_of, plain, present_rows, units_of
 from .correlation import STATISTICS, Correlations, check_statistics
 
@@ -142,10 +133,10 @@ def agreement(
         sampling=sampling,
     )
     return Agreement(
-        values=_of_all(correlations, names),
+        values=correlations.of_all(names),
         intervals=intervals,
-        **rows.counts,
         notes=(*rows.notes, *notes),
+        **rows.counts,
     )
 
 
@@ -189,10 +180,11 @@ def compare(
     if rows.n_units < 2:
         raise InputError(f"a bootstrap needs at least 2 {rows.unit}s, and there is 1")
     pair = [Correlations(column, rows.ratings, rows.units) for column in rows.scores.values()]
-    first, second = (_of_all(metric, [statistic])[statistic] for metric in pair)
+    first, second = (metric.of_all([statistic])[statistic] for metric in pair)
     difference = None if first is None or second is None else first - second
-    interval = p_value = None
-    defined, notes = np.zeros(0), list(rows.notes)
+    intervals: dict[str, Interval | None] = {statistic: None}
+    p_value, notes = None, list(rows.notes)
+    defined = np.zeros(0)
     if difference is not None:
 
         def differences(drawn: np.ndarray) -> np.ndarray:
@@ -200,22 +192,22 @@ def compare(
             return (one - other)[None]
 
         n_cells = pair[0].n_cells + pair[1].n_cells
-        samples = resample(differences, sampling, n_units=rows.n_units, n_rows=n_cells)[0]
+        samples = resample(differences, sampling, n_units=rows.n_units, n_rows=n_cells)
+        intervals, more = intervals_of([statistic], samples, rows.unit, sampling)
+        notes += more
         defined = samples[~np.isnan(samples)]
-        interval = percentile_interval(samples, sampling.confidence)
         if len(defined):
             p_value = two_sided_p(defined - defined.mean(), difference)
-        notes += sampling_notes(rows.unit, sampling, {statistic: interval})
     return Comparison(
         statistic=statistic,
         first=first,
         second=second,
         difference=difference,
         p_value=p_value,
-        interval=interval,
+        interval=intervals[statistic],
         n_samples=len(defined),
-        **rows.counts,
         notes=tuple(notes),
+        **rows.counts,
     )
 
 
@@ -231,21 +223,49 @@ class _Rows(NamedTuple):
     notes: list[str]
 
 
-def _rows(scores: Mapping[str, Any], ratings: Any, raters: str | None, images: Any, missing: str) -> _Rows:
+def _rows(
+    scores: Mapping[str, Column], ratings: Column, raters: str | None, images: Column | None, missing: str
+) -> _Rows:
     """Check the arguments of `agreement`; `scores` has one list of numbers per metric."""
     if raters not in (None, "flatten", "mean"):
         raise InputError(Setting("raters", raters), ": expected 'flatten' or 'mean'", field="raters")
     numbers, sizes = _ratings(ratings)
     columns = {name: number_column(values, name, len(sizes)) for name, values in scores.items()}
-    several = bool(sizes.max(initial=0) > 1)
-    if several and raters is None:
+    most = sizes.max(initial=0)
+    if most > 1 and raters is None:
         flatten, mean = Setting("raters", "flatten"), Setting("raters", "mean")
-        raise InputError(
-            f"up to {sizes.max()} ratings per item: choose ", flatten, " or ", mean, field="ratings"
-        )
+        raise InputError(f"up to {most} ratings per item: choose ", flatten, " or ", mean, field="ratings")
     items = np.repeat(np.arange(len(sizes)), sizes)
     available = ~np.isnan(numbers)
     n_available = np.bincount(items[available], minlength=len(sizes))
+    kept, notes = _kept_items(columns, n_available, sizes, missing)
+    used = available & kept[items]
+    numbers, items = numbers[used], items[used]
+    n_ratings = len(numbers)
+    if raters == "mean" and most > 1:
+        numbers, items = means_by(numbers, items), np.flatnonzero(kept)
+    units, unit = units_of(images, kept, "item", np.arange(len(kept)))
+    n_units = int(units.max()) + 1
+    n_images = None if images is None else n_units
+    of_rows = {name: column[items] for name, column in columns.items()}
+    for name, column in {**of_rows, "ratings": numbers}.items():
+        if np.ptp(column) == 0:
+            field = name.replace("_", " ")
+            notes.append(f"{field} are all {column[0]:g}: a correlation with them is undefined")
+    counts = {
+        "n_items": int(kept.sum()),
+        "n_ratings": n_ratings,
+        "n_rows": len(numbers),
+        "n_images": n_images,
+    }
+    of_items = np.cumsum(kept) - 1
+    return _Rows(of_rows, numbers, units[of_items[items]], n_units, unit, counts, notes)
+
+
+def _kept_items(
+    columns: Mapping[str, np.ndarray], n_available: np.ndarray, sizes: np.ndarray, missing: str
+) -> tuple[np.ndarray, list[str]]:
+    """Items with all scores and a rating, bool (items,), and what is left out; or an error for the first."""
     rated = np.where(n_available > 0, 1.0, np.nan)
     complete = np.where(n_available < sizes, np.nan, rated)
     present_rows(missing, **columns, ratings=complete if missing == "raise" else rated)
@@ -259,42 +279,19 @@ def _rows(scores: Mapping[str, Any], ratings: Any, raters: str | None, images: A
         raise InputError(f"agreement needs at least 2 items, and there is {kept.sum()}")
     if n_missing := int((sizes - n_available)[kept].sum()):
         notes.append(f"{n_missing} missing ratings of items that have others left out")
-    used = available & kept[items]
-    numbers, items = numbers[used], items[used]
-    n_ratings = len(numbers)
-    if raters == "mean" and several:
-        numbers, items = means_by(numbers, items), np.flatnonzero(kept)
-    units, unit = units_of(images, kept, "item", np.arange(len(kept)))
-    n_units = int(units.max()) + 1
-    counts = {
-        "n_items": int(kept.sum()),
-        "n_ratings": n_ratings,
-        "n_rows": len(numbers),
-        "n_images": None if images is None else n_units,
-    }
-    of_rows = {name: column[items] for name, column in columns.items()}
-    notes += [
-        f"{name.replace('_', ' ')} are all {column[0]:g}: a correlation with them is undefined"
-        for name, column in {**of_rows, "ratings": numbers}.items()
-        if np.ptp(column) == 0
-    ]
-    return _Rows(of_rows, numbers, units[(np.cumsum(kept) - 1)[items]], n_units, unit, counts, notes)
+    return kept, notes
 
 
-def _ratings(values: Any) -> tuple[np.ndarray, np.ndarray]:
+def _ratings(values: Column) -> tuple[np.ndarray, np.ndarray]:
     """Ratings → float64 (ratings,) with NaN where one is missing, and the number of ratings per item."""
-    rows = [
-        row if isinstance(row, (list, tuple, np.ndarray)) else [row] for row in as_list(values, "ratings")
-    ]
-    sizes = np.array([len(row) for row in rows], dtype=np.int64)
+    ratings: list[object] = []
+    sizes = []
+    for row in as_list(values, "ratings"):
+        several = row if isinstance(row, (list, tuple, np.ndarray)) else [row]
+        ratings += several
+        sizes.append(len(several))
     try:
-        return numbers_of([rating for row in rows for rating in row], "ratings"), sizes
+        return numbers_of(ratings, "ratings"), np.array(sizes, dtype=np.int64)
     except InputError as error:
         assert error.row is not None
         raise error.at(int(np.repeat(np.arange(len(sizes)), sizes)[error.row])) from None
-
-
-def _of_all(correlations: Correlations, names: Sequence[str]) -> dict[str, float | None]:
-    """Statistics over all rows, each counted once; None where one is undefined."""
-    found = correlations.values(names, np.ones((correlations.n_units, 1)))
-    return {name: None if math.isnan(found[name][0]) else float(found[name][0]) for name in names}

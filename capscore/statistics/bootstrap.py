@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -39,10 +38,6 @@ class Interval:
     confidence: float
     n_samples: int
     n_undefined: int = 0
-
-    def to_dict(self) -> dict[str, Any]:
-        """The attributes, ready for JSON."""
-        return asdict(self)
 
 
 def multiplicities(rng: np.random.Generator, n_units: int, n_samples: int) -> np.ndarray:
@@ -156,9 +151,16 @@ def bootstrap_intervals(
     if n_units < 2:
         return {}, [f"no intervals: a bootstrap needs at least 2 {unit}s, and there is {n_units}"]
     samples = resample(values, sampling, n_units=n_units, n_rows=n_rows)
-    found = {
-        name: percentile_interval(row, sampling.confidence) for name, row in zip(names, samples, strict=True)
-    }
+    return intervals_of(names, samples, unit, sampling)
+
+
+def intervals_of(
+    names: Sequence[str], samples: np.ndarray, unit: str, sampling: Sampling
+) -> tuple[dict[str, Interval | None], list[str]]:
+    """Name → interval of its samples, from samples (k, b) of k numbers; what a reader has to know of them."""
+    found = {}
+    for name, row in zip(names, samples, strict=True):
+        found[name] = percentile_interval(row, sampling.confidence)
     return found, sampling_notes(unit, sampling, found)
 
 

@@ -10,6 +10,7 @@ import dataclasses
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from decimal import Decimal
+from itertools import compress
 from numbers import Real
 from typing import Any, TypeAlias
 
@@ -97,14 +98,15 @@ def label_codes(values: Column, field: str, n: int | None, known: Sequence[Hasha
     >>> label_codes(["MM", "HC"], "categories", 2, ("HC", "HI", "HM", "MM"))
     array([3, 0])
     """
-    column = as_list(values, field, n)
     codes = {name: code for code, name in enumerate(known)}
-    found = [codes.get(value) if isinstance(value, Hashable) else None for value in column]
-    if None in found:
-        row = found.index(None)
-        ends = f"{known[0]!r} to {known[-1]!r}"
-        expected = f"of {ends}" if len(known) > 20 else f"one of {', '.join(map(repr, known))}"
-        raise InputError(f"got {column[row]!r:.60}, expected {expected}", row=row, field=field)
+    found = []
+    for row, value in enumerate(as_list(values, field, n)):
+        if not isinstance(value, Hashable) or value not in codes:
+            expected = f"one of {', '.join(map(repr, known))}"
+            if len(known) > 20:
+                expected = f"of {known[0]!r} to {known[-1]!r}"
+            raise InputError(f"got {value!r:.60}, expected {expected}", row=row, field=field)
+        found.append(codes[value])
     return np.array(found, dtype=np.int64)
 
 
@@ -120,23 +122,24 @@ def group_codes(
     (array([1, 0, 1]), ['a.jpg', 'b.jpg'])
     """
     column = as_list(values, field, n)
-    rows = range(n) if kept is None else np.flatnonzero(kept).tolist()
-    distinct: dict[Any, int] = {}
-    for row in rows:
-        value = column[row]
+    if kept is not None:
+        column = [*compress(column, kept)]
+    rows = np.arange(n) if kept is None else np.flatnonzero(kept)
+    distinct: dict[Any, None] = {}
+    for row, value in zip(rows.tolist(), column, strict=True):
         try:
-            known = value in distinct
+            is_id = value in distinct or not (value == "" or _is_missing(value))
         except TypeError:  # cannot be hashed
-            value, known = None, False
-        if not known and (value == "" or _is_missing(value)):
-            raise InputError(f"expected an id, got {column[row]!r:.60}", row=row, field=field)
-        distinct.setdefault(value, 0)
+            is_id = False
+        if not is_id:
+            raise InputError(f"expected an id, got {value!r:.60}", row=row, field=field)
+        distinct[value] = None
     try:
         names = sorted(distinct)
     except TypeError:  # of several types
         names = sorted(distinct, key=lambda name: (type(name).__name__, repr(name)))
     codes = {name: code for code, name in enumerate(names)}
-    return np.array([codes[column[row]] for row in rows], dtype=np.int64), names
+    return np.array([codes[value] for value in column], dtype=np.int64), names
 
 
 def units_of(images: Column | None, kept: np.ndarray, what: str, *keys: np.ndarray) -> tuple[np.ndarray, str]:

@@ -7,12 +7,12 @@ or many at once. `capscore.statistics.agreement` adds checks, counts and interva
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from ..errors import InputError
-from .columns import Column, number_column
+from .columns import Column, number_column, plain
 
 STATISTICS = ("tau_b", "tau_c", "spearman", "pearson")
 
@@ -78,8 +78,7 @@ class Correlations:
     n_c − n_d is summed over the binary digits of the ratings' ranks. Two ranks differ first in one digit,
     with all higher digits equal. So within each group of equal higher digits, in the order of scores, a row
     with the digit 1 adds the weight before it and subtracts the weight after it, without rows of its own
-    score. Between two rows with the digit 1 this cancels. Everything is a cumulative sum of whole numbers,
-    for many weightings side by side.
+    score. Between two rows with the digit 1 this cancels.
 
     Args:
         scores: Finite scores, float64 (n,).
@@ -92,7 +91,8 @@ class Correlations:
     """
 
     def __init__(self, scores: np.ndarray, ratings: np.ndarray, units: np.ndarray | None = None):
-        units = np.arange(len(scores)) if units is None else units
+        if units is None:
+            units = np.arange(len(scores))
         x_values, x = np.unique(scores, return_inverse=True)
         y_values, y = np.unique(ratings, return_inverse=True)
         self._distinct = _shrunk(x_values), _shrunk(y_values)
@@ -102,7 +102,8 @@ class Correlations:
         self._counts = np.diff(np.append(starts, len(x))).astype(np.float64)[:, None]
         self._x, self._y, self._units = x[starts], y[starts], units[starts]
         self._y_order = np.argsort(self._y, kind="stable")
-        self._digits = [_digit(self._x, self._y, digit) for digit in range(int(self._y.max()).bit_length())]
+        n_digits = int(self._y.max()).bit_length()
+        self._digits = [_Digit.of(self._x, self._y, digit) for digit in range(n_digits)]
 
     @property
     def n_cells(self) -> int:
@@ -132,7 +133,8 @@ class Correlations:
                 total = sides[0].sum(axis=0)
                 # n_0 − n_1 = (n² − Σt²) / 2, with t rows of a value
                 untied = [total**2 - np.einsum("gb,gb->b", groups, groups) for groups in sides]
-                twice = 2 * self._concordance(cells)
+                concordance = sum((digit.balance(cells) for digit in self._digits), np.zeros(len(total)))
+                twice = 2 * concordance
                 found["tau_b"] = twice / np.sqrt(untied[0]) / np.sqrt(untied[1])
                 found["tau_c"] = fewest_distinct * twice / (total**2 * (fewest_distinct - 1))
             if "spearman" in statistics:
@@ -143,26 +145,17 @@ class Correlations:
         constant = fewest_distinct < 2
         return {name: np.where(constant, np.nan, np.clip(found[name], -1.0, 1.0)) for name in statistics}
 
+    def of_all(self, statistics: Sequence[str]) -> dict[str, float | None]:
+        """Statistics with each unit counted once; None where one is undefined."""
+        found = self.values(statistics, np.ones((self.n_units, 1)))
+        return {name: plain(float(value)) for name, (value,) in found.items()}
+
     def _weighted(self, weights: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
         """Weights of the cells, (cells, b), and of the distinct scores and ratings, (distinct, b) each."""
         cells = np.take(np.ascontiguousarray(weights, np.float64), self._units, axis=0) * self._counts
         of_ratings = np.take(cells, self._y_order, axis=0)
         ordered = ((cells, self._x), (of_ratings, self._y[self._y_order]))
         return cells, [np.add.reduceat(part, _starts(codes), axis=0) for part, codes in ordered]
-
-    def _concordance(self, cells: np.ndarray) -> np.ndarray:
-        """n_c − n_d, float64 (b,) of whole numbers."""
-        total = np.zeros(cells.shape[1])
-        for order, ones, tie_start, tie_end, group_start, group_end in self._digits:
-            sorted_cells = np.take(cells, order, axis=0)
-            before = np.zeros((len(cells) + 1, cells.shape[1]))
-            np.cumsum(sorted_cells, axis=0, out=before[1:])
-            balance = np.take(before, tie_start, axis=0)
-            balance += np.take(before, tie_end, axis=0)
-            balance -= np.take(before, group_start, axis=0)
-            balance -= np.take(before, group_end, axis=0)
-            total += np.einsum("cb,cb->b", np.take(sorted_cells, ones, axis=0), balance)
-        return total
 
     def _product_moment(
         self, cells: np.ndarray, sides: Sequence[np.ndarray], centred: Sequence[np.ndarray]
@@ -181,25 +174,57 @@ def check_statistics(statistics: str | Sequence[str]) -> tuple[str, ...]:
     >>> check_statistics("tau_c")
     ('tau_c',)
     """
-    names = (statistics,) if isinstance(statistics, str) else tuple(dict.fromkeys(statistics))
+    if isinstance(statistics, str):
+        statistics = (statistics,)
+    names = tuple(dict.fromkeys(statistics))
     unknown = [name for name in names if name not in STATISTICS]
     if unknown or not names:
         raise InputError(f"statistics {unknown}: expected some of {', '.join(STATISTICS)}")
     return names
 
 
-def _digit(x: np.ndarray, y: np.ndarray, digit: int) -> tuple[np.ndarray, ...]:
-    """Rows by the higher digits of their rating's rank, then by score; of these, the rows with the digit 1;
-    for each of them, start and end of the rows of its score in its group, and start and end of the group."""
-    upper = y >> (digit + 1)
-    order = np.argsort(upper, kind="stable")
-    upper, x = upper[order], x[order]
-    ones = np.flatnonzero(y[order] >> digit & 1)
-    bounds = []
-    for starts in (_starts(upper, x), _starts(upper)):
-        index = np.searchsorted(starts, ones, side="right")
-        bounds += [starts[index - 1], np.append(starts, len(x))[index]]
-    return order, ones, *bounds
+@dataclass(frozen=True)
+class _Digit:
+    """One binary digit of the ranks of ratings, for the sum n_c − n_d; see `Correlations`.
+
+    Attributes:
+        order: Rows in groups of equal higher digits and, in a group, in the order of scores.
+        ones: Places in this order of the rows whose digit is 1.
+        group, tied: For each of these, start and end of its group, and of the rows of its score in the group.
+    """
+
+    order: np.ndarray
+    ones: np.ndarray
+    group: tuple[np.ndarray, np.ndarray]
+    tied: tuple[np.ndarray, np.ndarray]
+
+    @classmethod
+    def of(cls, x: np.ndarray, y: np.ndarray, digit: int) -> _Digit:
+        """A digit of the ranks `y`, of rows in the order of the scores `x`."""
+        higher = y >> (digit + 1)
+        order = np.argsort(higher, kind="stable")
+        ones = np.flatnonzero(y[order] >> digit & 1)
+        groups, scores = higher[order], x[order]
+        return cls(order, ones, _run_around(ones, groups), _run_around(ones, groups, scores))
+
+    def balance(self, cells: np.ndarray) -> np.ndarray:
+        """Weight before each row with a 1 less the weight after it, summed, float64 (b,) of whole numbers."""
+        weights = np.take(cells, self.order, axis=0)
+        upto = np.zeros((len(cells) + 1, cells.shape[1]))  # weight before each place
+        np.cumsum(weights, axis=0, out=upto[1:])
+        # (tied start − group start) − (group end − tied end)
+        balance = np.take(upto, self.tied[0], axis=0)
+        balance += np.take(upto, self.tied[1], axis=0)
+        balance -= np.take(upto, self.group[0], axis=0)
+        balance -= np.take(upto, self.group[1], axis=0)
+        return np.einsum("cb,cb->b", np.take(weights, self.ones, axis=0), balance)
+
+
+def _run_around(places: np.ndarray, *keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Start and end of the run of equal sorted keys in which each place is."""
+    starts = _starts(*keys)
+    index = np.searchsorted(starts, places, side="right")
+    return starts[index - 1], np.append(starts, len(keys[0]))[index]
 
 
 def _midranks(groups: np.ndarray) -> np.ndarray:
@@ -232,8 +257,7 @@ def _starts(*keys: np.ndarray) -> np.ndarray:
     return np.flatnonzero(new)
 
 
-def _statistic(name: str, first: Any, second: Any) -> float | None:
+def _statistic(name: str, first: Column, second: Column) -> float | None:
     x = number_column(first, "first", complete=True)
     y = number_column(second, "second", len(x), complete=True)
-    value = float(Correlations(x, y).values([name], np.ones((len(x), 1)))[name][0])
-    return None if np.isnan(value) else value
+    return Correlations(x, y).of_all([name])[name]

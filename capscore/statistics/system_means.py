@@ -7,20 +7,14 @@ intervals and p-values. Images are resampled, not rows, as captions of one image
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError, Setting
 from ..options import Sampling
-from .bootstrap import (
-    Interval,
-    holm,
-    percentile_interval,
-    resample,
-    sampling_notes,
-)
+from .bootstrap import Interval, holm, intervals_of, resample
 from .columns import Column, as_list, left_out, number_column, plain, present_rows, units_of
 
 ALL = "all"
@@ -92,7 +86,7 @@ class SystemComparison:
 
 
 def compare_means(
-    systems: Mapping[str, Any],
+    systems: Mapping[str, Column],
     *,
     images: Column | None = None,
     baseline: str | None = None,
@@ -140,10 +134,10 @@ def compare_means(
     kept = {name: column[present] for name, column in columns.items()}
     others = [name for name in systems if name != first]
     sums = np.array([np.bincount(units, kept[name] - kept[first], minlength=n_units) for name in others])
-    observed = [float(row.sum()) / n_rows for row in sums]
     notes = left_out(present, "rows")
-    intervals: list[Interval | None] = [None] * len(others)
-    p_values: list[list[Any]] = [[None] * len(others)] * 2
+    differences = []
+    for name, row in zip(others, sums, strict=True):
+        differences.append(SystemDifference(name, float(row.sum()) / n_rows, None, None, None))
     if n_units < 2:
         notes.append(f"1 {unit}: there is nothing to resample, so no intervals and no p-values")
     elif others and sampling.bootstrap:
@@ -151,18 +145,21 @@ def compare_means(
         totals = resample(
             lambda drawn: together @ drawn.astype(np.float64), sampling, n_units=n_units, n_rows=n_units
         )
-        samples = totals[:-1] / totals[-1]
-        intervals = [percentile_interval(row, sampling.confidence) for row in samples]
-        found = _randomisation(sums, sampling.bootstrap, sampling.seed)
-        p_values = [found, holm(found)]
-        notes += sampling_notes(unit, sampling, dict(zip(others, intervals, strict=True)))
+        intervals, more = intervals_of(others, totals[:-1] / totals[-1], unit, sampling)
+        p_values = _randomisation(sums, sampling.bootstrap, sampling.seed)
+        tested = zip(differences, p_values, holm(p_values), strict=True)
+        differences = [
+            replace(part, interval=intervals[part.system], p_value=p, p_value_holm=corrected)
+            for part, p, corrected in tested
+        ]
+        notes += more
         if n_units < 10:
             notes.append(f"{n_units} {unit}s are few for a bootstrap: its intervals are too narrow")
     return SystemComparison(
         rows=rows,
         baseline=first,
         means={name: float(column.mean()) for name, column in kept.items()},
-        differences=tuple(map(SystemDifference, others, observed, intervals, *p_values)),
+        differences=tuple(differences),
         n_rows=n_rows,
         n_images=n_units,
         resampled_by=unit,
@@ -175,7 +172,7 @@ def compare_means(
 
 
 def compare_means_by_language(
-    systems: Mapping[str, Any], languages: Column | None, *, images: Column | None = None, **options: Any
+    systems: Mapping[str, Column], languages: Column | None, *, images: Column | None = None, **options: Any
 ) -> list[SystemComparison]:
     """`compare_means` over all rows, and then for each language if there are several.
 
@@ -197,15 +194,19 @@ def compare_means_by_language(
     for row, code in enumerate(as_list(languages, "languages", len(complete))):
         if complete[row]:
             rows_of.setdefault(code or "unstated", []).append(row)
-    ids = None if images is None else as_list(images, "images")
-    for language, rows in sorted(rows_of.items()) if len(rows_of) > 1 else ():
-        of_language = {name: column[rows] for name, column in scores.items()}
-        photos = None if ids is None else [ids[row] for row in rows]
+    if len(rows_of) < 2:
+        return found
+    for language, rows in sorted(rows_of.items()):
+        of_language: dict[str, Column] = {name: column[rows] for name, column in scores.items()}
+        photos = images
+        if images is not None:
+            ids = as_list(images, "images")
+            photos = [ids[row] for row in rows]
         found.append(compare_means(of_language, images=photos, **{**options, "rows": language}))
     return found
 
 
-def _scores(systems: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def _scores(systems: Mapping[str, Column]) -> dict[str, np.ndarray]:
     """The scores of each system, as many as the first one has."""
     columns: dict[str, np.ndarray] = {}
     n = None
