@@ -50,6 +50,7 @@ _LAZY = {
     "benchmark_slugs": "files.shipped",
     "Comparison": "comparing",
     "ScoredFile": "scoring.files",
+    "calibrate": "scoring.calibrating",
     "compare": "comparing",
     "compare_systems": "comparing",
     "explain": "show.explanation",
@@ -98,6 +99,7 @@ __all__ = [
     "benchmark",
     "benchmark_folder",
     "benchmark_slugs",
+    "calibrate",
     "compare",
     "compare_systems",
     "explain",
@@ -152,6 +154,7 @@ if TYPE_CHECKING:
     from .metrics.hallucinated import hallucinated
     from .metrics.scores import Scores
     from .perturbations.perturbed_file import perturb
+    from .scoring.calibrating import calibrate
     from .scoring.files import ScoredFile, score_file
     from .scoring.streams import score_stream
     from .show.explanation import explain

@@ -16,7 +16,7 @@ from typing import Any
 
 from capscore.files.shipped import calibration_files
 from capscore.files.write import write_text
-from capscore.show.system_tables import calibration_counts, calibration_table
+from capscore.scoring.calibrating import calibration_counts, calibration_table
 
 PAGE = Path(__file__).with_name("scores.md")
 _PART = re.compile(r"(<!-- table: ([a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -117,7 +117,7 @@ def folder(made, tmp_path, monkeypatch):
     shutil.copytree(made, folder)
     monkeypatch.chdir(folder)
     monkeypatch.setattr("capscore.backbones.loading.load_backbone", lambda name, **options: ColourBackbone())
-    monkeypatch.setattr("capscore.metrics.calibration.MIN_PHOTOS", 2)
+    monkeypatch.setattr("capscore.scoring.calibrating.MIN_PHOTOS", 2)
     monkeypatch.setattr("capscore.show.app.build_app", lambda *_, **__: None)
     monkeypatch.setattr("capscore.show.app.launch", lambda *_, **__: None)
     if not (made / "result.json").exists():

@@ -7,10 +7,6 @@ Either --data names a benchmark (and --config its configuration), whose official
 image, caption, references), and --scores NAME=FILE reads them back by id, with a column [bold]score[/].
 Scores named METRIC@BACKBONE are shown beside the published figures of that backbone.
 
-[bold]Captioning systems[/] on a set of captioned photos (xm3600, multi30k, …): --systems FILE FILE …, with
-one caption per photo and language, scores each system per language with all references, and compares it with
-the first. Default metric: cider.
-
 Numbers are printed times 100, with bootstrap intervals over photos; --output has them unrounded, with every
 published value, its source, signatures and counts.
 
@@ -38,7 +34,7 @@ from ..errors import CapscoreError, InputError, Setting
 from ..files.write import write_text
 from ..options import RowOptions, Sampling
 from . import options, terminal
-from .options import argument, option, statistics_option
+from .options import option, statistics_option
 from .terminal import UsageError, say
 
 if TYPE_CHECKING:
@@ -47,7 +43,6 @@ if TYPE_CHECKING:
 
 Metrics = Annotated[list[str] | None, options.metrics_option("METRIC or METRIC@BACKBONE; repeatable.")]
 Scores = Annotated[list[str] | None, option("NAME=FILE of scores; repeatable.", metavar="FILE")]
-Systems = Annotated[list[str] | None, option("Captions of systems; any number.", metavar="FILES")]
 Raters = Annotated[Literal["flatten", "mean"], statistics_option("flatten (row per rating) or mean.")]
 Missing = Annotated[Literal["raise", "skip"], statistics_option("Missing scores: raise or skip.")]
 
@@ -69,8 +64,6 @@ def benchmark(
         Path | None, option("Folder of the model, for .eval_results/.", metavar="FOLDER")
     ] = None,
     org: Annotated[str | None, option("Organisation of its data sets on the Hub.", metavar="ORG")] = None,
-    systems: Systems = None,
-    more: Annotated[list[str] | None, argument("FILE")] = None,
     compare: Annotated[bool, option("Test each metric against the first.", "--compare")] = False,
     partial: options.Partial = False,
     force: options.Force = False,
@@ -100,13 +93,6 @@ def benchmark(
         task_options = TaskOptions(raters, missing, sampling, partial, compare)
     of_scores = {"scores": scores, "write_queries": write_queries}
     load = options.load_options({"progress": False if quiet else None, **metric_options}, backbone)
-    if systems or more:
-        terminal.check_alone("systems", {"suite": suite, "compare": compare, "eval_results": eval_results})
-        terminal.check_alone("systems", of_scores)
-        names = options.on_backbones(metric or ["cider"], backbone)
-        how = {"configs": config, "data_dir": data_dir, "rows": rows, "options": task_options, "load": load}
-        _compare_systems([*(systems or ()), *(more or ())], systems is None, names, data or [], how, show)
-        return None
     if (suite is None) == (not data):
         raise UsageError("give either --data, for one benchmark, or --suite, for all that --data-dir holds")
     if suite is not None:
@@ -190,25 +176,3 @@ def _code(found: BenchmarkResults, told: bool) -> int | None:
         for line in skipped:
             say(line)
     return terminal.SKIPPED if skipped else None
-
-
-def _compare_systems(
-    files: list[str],
-    unexpected: bool,
-    metrics: list[str],
-    data: list[str],
-    how: dict[str, Any],
-    show: dict[str, Any],
-) -> None:
-    """Compare systems, and write and print the results."""
-    from ..benchmarks.systems import run_systems
-    from ..show.system_tables import systems_report
-
-    if unexpected:
-        raise UsageError(f"{files[0]!r}: unexpected; files of captions go with ", Setting("systems"))
-    if len(data) != 1:
-        raise UsageError(Setting("systems"), " takes one benchmark: give one --data")
-    if "all" in (how["configs"] or ()):
-        how["configs"] = None
-    run = run_systems(data[0], options.named_files(files), metrics, **how)
-    terminal.show_results(run.to_dict(), [systems_report(run)], **show)

@@ -16,24 +16,14 @@ of them. A calibration applies to scores with the same signature: backbone, sett
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping
-from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from ..errors import Setting
 from ..files.console import make_console
-from ..files.write import write_text
-from ..metrics.loading import ScorerLoader
-from ..options import RowOptions
-from ..registry import METRICS
 from . import options, terminal
 from .options import argument, option
-
-if TYPE_CHECKING:
-    from ..metrics.calibration import CaptionedPhoto
 
 Metrics = Annotated[list[str] | None, options.metrics_option("METRIC or METRIC@BACKBONE; repeatable.")]
 References = Annotated[
@@ -64,77 +54,36 @@ def calibrate(
     metric_options: Mapping[str, Any] = {},
 ) -> None:
     """Calibrate metrics, and write and print the percentiles."""
-    from ..metrics.calibration import calibrate, document
-    from ..show.system_tables import calibration_counts, calibration_table
+    from ..scoring.calibrating import calibrate as measure
 
-    chosen = [(slug, backbone) for slug, _, backbone in (name.partition("@") for name in metric or ["mcs"])]
-    options.check_metric_options([slug for slug, _ in chosen], metric_options)
+    metrics = metric or ["mcs"]
+    options.check_metric_options([name.partition("@")[0] for name in metrics], metric_options)
     terminal.check_result_files(force, output=output)
     if output is None and not as_json:
         raise terminal.UsageError(Setting("output"), ": expected a file for the percentiles (or --json)")
-    columns = options.columns(image_column, candidate_column, references_column, language_column)
-    with_references = any(METRICS.get(slug).needs_references for slug, _ in chosen)
-    rows = _rows(input, split, images, columns, with_references, metric_options.get("allow_urls", False))
-    load = ScorerLoader({**metric_options, "progress": False if quiet else None})
-    sampling = {"shuffled": shuffled, "seed": seed}
-    entries = []
-    for slug, backbone in chosen:
-        scorer = load(slug, backbone or None)
-        sizes: list[int | None] = [*(n_references or ())] if scorer.needs_references else []
-        entries += [calibrate(scorer, rows, n_references=size, **sampling) for size in sizes or [None]]
-    today = datetime.now(timezone.utc).date().isoformat()
-    found = document(entries, rows, name=set_name or input.stem, made=today, **sampling)
+    found = measure(
+        input,
+        metrics,
+        name=set_name,
+        shuffled=shuffled,
+        n_references=n_references or (),
+        seed=seed,
+        image_column=image_column,
+        candidate_column=candidate_column,
+        references_column=references_column,
+        language_column=language_column,
+        split=split,
+        images=images,
+        progress=False if quiet else None,
+        **metric_options,
+    )
+    for note in found.notes:
+        terminal.say(f"note: {note}")
     if output is not None:
-        # each list of numbers on one line
-        text = json.dumps(found, ensure_ascii=False, indent=1)
-        lines = re.sub(r"\[[-\d.,e\s]+\]", lambda numbers: " ".join(numbers[0].split()), text)
-        write_text(output, f"{lines}\n")
+        found.save(output)
     if as_json:
-        terminal.print_json(found)
+        terminal.print_json(found.to_dict())
     elif not quiet:
         console = make_console()
-        calibration_table(found).print(console)
-        console.print(calibration_counts(found), markup=False)
+        found.report().print(console)
         terminal.print_written(console, output)
-
-
-def _rows(
-    path: Path,
-    split: str | None,
-    images: Path | None,
-    columns: dict[str, Any],
-    with_references: bool,
-    allow_urls: bool,
-) -> list[CaptionedPhoto]:
-    """All captions of the file, with photos by name; each checked to be text."""
-    from ..files.columns import columns_of, find_reference_columns, read_inputs
-    from ..files.image_folder import ImageFolder
-    from ..files.read import open_rows
-    from ..files.row_source import CHUNK_ROWS
-    from ..images.load import content_key
-    from ..metrics.calibration import CaptionedPhoto
-    from ..text.languages import language_code
-
-    row_options = RowOptions(**columns, split=split)
-    source = open_rows(path, row_options)
-    listed = with_references and bool(find_reference_columns(source.columns, columns["references_column"]))
-    names = columns_of(source, row_options, with_references=listed)
-    options.say_notes(source, names, None)
-    folder = ImageFolder(images or source.folder, allow_urls=allow_urls)
-    rows = []
-    first: dict[str, Any] = {}  # an image that is stored in the file is kept once
-    for chunk in source.chunks(CHUNK_ROWS):
-        inputs = read_inputs(chunk, source, names, folder)
-        if inputs.problems:
-            row = min(inputs.problems)
-            raise source.at(inputs.problems[row], chunk, row)
-        languages = inputs.languages or [""] * len(chunk)
-        references = inputs.references if listed else None
-        for row, image in enumerate(inputs.images or ()):
-            named = isinstance(image, (str, Path))
-            photo = str(image) if named else content_key(image, allow_urls=allow_urls)
-            language = language_code(languages[row]) if languages[row] else ""
-            given = references[row] if references else None
-            image = first.setdefault(photo, image)
-            rows.append(CaptionedPhoto(photo, image, inputs.candidates[row], language, given))
-    return rows

@@ -9,6 +9,9 @@ For each metric: means, differences to the first system (or --baseline), their i
 bootstrap over photos), and p-values by approximate randomisation, Holm-corrected for the number of
 systems; then the same for each language. Means of rows are compared, not corpus scores such as corpus BLEU.
 
+With [bold]--data[/], a set of captioned photos (xm3600, multi30k, …), each file has one caption per photo and
+language; each language is scored with all references of the set. Default metric there: cider.
+
 [bold]Exit codes[/]: 0 compared; 1 failed (other rows, other settings, a damaged file); 2 wrong usage; 130
 interrupted.
 
@@ -36,6 +39,7 @@ MatchBy = Annotated[
 Samples = Annotated[int, option("Number of samples. Default: 10000.", min=1, panel="Statistics")]
 IdColumn = Annotated[str | None, column_option("Default: id.")]
 ImageColumn = Annotated[str | None, column_option("Default: image, image_path, file_name, img, image_id.")]
+Data = Annotated[str | None, option("Set of captioned photos, such as xm3600.", "--data", "-d")]
 
 
 @options.with_metric_options(options.of_score)
@@ -53,6 +57,12 @@ def compare(
     samples: Samples = 10_000,
     confidence: options.Confidence = 0.95,
     seed: options.Seed = 0,
+    data: Data = None,
+    config: options.Configs = None,
+    data_dir: options.DataDir = None,
+    image_dir: options.ImageDir = None,
+    split: options.TestSplit = None,
+    partial: options.Partial = False,
     id_column: IdColumn = None,
     image_column: ImageColumn = None,
     candidate_column: options.CandidateColumn = None,
@@ -65,7 +75,9 @@ def compare(
     metric_options: Mapping[str, Any] = {},
 ) -> None:
     """Compare the scores of systems, and write and print the tests."""
-    from ..comparing import read_systems
+    from ..benchmarks.reading import Configuration
+    from ..comparing.languages import compare_on_benchmark
+    from ..comparing.systems import read_systems
 
     with terminal.as_usage():
         check_whole_number("samples", samples, 1, MAX_DRAWS)
@@ -85,10 +97,23 @@ def compare(
         on_error=on_error,
     )
     load = options.load_options({"progress": False if quiet or as_json else None, **metric_options})
-    if len(systems) < 2:
+    if data is not None:
+        where = Configuration(data, None, data_dir)
+        found = compare_on_benchmark(
+            where,
+            systems,
+            metric or ["cider"],
+            config or (),
+            rows=RowOptions(split=split, images=image_dir),
+            load=load,
+            sampling=sampling,
+            partial=partial,
+        )
+    elif len(systems) < 2:
         raise terminal.UsageError("give the scored files of at least 2 systems")
-    read = read_systems(systems, metric or [], rows, load, match_by=match_by, common_rows=common_rows)
-    found = read.compare(baseline, sampling)
+    else:
+        read = read_systems(systems, metric or [], rows, load, match_by=match_by, common_rows=common_rows)
+        found = read.compare(baseline, sampling)
     terminal.show_results(
         found.to_dict(), [found.report()], output=output, markdown=markdown, as_json=as_json, quiet=quiet
     )

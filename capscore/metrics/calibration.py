@@ -1,7 +1,7 @@
 """What a score means: its rank among the scores of right captions, and of captions of other photos.
 
-`calibrate` scores right captions, and captions of other photos, of a set; `document` is the file of their
-percentiles. Scores with the same signature are then ranked among them, each in its own language.
+`capscore.calibrate` measures both on a set. Scores with the same signature are then ranked among them, each
+in its own language.
 """
 
 from __future__ import annotations
@@ -9,17 +9,14 @@ from __future__ import annotations
 import functools
 import json
 import math
-import warnings
-from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from .. import __version__
-from ..errors import InputError, Setting, TruncationWarning
+from ..errors import InputError, Setting
 from ..files.shipped import calibration_files
 from .signature import parse_signature
 
@@ -89,7 +86,7 @@ class Calibration:
 
     def differences(self, signature: str) -> dict[str, tuple[str, str]]:
         """Settings in which another signature differs: name → value here, value there."""
-        here, there = _settings(self.signature), _settings(signature)
+        here, there = settings_of(self.signature), settings_of(signature)
         both = {key: (here.get(key, "none"), there.get(key, "none")) for key in {**here, **there}}
         return {
             key: (mine, other)
@@ -244,7 +241,7 @@ def matching(signature: str, known: Sequence[Calibration]) -> Calibration | str:
 
 def _backbone_name(signature: str) -> str:
     """The name of the backbone, without its revision."""
-    return _settings(signature).get("backbone", "").rpartition("@")[0]
+    return settings_of(signature).get("backbone", "").rpartition("@")[0]
 
 
 @functools.lru_cache(maxsize=1)
@@ -295,7 +292,7 @@ def _distribution(given: Mapping[str, Any]) -> Distribution:
 
 
 @functools.lru_cache(maxsize=64)
-def _settings(signature: str) -> dict[str, str]:
+def settings_of(signature: str) -> dict[str, str]:
     metric, settings = parse_signature(signature)
     return {"metric": metric, **{key: value for key, value in settings.items() if key not in _FREE}}
 
@@ -303,191 +300,3 @@ def _settings(signature: str) -> dict[str, str]:
 def _programs(value: str) -> set[str]:
     """The programs that split or tag texts, as signatures join them."""
     return set(value.replace(",", "+").split("+"))
-
-
-# -------------------------------------------------------------------------- measuring
-
-
-class CaptionedPhoto(NamedTuple):
-    """A right caption of a photo.
-
-    Attributes:
-        photo: Name of the photo.
-        image: The photo, as a scorer takes it.
-        caption: The caption.
-        language: Its language, "" where it is not stated.
-        references: Its references, or None.
-    """
-
-    photo: str
-    image: Any
-    caption: str
-    language: str = ""
-    references: list[str] | None = None
-
-
-def usable_rows(
-    rows: Sequence[CaptionedPhoto], languages: frozenset[str] | None = None
-) -> list[CaptionedPhoto]:
-    """Each caption of a photo once, in those languages (None for all) that have `MIN_PHOTOS` photos."""
-    rows = _distinct(rows)
-    photos = Counter(language for _, language in {(row.photo, row.language) for row in rows})
-    return [
-        row
-        for row in rows
-        if photos[row.language] >= MIN_PHOTOS
-        and (languages is None or not row.language or row.language in languages)
-    ]
-
-
-def _distinct(rows: Sequence[CaptionedPhoto]) -> list[CaptionedPhoto]:
-    found: dict[tuple[str, str, str], CaptionedPhoto] = {}
-    for row in rows:
-        found.setdefault((row.photo, row.language, row.caption), row)
-    return list(found.values())
-
-
-def with_references(rows: Sequence[CaptionedPhoto], number: int | None) -> list[CaptionedPhoto]:
-    """Each caption with the first `number` other captions of its photo (None for all) as references.
-
-    Rows with too few other captions are left out.
-    """
-    of_photo = defaultdict(list)
-    for index, row in enumerate(rows):
-        of_photo[row.photo, row.language].append(index)
-    found = []
-    for index, row in enumerate(rows):
-        others = [rows[other].caption for other in of_photo[row.photo, row.language] if other != index]
-        if len(others) >= (number or 1):
-            found.append(row._replace(references=others[:number]))
-    return found
-
-
-def calibrate(
-    scorer: Any,
-    rows: Sequence[CaptionedPhoto],
-    *,
-    shuffled: int = 10,
-    n_references: int | None = None,
-    seed: int = 0,
-) -> dict[str, Any]:
-    """Percentiles of a metric over right captions, and over captions of other photos in the same language.
-
-    Args:
-        scorer: Any of the metric.
-        rows: Right captions; languages with fewer than 20 photos are left out. A metric that compares with
-            references takes theirs, or else the other captions of the photo in the same language.
-        shuffled: Number of captions of other photos that are scored for each right one.
-        n_references: Number of references per row, where they are other captions; None for all.
-        seed: Seed for the choice of other captions.
-
-    Returns:
-        One entry of `document`, ready for JSON.
-
-    Raises:
-        InputError: too few photos, an option that does not apply, or a metric whose scores depend on the rows
-            that are scored with them.
-    """
-    has_references = any(row.references is not None for row in rows)
-    if scorer.needs_references and has_references and n_references is not None:
-        raise InputError(Setting("n_references", n_references), ": the rows have their own references")
-    if scorer.needs_references and not has_references:
-        rows = with_references(_distinct(rows), n_references)
-    backbone = getattr(scorer, "backbone", None)
-    rows = usable_rows(rows, getattr(backbone, "languages", None))
-    owners, others = other_captions(rows, shuffled, seed)
-    if not owners:
-        and_references = " and references" if scorer.needs_references else ""
-        raise InputError(
-            f"{scorer.metric}: no language that the metric knows has {MIN_PHOTOS} photos with "
-            f"captions{and_references}"
-        )
-    wrong_rows = [
-        rows[owner]._replace(caption=rows[other].caption) for owner, other in zip(owners, others, strict=True)
-    ]
-    right, wrong = _score(scorer, rows), _score(scorer, wrong_rows)
-    if _settings(wrong.signature) != _settings(right.signature):
-        raise InputError(
-            f"{scorer.metric}: the scores depend on which rows are scored together, so they have no fixed "
-            "percentiles; give fixed ",
-            Setting("document_frequencies"),
-        )
-    languages: dict[str, dict[str, Any]] = {}
-    for kind, listed, scores in ((RIGHT, rows, right.scores), (SHUFFLED, wrong_rows, wrong.scores)):
-        for language in [ALL, *sorted({row.language for row in wrong_rows} - {""})]:
-            found = Distribution.of(scores[[language in (ALL, row.language) for row in listed]])
-            languages.setdefault(language, {})[kind] = {"n": found.n, "values": list(found.values)}
-    return {
-        "metric": scorer.metric,
-        "signature": right.signature,
-        "backbone": backbone and {"name": backbone.name, "fingerprint": backbone.fingerprint},
-        "truncated": right.n_truncated,
-        "languages": languages,
-    }
-
-
-def other_captions(rows: Sequence[CaptionedPhoto], number: int, seed: int) -> tuple[list[int], list[int]]:
-    """Rows, and up to `number` rows of other photos in the same language for each: indices, equally many.
-
-    >>> rows = [CaptionedPhoto(photo, None, caption) for photo, caption in ("xa", "xb", "yc")]
-    >>> other_captions(rows, 2, 0)
-    ([0, 1, 2, 2], [2, 2, 0, 1])
-    """
-    rng = np.random.default_rng(seed)
-    by_language = defaultdict(list)
-    for index, row in enumerate(rows):
-        by_language[row.language].append(index)
-    owners: list[int] = []
-    others: list[int] = []
-    for indices in by_language.values():
-        # photos side by side, so that "not of this photo" is all but one stretch
-        indices = sorted(indices, key=lambda index: (rows[index].photo, index))
-        photos = [rows[index].photo for index in indices]
-        starts = {photo: start for start, photo in reversed([*enumerate(photos)])}
-        sizes = Counter(photos)
-        for index, photo in zip(indices, photos, strict=True):
-            n_others = len(indices) - sizes[photo]
-            drawn = rng.choice(n_others, size=min(number, n_others), replace=False) if n_others else ()
-            for item in sorted(drawn):
-                owners.append(index)
-                others.append(indices[item if item < starts[photo] else item + sizes[photo]])
-    return owners, others
-
-
-def document(
-    entries: Sequence[dict[str, Any]],
-    rows: Sequence[CaptionedPhoto],
-    *,
-    name: str,
-    made: str,
-    shuffled: int,
-    seed: int,
-) -> dict[str, Any]:
-    """A file of calibrations, ready for JSON: results of `calibrate`, and on what they were measured.
-
-    `rows`, `shuffled` and `seed` are those of `calibrate`; `name` is that of the set, as it is shown beside
-    scores, `made` a date.
-    """
-    rows = usable_rows(rows)
-    languages = Counter(row.language or "unstated" for row in rows)
-    counts = {"photos": len({row.photo for row in rows}), "captions": len(rows)}
-    return {
-        "format": FORMAT,
-        "set": {"name": name, **counts, "languages": dict(sorted(languages.items()))},
-        "made": made,
-        "version": __version__,
-        "shuffled_per_caption": shuffled,
-        "seed": seed,
-        "percents": list(PERCENTS),
-        "metrics": list(entries),
-    }
-
-
-def _score(scorer: Any, rows: Sequence[CaptionedPhoto]) -> Any:
-    images = [row.image for row in rows] if scorer.needs_images else None
-    references = [row.references for row in rows] if scorer.needs_references else None
-    languages: Any = [row.language or None for row in rows]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TruncationWarning)  # the entry says how many
-        captions = [row.caption for row in rows]
-        return scorer.score(captions, images, references, languages if any(languages) else None)

@@ -220,13 +220,13 @@ def component_of(name: str) -> tuple[str, str]:
     return plain, ""
 
 
-def named_metrics(names: Sequence[str]) -> dict[str, str]:
+def own_backbones(names: Sequence[str]) -> dict[str, str]:
     """Metrics as METRIC or METRIC@BACKBONE → metric and backbone, "" for none.
 
     Raises:
         OptionError: a metric is there twice, or has no backbone.
 
-    >>> named_metrics(["mcs", "judge@org/model@v1"])
+    >>> own_backbones(["mcs", "judge@org/model@v1"])
     {'mcs': '', 'judge': 'org/model@v1'}
     """
     found: dict[str, str] = {}

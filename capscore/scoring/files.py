@@ -44,7 +44,7 @@ from ..files.row_source import (
 from ..files.write import Writer, check_output
 from ..metrics.base import Scorer
 from ..metrics.calibration import RANKS, Standing, has_calibration, ranks, read_calibrations, standings
-from ..metrics.loading import ScorerLoader, check_options, named_metrics, preset_metrics
+from ..metrics.loading import ScorerLoader, check_options, own_backbones, preset_metrics
 from ..metrics.rows import PreparedRows
 from ..metrics.scores import Scores
 from ..options import LoadOptions, OutputOptions, RowOptions, split_options
@@ -414,7 +414,7 @@ class FileScoring:
         self, metrics: Sequence[str | Scorer], preset: str | None
     ) -> tuple[list[str | Scorer], dict[str, str]]:
         """The metrics, each once, and the backbones that are named with them."""
-        backbones = named_metrics([name for name in metrics if isinstance(name, str)])
+        backbones = own_backbones([name for name in metrics if isinstance(name, str)])
         named = [name.partition("@")[0] if isinstance(name, str) else name for name in metrics]
         from_preset: list[str] = []
         if preset is not None:

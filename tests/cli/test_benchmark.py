@@ -14,7 +14,7 @@ import capscore
 from capscore.benchmarks.data.load import builder_class
 from capscore.benchmarks.reading import Configuration, benchmark_queries
 
-from ..benchmarks.systems.tiny import write_set, write_systems
+from ..comparing.tiny import write_set, write_systems
 from ..datasets_scripts.conftest import official
 from ..photos import encode, noise
 from ..toy import BLUE, RED, ColourBackbone
@@ -102,12 +102,9 @@ def test_a_metric_that_cannot_be_run_does_not_stop_the_others(flickr):
         ("--data thumb -m cider --backbone embedded", "none of cider has a backbone"),
         ("--data thumb --backbone embeded-fre", "--backbone embeded-fre: it is not a known name"),
         ("--data thumb --backbone ./nowhere", "there is no folder"),
-        ("--data xm3600 a.jsonl", "'a.jsonl': unexpected; files of captions go with --systems"),
-        ("--data xm3600 --systems a.jsonl --scores s.jsonl", "--scores and --systems: give only one"),
         ("--data thumb -m mcs --eval-results .", "--eval-results and --org go together"),
         ("--data thumb -m mcs --eval-results . --org a--", "is not a Hub id"),
         ("--data thumb -m mcs --eval-results gone --org a", "--eval-results gone: there is no such folder"),
-        ("--data xm3600 --systems a.jsonl --data multi30k", "--systems takes one benchmark"),
     ],
 )
 def test_wrong_usage_says_what_to_give(arguments, message, tmp_path, monkeypatch):
@@ -208,14 +205,14 @@ def captioned(tmp_path):
 
 
 def systems(folder, *arguments):
-    return run("benchmark", "--data", "xm3600", "--data-dir", folder, "--bootstrap", 50, *arguments)
+    return run("compare", *arguments, "--data", "xm3600", "--data-dir", folder, "--samples", 50)
 
 
 def test_systems_are_compared_by_language(captioned, tmp_path):
     files = write_systems(tmp_path, "small", "large", "other")
     small, large, other = files.values()
     output, markdown = tmp_path / "r.json", tmp_path / "r.md"
-    done = systems(captioned, "--systems", small, large, "--output", output, "--markdown", markdown)
+    done = systems(captioned, small, large, "--output", output, "--markdown", markdown)
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
     assert lines[1] == "xm3600 (test): small, large"
@@ -225,14 +222,14 @@ def test_systems_are_compared_by_language(captioned, tmp_path):
     large = next(line.split() for line in lines[heading:] if line.startswith("large"))
     assert large[1:3] == ["*5.0618", "+2.5555"] and large[-1] == "0.12"  # 2 of 16 ways to swap
     assert "cider|variant:coco|" in done.stdout and "lang:de+qu" in done.stdout
-    german = json.loads(output.read_text())["metrics"]["cider"]["languages"]["de"]
+    german = json.loads(output.read_text())["metrics"]["cider"]["comparisons"][0]
     assert [each["system"] for each in german["differences"]] == ["large"]
     assert "| de | 4 | 2.5064 | **5.0618** |" in markdown.read_text()
-    given = ("--systems", f"mine={small}", other, "-m", "cider,rouge_l", "--json")
+    given = (f"mine={small}", other, "-m", "cider,rouge_l", "--json")
     found = json.loads(systems(captioned, *given).stdout)
     assert list(found["systems"]) == ["mine", "other"] and list(found["metrics"]) == ["cider", "rouge_l"]
     assert found["metrics"]["cider"]["means"]["mine"] == pytest.approx(2.527355475, abs=1e-6)
-    german = found["metrics"]["cider"]["languages"]["de"]
+    german = found["metrics"]["cider"]["comparisons"][0]
     assert german["means"]["other"] == pytest.approx(2.667263927, abs=1e-6)
 
 

@@ -17,7 +17,7 @@ COLOURS = ("red", "green", "blue")
 
 @pytest.fixture
 def captions(photos, toys, monkeypatch):
-    monkeypatch.setattr("capscore.metrics.calibration.MIN_PHOTOS", 2)
+    monkeypatch.setattr("capscore.scoring.calibrating.MIN_PHOTOS", 2)
     monkeypatch.setenv("CAPSCORE_BACKBONE", "toy")
     monkeypatch.chdir(photos)
     rows = [

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import capscore
-from capscore.comparing import read_systems
+from capscore.comparing.systems import read_systems
 from capscore.errors import InputError
 
 from .conftest import assert_refused, flat, read_jsonl, run, write_jsonl

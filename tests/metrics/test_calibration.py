@@ -14,26 +14,29 @@ from PIL import Image
 
 from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
-from capscore.metrics import calibration, load
+from capscore.metrics import load
 from capscore.metrics.calibration import (
     PERCENTS,
     Calibration,
-    CaptionedPhoto,
     Distribution,
-    calibrate,
-    document,
     matching,
-    other_captions,
     read_calibrations,
     shipped_calibrations,
     standings,
-    with_references,
 )
 from capscore.metrics.cider import CIDEr
 from capscore.metrics.mcs import MCS
 from capscore.metrics.rouge_l import ROUGEL
 from capscore.metrics.signature import parse_signature
 from capscore.metrics.text_score import TextScore
+from capscore.scoring import calibrating
+from capscore.scoring.calibrating import (
+    CaptionedPhoto,
+    calibrate_metric,
+    document,
+    other_captions,
+    with_references,
+)
 
 from ..photos import noise
 from ..toy import BLUE, GREEN, RED, ColourBackbone
@@ -60,7 +63,7 @@ def standing(scores, path=None):
 
 @pytest.fixture(autouse=True)
 def two_photos_are_enough(monkeypatch):
-    monkeypatch.setattr(calibration, "MIN_PHOTOS", 2)
+    monkeypatch.setattr(calibrating, "MIN_PHOTOS", 2)
 
 
 @pytest.fixture
@@ -81,7 +84,7 @@ def rows():
 
 @pytest.fixture
 def file(scorer, rows, tmp_path):
-    entry = calibrate(scorer, rows, shuffled=9)
+    entry = calibrate_metric(scorer, rows, shuffled=9)
     found = document([entry], rows, name="three colours", made="2026-01-31", shuffled=9, seed=0)
     path = tmp_path / "colours.json"
     path.write_text(json.dumps(found))
@@ -92,7 +95,7 @@ def file(scorer, rows, tmp_path):
 
 
 def test_percentiles_are_those_of_right_and_of_other_captions(scorer, rows):
-    found = calibrate(scorer, rows, shuffled=9)
+    found = calibrate_metric(scorer, rows, shuffled=9)
     assert set(found["languages"]) == {"all", "de", "en"}  # each caption of a photo counts once
     # of other photos: red: green, blue (twice); green: red, red green, blue; blue: red, red green, green
     expected = {"right": [2.5, HALF, 2.5, 2.5], "shuffled": [0.0] * 9 + [HALF]}
@@ -124,32 +127,34 @@ def test_a_metric_that_compares_texts_is_given_references():
     assert found == [[["two", "three"], ["one", "three"], ["one", "two"]], [["two"], ["one"], ["one"]], []]
     colours = ["red", "red green", "green", "green blue", "blue", "blue red"]
     rows = captioned(list("rrggbb"), [None] * 6, colours, ["en"] * 6)
-    scored = calibrate(TextScore(Embedder(ColourBackbone())), rows, shuffled=99)
+    scored = calibrate_metric(TextScore(Embedder(ColourBackbone())), rows, shuffled=99)
     assert parse_signature(scored["signature"])[1]["refs"] == "1"
     right = scored["languages"]["en"]["right"]
     assert right["n"] == 6 and right["values"] == pytest.approx([round(1 / math.sqrt(2), 4)] * len(PERCENTS))
     assert scored["languages"]["en"]["shuffled"]["n"] == 6 * 4
     own = captioned(list("rg"), [None] * 2, ["a red car", "a green car"], ["en"] * 2, [["a red car"]] * 2)
-    assert calibrate(ROUGEL(), own)["languages"]["all"]["right"]["values"][-1] == pytest.approx(1.0, abs=1e-3)
+    assert calibrate_metric(ROUGEL(), own)["languages"]["all"]["right"]["values"][-1] == pytest.approx(
+        1.0, abs=1e-3
+    )
     with pytest.raises(InputError, match="have their own references"):
-        calibrate(ROUGEL(), own, n_references=1)
+        calibrate_metric(ROUGEL(), own, n_references=1)
 
 
 def test_a_photo_with_a_long_caption_does_not_make_rows_depend_on_each_other(scorer, rows):
     """Only some signatures say `long:sentences`; with one draw, the shuffled captions may have none."""
     scorer.long, scorer.embedder.backbone.by_sentence = "sentences", True
     long = "a red car is on the road. the car is red."
-    found = calibrate(scorer, [rows[0]._replace(caption=long), *rows[1:]], shuffled=1, seed=3)
+    found = calibrate_metric(scorer, [rows[0]._replace(caption=long), *rows[1:]], shuffled=1, seed=3)
     assert "|long:sentences|" in found["signature"]
 
 
 def test_rows_that_depend_on_each_other_and_too_few_photos_are_refused(scorer, rows, monkeypatch):
     captions = ["a red car", "one red car", "a dog", "one dog", "the sea", "a sea"]
     with pytest.raises(InputError, match=r"depend on which rows are scored together.*document_frequencies"):
-        calibrate(CIDEr(), captioned(list("aabbcc"), [None] * 6, captions, ["en"] * 6))
-    monkeypatch.setattr(calibration, "MIN_PHOTOS", 20)
+        calibrate_metric(CIDEr(), captioned(list("aabbcc"), [None] * 6, captions, ["en"] * 6))
+    monkeypatch.setattr(calibrating, "MIN_PHOTOS", 20)
     with pytest.raises(InputError, match="no language that the metric knows has 20 photos"):
-        calibrate(scorer, rows)
+        calibrate_metric(scorer, rows)
 
 
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=60), st.integers(-2, 14))

@@ -15,9 +15,10 @@ from capscore.cli import app
 from capscore.integrations.harness import HarnessMetric
 from capscore.integrations.torchmetrics import CaptionMetric
 from capscore.integrations.trl import caption_reward
-from capscore.metrics.calibration import PERCENTS, document
+from capscore.metrics.calibration import PERCENTS
 from capscore.metrics.loading import is_lower_better
 from capscore.registry import BENCHMARKS, METRICS, register_metric
+from capscore.scoring.calibrating import document
 from capscore.scoring.files import RowFilter
 from capscore.statistics.system_means import compare_means
 

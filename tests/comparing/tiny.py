@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ...datasets_scripts.official import xm3600
+from ..datasets_scripts.official import xm3600
 
 # photo → language → references
 REFERENCES = {

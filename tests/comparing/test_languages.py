@@ -9,16 +9,17 @@ import pytest
 
 import capscore
 from capscore import CapscoreError, InputError
-from capscore.benchmarks.systems import read_captions, run_systems
-from capscore.benchmarks.tasks import TaskOptions
+from capscore.benchmarks.reading import Configuration
+from capscore.comparing import compare_on_benchmark
+from capscore.comparing.languages import read_captions
 from capscore.options import LoadOptions, Sampling
 from capscore.statistics.bootstrap import multiplicities
 
-from ...metrics.test_formulas import naive_cider
-from ...toy import ColourBackbone
+from ..metrics.test_formulas import naive_cider
+from ..toy import ColourBackbone
 from .tiny import CAPTIONS, REFERENCES, rows_of, write_rows, write_set, write_systems
 
-NO_DRAWS = TaskOptions(sampling=Sampling(0))
+NO_DRAWS = Sampling(0)
 EMPTY = LoadOptions(metric_options={"empty": "skip"})
 CIDER = {"cider": lambda: capscore.load("cider")}
 # language → system → mean CIDEr, from the formula with dicts
@@ -33,13 +34,18 @@ def folder(tmp_path):
     return write_set(tmp_path / "xm3600")
 
 
-def run(folder, systems, metrics=CIDER, options=NO_DRAWS, **more):
-    return run_systems("xm3600", systems, metrics, data_dir=folder, options=options, **more)
+def run(folder, systems, metrics=CIDER, configs=(), sampling=NO_DRAWS, **more):
+    where = Configuration("xm3600", None, folder)
+    return compare_on_benchmark(where, systems, metrics, configs, sampling=sampling, **more)
+
+
+def languages(found, metric="cider"):
+    return {part.rows: part for part in found.metrics[metric]}
 
 
 def test_cider_per_language_with_all_references(folder, tmp_path):
     found = run(folder, write_systems(tmp_path, "small", "large", "other"))
-    parts = found.metrics["cider"]
+    parts = languages(found)
     for (code, part), config in zip(parts.items(), ("de", "quz"), strict=True):
         assert part.means == pytest.approx(MEANS[code], abs=1e-6) and part.n_rows == 4
         rows = [
@@ -54,14 +60,14 @@ def test_cider_per_language_with_all_references(folder, tmp_path):
     assert found.means("cider")["small"] == pytest.approx((2.506365383 + 2.548345568) / 2, abs=1e-6)
     short = "xm3600 (de, quz, test) has 4 rows where 3,600 were published: is a file cut short?"
     assert short in found.notes and "|lang:de+qu|" in found.signatures["cider"]
-    alone = run(folder, write_systems(tmp_path, "small")).metrics["cider"]["de"]
+    alone = languages(run(folder, write_systems(tmp_path, "small")))["de"]
     assert alone.means["small"] == pytest.approx(2.506365383, abs=1e-6) and alone.differences == ()
 
 
 def test_intervals_draw_photos_for_both_systems_alike_in_any_order(folder, tmp_path):
-    options = TaskOptions(sampling=Sampling(200, confidence=0.8, seed=3))
-    straight = run(folder, write_systems(tmp_path, "small", "large"), options=options)
-    (row,) = straight.metrics["cider"]["de"].differences
+    sampling = Sampling(200, confidence=0.8, seed=3)
+    straight = run(folder, write_systems(tmp_path, "small", "large"), sampling=sampling)
+    (row,) = languages(straight)["de"].differences
     small = np.array([1.748063421, 2.365653295, 3.143703806, 2.768041011])
     large = np.array([5.661764706, 3.628693514, 4.774105863, 6.182826648])
     drawn = multiplicities(np.random.default_rng(3), 4, 200)
@@ -71,9 +77,9 @@ def test_intervals_draw_photos_for_both_systems_alike_in_any_order(folder, tmp_p
     for name in ("large", "small"):
         rows = random.Random(name).sample(rows_of(name), 8)
         files[name] = write_rows(tmp_path / f"{name}-shuffled.jsonl", rows)
-    turned = run(folder, files, options=options)
+    turned = run(folder, files, sampling=sampling)
     assert turned.signatures == straight.signatures
-    for part, other in zip(*(found.metrics["cider"].values() for found in (straight, turned)), strict=True):
+    for part, other in zip(*(found.metrics["cider"] for found in (straight, turned)), strict=True):
         assert other.means == pytest.approx(part.means, abs=1e-9)
         (here,), (there,) = part.differences, other.differences
         ends = [-here.difference, -here.interval.high, -here.interval.low]
@@ -85,11 +91,11 @@ def test_several_metrics_and_one_language(folder, tmp_path):
         name: lambda name=name: capscore.load(name.partition("_1")[0]) for name in ("bleu_1", "rouge_l")
     }
     found = run(folder, write_systems(tmp_path, "small", "large"), metrics, configs=["quz"])
-    assert list(found.metrics) == ["bleu_1", "rouge_l"] and list(found.metrics["bleu_1"]) == ["qu"]
+    assert list(found.metrics) == ["bleu_1", "rouge_l"] and list(languages(found, "bleu_1")) == ["qu"]
     assert found.signatures["bleu_1"].endswith("|component:bleu_1")
     # 1-grams of "small": all of 2, 1, 2, 2 words are in references of 3, 3, 3, 2 words at the nearest
     expected = np.mean([1, np.exp(1 - 3), np.exp(1 - 3 / 2), 1])
-    assert found.metrics["bleu_1"]["qu"].means["small"] == pytest.approx(expected, abs=1e-6)
+    assert languages(found, "bleu_1")["qu"].means["small"] == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_photo_with_an_empty_caption_is_left_out_for_all(folder, tmp_path):
@@ -99,7 +105,7 @@ def test_a_photo_with_an_empty_caption_is_left_out_for_all(folder, tmp_path):
     ]
     systems["large"] = write_rows(tmp_path / "part.jsonl", rows)
     skip = {"cider": None}
-    found = run(folder, systems, skip, configs=["de"], load=EMPTY).metrics["cider"]["de"]
+    found = languages(run(folder, systems, skip, configs=["de"], load=EMPTY))["de"]
     assert (found.n_rows, found.n_left_out) == (3, 1)
     assert found.means["small"] == pytest.approx(np.mean([1.748063421, 3.143703806, 2.768041011]), abs=1e-6)
 
@@ -111,12 +117,10 @@ def test_systems_that_cannot_be_compared_are_refused(folder, tmp_path):
         CapscoreError, match="mcs: 4 of the 4 photos of xm3600 · de cannot be scored; for example, 00aa"
     ):
         run(folder, systems, toy)
-    with pytest.raises(InputError, match="at least one system and one metric"):
-        run(folder, {})
     with pytest.raises(InputError, match="'vicr' is not a set of captioned photos; those are xm3600, multi"):
-        run_systems("vicr", systems, CIDER)
+        compare_on_benchmark(Configuration("vicr"), systems)
     with pytest.raises(InputError, match="nocaps has several sets of references in 'en': choose one of in,"):
-        run_systems("nocaps", systems, CIDER)
+        compare_on_benchmark(Configuration("nocaps"), systems)
     german = [row for row in rows_of("large") if row["language"] == "de"]
     systems["large"] = write_rows(tmp_path / "part.jsonl", german)
     with pytest.raises(InputError, match=r"large has no caption in 'qu' for 4 of the 4 .*; config names"):
@@ -137,7 +141,7 @@ ROW = {"image_id": "00aa", "language": "de", "caption": "ein Hund"}
 
 
 def read(tmp_path, *rows, languages=KNOWN, **how):
-    return read_captions(write_rows(tmp_path / "a.jsonl", rows), languages, **how)
+    return read_captions(write_rows(tmp_path / "a.jsonl", rows), languages, **how)[0]
 
 
 def test_captions_are_found_by_photo_and_language(tmp_path):
@@ -175,8 +179,8 @@ def test_columns_of_other_programs_are_found_and_said(tmp_path):
     """As LLaVA writes them."""
     path = tmp_path / "a.jsonl"
     path.write_text('{"question_id": "x/00aa.jpg", "prompt": "Describe it.", "text": "a dog"}\n')
-    notes = []
-    ((caption, _),) = read_captions(path, ["en"], notes=notes)["en"].values()
+    found, notes = read_captions(path, ["en"])
+    ((caption, _),) = found["en"].values()
     assert caption == "a dog" and len(notes) == 2 and "'text' is read as the candidate" in notes[1]
 
 

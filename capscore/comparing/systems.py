@@ -17,27 +17,27 @@ from typing import Any
 
 import numpy as np
 
-from . import __version__
-from .benchmarks.protocols.results import counted
-from .errors import InputError, Setting
-from .files.columns import FAMILIAR, OTHER_NAMES, check_column, read_numbers
-from .files.console import make_console
-from .files.matching import Key, MatchedRows, match_rows
-from .files.read import open_rows
-from .files.references import read_references, with_references
-from .files.row_source import RowSource
-from .files.write import summary_path
-from .metrics.base import Scorer
-from .metrics.loading import is_lower_better
-from .metrics.scores import Scores
-from .metrics.signature import parse_signature
-from .options import NO_OPTIONS, LoadOptions, OutputOptions, RowOptions, Sampling, split_options
-from .registry import METRICS
-from .scoring.files import FileScoring, ScoredFile
-from .statistics.bootstrap import Interval
-from .statistics.columns import Column
-from .statistics.system_means import ALL, SystemComparison, SystemDifference, compare_means_by_language
-from .tables import Report, Table, fixed, level_text, signed
+from .. import __version__
+from ..benchmarks.protocols.results import counted
+from ..errors import InputError, Setting
+from ..files.columns import FAMILIAR, OTHER_NAMES, check_column, read_numbers
+from ..files.console import make_console
+from ..files.matching import Key, MatchedRows, match_rows
+from ..files.read import open_rows
+from ..files.references import read_references, with_references
+from ..files.row_source import RowSource
+from ..files.write import summary_path
+from ..metrics.base import Scorer
+from ..metrics.loading import is_lower_better
+from ..metrics.scores import Scores
+from ..metrics.signature import parse_signature
+from ..options import NO_OPTIONS, LoadOptions, OutputOptions, RowOptions, Sampling
+from ..registry import METRICS
+from ..scoring.files import FileScoring, ScoredFile
+from ..statistics.bootstrap import Interval
+from ..statistics.columns import Column
+from ..statistics.system_means import ALL, SystemComparison, SystemDifference, compare_means_by_language
+from ..tables import Report, Table, fixed, level_text, signed
 
 
 def compare_systems(
@@ -306,46 +306,6 @@ class _System:
             if column in (metric, *parts, *(f"{metric}_{part}" for part in parts)):
                 return stated.get(what)
         return None
-
-
-def compare(
-    systems: Mapping[str, str | Path | RowSource],
-    metrics: str | Sequence[str] = (),
-    *,
-    baseline: str | None = None,
-    match_by: str | None = None,
-    common_rows: bool = False,
-    **options: Any,
-) -> Comparison:
-    """Compare captioning systems: files of captions or of scores, row by row.
-
-    Rows are matched by their id; without one by photo, or by references (see `files.matching.match_rows`).
-    Metrics that a file has no column of are computed first.
-
-    Args:
-        systems: System → file of its rows, of any kind that `capscore score` reads.
-        metrics: Metrics, or columns of scores; () takes all metrics that the files have in common.
-        baseline: System that the others are compared with; None for the first.
-        match_by: "id", "photo", "references" or "order"; None takes the first of the others that all have.
-        common_rows: Whether rows that not all systems have a score for are left out; otherwise they are an
-            error.
-        **options: How rows are read (`capscore.options.RowOptions`), metrics loaded (`capscore.load`) and
-            intervals drawn (`Sampling`; 10,000 draws unless `bootstrap` says otherwise).
-
-    Raises:
-        InputError: a file or column that does not exist, a score that is not a number, nothing that names
-            rows, different rows, or different signatures.
-        CapscoreError: an unknown metric or option, a metric that cannot be loaded.
-
-    >>> import capscore
-    >>> found = capscore.compare({"small": "small.jsonl", "large": "large.jsonl"}, "cider")   # doctest: +SKIP
-    >>> found.metrics["cider"][0].differences[0].p_value                                      # doctest: +SKIP
-    0.0312…
-    """
-    rows, load, sampling = split_options({"bootstrap": 10_000, **options}, RowOptions, LoadOptions, Sampling)
-    named = [metrics] if isinstance(metrics, str) else [*metrics]
-    read = read_systems(systems, named, rows, load, match_by=match_by, common_rows=common_rows)
-    return read.compare(baseline, sampling)
 
 
 @dataclass(frozen=True)

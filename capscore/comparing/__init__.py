@@ -1,0 +1,71 @@
+"""Compares captioning systems on the same photos: does one score higher than another?
+
+`systems` compares files of captions or of scores, `languages` captions of a benchmark in each language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..benchmarks.reading import Configuration
+from ..files.row_source import RowSource
+from ..options import LoadOptions, RowOptions, Sampling, split_options
+from .languages import compare_on_benchmark
+from .systems import Comparison, compare_systems, read_systems
+
+__all__ = ["Comparison", "compare", "compare_on_benchmark", "compare_systems", "read_systems"]
+
+
+def compare(
+    systems: Mapping[str, str | Path | RowSource],
+    metrics: str | Sequence[str] = (),
+    *,
+    baseline: str | None = None,
+    match_by: str | None = None,
+    common_rows: bool = False,
+    data: str | None = None,
+    config: str | Sequence[str] = (),
+    data_dir: str | Path | None = None,
+    **options: Any,
+) -> Comparison:
+    """Compare captioning systems: files of captions or of scores, row by row.
+
+    Rows are matched by their id; without one by photo, or by references (see `files.matching.match_rows`).
+    Metrics that a file has no column of are computed first.
+
+    Args:
+        systems: System → file of its rows, of any kind that `capscore score` reads.
+        metrics: Metrics, or columns of scores; () takes all metrics that the files have in common.
+        baseline: System that the others are compared with; None for the first.
+        match_by: "id", "photo", "references" or "order"; None takes the first of the others that all have.
+        common_rows: Whether rows that not all systems have a score for are left out; otherwise they are an
+            error.
+        data: Set of captioned photos, such as "xm3600"; each file then has a caption per photo and language,
+            and each language is compared alone, with all references of the set.
+        config: Configurations of it, each in another language; () for all that the systems have captions in.
+        data_dir: Folder of its files.
+        **options: How rows are read (`capscore.options.RowOptions`), metrics loaded (`capscore.load`) and
+            intervals drawn (`Sampling`; 10,000 draws unless `bootstrap` says otherwise).
+
+    Raises:
+        InputError: a file or column that does not exist, a score that is not a number, nothing that names
+            rows, different rows, or different signatures.
+        CapscoreError: an unknown metric or option, a metric that cannot be loaded.
+
+    >>> import capscore
+    >>> found = capscore.compare({"small": "small.jsonl", "large": "large.jsonl"}, "cider")   # doctest: +SKIP
+    >>> found.metrics["cider"][0].differences[0].p_value                                      # doctest: +SKIP
+    0.0312…
+    """
+    rows, load, sampling = split_options({"bootstrap": 10_000, **options}, RowOptions, LoadOptions, Sampling)
+    named = [metrics] if isinstance(metrics, str) else [*metrics]
+    if data is not None:
+        configs = [config] if isinstance(config, str) else config
+        where = Configuration(data, None, data_dir)
+        return compare_on_benchmark(
+            where, systems, named or ["cider"], configs, rows=rows, load=load, sampling=sampling
+        )
+    read = read_systems(systems, named, rows, load, match_by=match_by, common_rows=common_rows)
+    return read.compare(baseline, sampling)

@@ -1,0 +1,295 @@
+"""Compares captioning systems on a set of captioned photos, as Thapliyal et al. 2022 compare models.
+
+In: one caption per photo and language of each system. Out: means, and differences to the first system.
+Each language is scored apart, with all references of a photo, and CIDEr counts documents among its photos.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..benchmarks.captioned import CaptionedPhotos, captioned_photos, configs_by_language, languages_of
+from ..benchmarks.reading import Configuration, collected_warnings
+from ..benchmarks.run import named_metrics
+from ..errors import CapscoreError, InputError, Setting
+from ..files.columns import FAMILIAR, ColumnNames, columns_of
+from ..files.console import say_step
+from ..files.matching import photo_key
+from ..files.read import open_rows
+from ..files.row_source import CHUNK_ROWS, RowSource
+from ..metrics.base import Scorer
+from ..metrics.loading import component_of
+from ..metrics.rows import empty_caption, is_empty
+from ..metrics.signature import format_signature, parse_signature
+from ..options import NO_OPTIONS, LoadOptions, RowOptions, Sampling
+from ..statistics.system_means import SystemComparison, compare_means
+from ..text.languages import language_code
+from .systems import Comparison
+
+# language → photo (file name without folder and suffix) → caption, and where it stands in words
+Captions = Mapping[str, Mapping[str, tuple[str, str]]]
+
+
+class _Photo(NamedTuple):
+    """A photo of the set (its path None where it is missing), and what each system says of it."""
+
+    key: str
+    path: str | None
+    references: list[str]
+    captions: dict[str, str]
+
+
+class _Language(NamedTuple):
+    """What is scored in a language."""
+
+    code: str
+    where: str
+    photos: list[_Photo]
+
+
+def compare_on_benchmark(
+    where: Configuration,
+    systems: Mapping[str, Any],
+    metrics: Sequence[str] = ("cider",),
+    configs: Sequence[str] = (),
+    *,
+    rows: RowOptions = RowOptions(),
+    load: LoadOptions = NO_OPTIONS,
+    sampling: Sampling = Sampling(10_000),
+    partial: bool = False,
+) -> Comparison:
+    """Score systems' captions in every language of a benchmark, and compare them with those of the first.
+
+    Args:
+        where: Set of captioned photos, such as "xm3600", and the folder of its files; its `config` is None.
+        systems: Name → file with one caption per photo and language. Of a photo's name, folder and suffix do
+            not count. Without a column of languages, all captions are in the language of the configuration.
+        metrics: Names of metrics, or of their components, such as "bleu_4".
+        configs: Configurations of the benchmark, each in another language; () for all languages that the
+            systems have captions in.
+        rows, load, sampling: How the benchmark is read, metrics loaded, intervals drawn.
+        partial: Whether a metric that looks at photos scores only those that are available.
+
+    Raises:
+        InputError: a file does not fit the benchmark or the other files; names file and row.
+        CapscoreError: loading or scoring failed, or photos that a metric needs are missing.
+    """
+    named, _ = named_metrics(metrics, load)
+    chosen, known = configs_by_language(where.slug, configs), languages_of(where.slug)
+    may_be_empty = load.metric_options.get("empty", "raise") != "raise"
+    read: dict[str, Captions] = {}
+    notes: list[str] = []
+    for name, path in systems.items():
+        say_step(f"{where.slug}: {path}", shown=load.progress)
+        read[name], more = read_captions(path, list(chosen), known=known, may_be_empty=may_be_empty)
+        notes += more
+    spoken = [code for code in chosen if configs or any(code in captions for captions in read.values())]
+    if not spoken:
+        raise InputError(f"no file has a caption in {', '.join(chosen)}")
+    images = None if any(metric.kind.needs_images for metric in named) else False
+    readings: dict[tuple[str, str], object] = {}  # a file of all languages is read once
+    runs, languages = [], []
+    for code in spoken:
+        say_step(f"{where.slug} · {chosen[code]}", shown=load.progress)
+        of_language = where._replace(config=chosen[code])
+        found = captioned_photos(code, of_language, rows, images=images, readings=readings)
+        runs.append(found.run)
+        languages.append(_Language(code, found.run.name, _with_captions(found, read)))
+    notes += _notes_by_config([(run.config, note) for run in runs for note in run.notes])
+    measured: dict[str, list[SystemComparison]] = {}
+    signatures: dict[str, str] = {}
+    for metric in named:
+        scorer, of_languages = metric.make(), []
+        measured[metric.name] = []
+        with collected_warnings() as said:
+            for language in languages:
+                say_step(f"{language.where}: {metric.name}", shown=load.progress)
+                compared, signature = _compare(metric.name, scorer, language, sampling, partial)
+                measured[metric.name].append(compared)
+                of_languages.append(signature)
+        signatures[metric.name] = _joined(of_languages)
+        notes += [f"{metric.name}: {warning}" for warning in said]
+    files: dict[str, str] = {}
+    for run in runs:
+        files.update(run.files)
+    first = runs[0]
+    about = {"benchmark": where.slug, "split": first.split, "script_version": first.version, "files": files}
+    names = {name: str(path) for name, path in systems.items()}
+    no_rows = dict.fromkeys(systems, 0)
+    return Comparison(names, measured, signatures, "photo and language", no_rows, notes, about)
+
+
+def read_captions(
+    path: str | Path,
+    languages: Sequence[str],
+    *,
+    known: Sequence[str] = (),
+    may_be_empty: bool = False,
+) -> tuple[Captions, list[str]]:
+    """Read the captions of a system, and notes on columns with a less familiar name.
+
+    Args:
+        path: File, or saved data set, with one caption per photo and language.
+        languages: Requested languages; rows in others are left out.
+        known: Languages that a row may have; () for `languages`.
+        may_be_empty: Whether a caption may be empty.
+
+    Raises:
+        InputError: a column is missing, or several could be meant; a row without photo, language or
+            caption; an unknown language; two captions of one photo in one language. Names file and row.
+    """
+    source = open_rows(path)
+    names = _columns(source, path)
+    if names.language is None and len(languages) != 1:
+        expected = f"expected one of {', '.join(FAMILIAR['language'])}, or one language by "
+        raise InputError(f"{path} has no column of languages: {expected}", Setting("config"))
+    found: dict[str, dict[str, tuple[str, str]]] = {code: {} for code in languages}
+    columns = [name for name in (names.image, names.candidate, names.language) if name]
+    for chunk in source.chunks(CHUNK_ROWS, columns):
+        for row, (image, text, *tag) in enumerate(zip(*map(chunk.values, columns), strict=True)):
+            try:
+                code = _language_in(tag, known or languages, languages[0])
+                if code not in found:
+                    continue
+                key = _photo_in(image, columns[0])
+                if key in found[code]:
+                    first = found[code][key][1]
+                    raise InputError(f"a second caption of the photo {key!r:.80}; the first is in {first}")
+                _check_caption(text, may_be_empty)
+            except InputError as error:
+                raise source.at(error, chunk, row) from None
+            found[code][key] = text, source.place(chunk, row)
+    return {code: captions for code, captions in found.items() if captions}, [
+        f"{path}: {note}" for note in names.notes
+    ]
+
+
+def _columns(source: RowSource, path: str | Path) -> ColumnNames:
+    image = "image_id" if "image_id" in source.columns else None
+    try:
+        return columns_of(source, RowOptions(image_column=image))
+    except InputError as error:  # no option names a column here
+        raise InputError(f"{path}, {error.option}", *error.parts[1:]) from None
+
+
+def _language_in(tag: Sequence[str | None], known: Sequence[str], only: str) -> str:
+    """The language that a row names; the only one where no column does."""
+    if not tag:
+        return only
+    code = language_code(tag[0]) if tag[0] else ""
+    if code not in known:
+        raise InputError(f"there are no references in {code!r}, only in {', '.join(known)}")
+    return code
+
+
+def _check_caption(text: object, may_be_empty: bool) -> None:
+    if not isinstance(text, str):
+        raise InputError(f"{text!r:.60} ({type(text).__name__}); expected a caption")
+    if is_empty(text) and not may_be_empty:
+        raise InputError(*empty_caption(text).parts)
+
+
+def _photo_in(cell: object, column: str) -> str:
+    """What the photo that a cell names is known by; an InputError if it names none."""
+    name = cell.get("path") if isinstance(cell, dict) else cell
+    if isinstance(name, bool) or not isinstance(name, (str, int)) or not str(name).strip():
+        raise InputError(f"the column {column!r} holds {cell!r:.60}; expected the name of a photo")
+    return photo_key(str(name).strip())
+
+
+def _with_captions(found: CaptionedPhotos, systems: Mapping[str, Captions]) -> list[_Photo]:
+    """The photos of the set, in its order, with what each system says of them."""
+    photos = {photo.key: _Photo(*photo, {}) for photo in found.photos}
+    for name, system in systems.items():
+        captions = system.get(found.language, {})
+        for key, (text, place) in captions.items():
+            if key not in photos:
+                raise InputError(f"{place}: {found.run.name} has no photo {key!r:.80}")
+            photos[key].captions[name] = text
+        if lacking := [key for key in photos if key not in captions]:
+            raise InputError(
+                f"{name} has no caption in {found.language!r} for {len(lacking):,} of the {len(photos):,} "
+                f"photos of {found.run.name}, such as {lacking[0]}; ",
+                Setting("config"),
+                " names the languages to compare in",
+            )
+    return [*photos.values()]
+
+
+def _compare(
+    name: str, scorer: Scorer, language: _Language, sampling: Sampling, partial: bool
+) -> tuple[SystemComparison, str]:
+    """Means and differences of the systems in a language, and the signature of the scores."""
+    photos = _scorable(name, scorer, language, partial)
+    component = component_of(name)[1]
+    systems, signature = {}, ""
+    given: dict[str, list[str | None] | list[list[str]]] = {}
+    if scorer.needs_images:
+        given["images"] = [photo.path for photo in photos]
+    if scorer.needs_references:
+        given["references"] = [photo.references for photo in photos]
+    for system in photos[0].captions:
+        captions = [photo.captions[system] for photo in photos]
+        try:
+            scores = scorer.score(captions, language=language.code, **given)
+        except InputError as error:
+            photo = "" if error.row is None else f", photo {photos[error.row].key}"
+            raise InputError(f"{name} on {language.where}: {system}{photo}: ", *error.parts) from error
+        systems[system] = scores.components[component] if component else scores.scores
+        signature = signature or scores.signature
+    # empty captions that the scorer leaves out have no score
+    if not np.isfinite(np.array([*systems.values()])).all(axis=0).any():
+        raise CapscoreError(f"{name} has no score for any photo of {language.where}")
+    found = compare_means(
+        systems,
+        images=range(len(photos)),
+        sampling=sampling,
+        missing="skip",
+        rows=language.code,
+        higher_is_better=not scorer.lower_is_better(component),
+    )
+    return found, f"{signature}|component:{component}" if component else signature
+
+
+def _scorable(name: str, scorer: Scorer, language: _Language, partial: bool) -> list[_Photo]:
+    """The photos that a metric can score; an error where some cannot be and `partial` is not given."""
+    photos = []
+    for photo in language.photos:
+        has_image = photo.path is not None or not scorer.needs_images
+        if has_image and (photo.references or not scorer.needs_references):
+            photos.append(photo)
+    n_gone = len(language.photos) - len(photos)
+    if not n_gone or (partial and photos):
+        return photos
+    gone = next(photo.key for photo in language.photos if photo not in photos)
+    raise CapscoreError(
+        f"{name}: {n_gone:,} of the {len(language.photos):,} photos of {language.where} cannot be "
+        f"scored; for example, {gone} is missing or has no references; ",
+        Setting("partial", True),
+        " scores the others",
+    )
+
+
+def _joined(signatures: Sequence[str]) -> str:
+    """The signatures of all languages as one."""
+    read = [parse_signature(signature) for signature in signatures]
+    joined: dict[str, str] = {}
+    for _, settings in read:
+        for key in settings:
+            values = list(dict.fromkeys(other.get(key, "none") for _, other in read))
+            joined[key] = values[0] if len(values) == 1 else "var"
+            if key == "lang":
+                joined[key] = "+".join(values)
+    return format_signature(read[0][0], joined)
+
+
+def _notes_by_config(notes: Sequence[tuple[str, str]]) -> list[str]:
+    """Notes of configurations, those that say the same of several as one: "x (de, fr, test) is short"."""
+    found: dict[str, list[str]] = {}
+    for config, note in notes:
+        found.setdefault(note.replace(f"({config},", "({},"), []).append(config)
+    return [note.replace("({},", f"({', '.join(configs)},") for note, configs in found.items()]

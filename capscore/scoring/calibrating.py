@@ -1,0 +1,402 @@
+"""Measures the scores of right captions, and of captions of other photos: the calibration of a metric.
+
+In: right captions with their photos. Out: percentiles of both kinds, per metric and language, as a document
+that `metrics.calibration` ranks scores by; captions and photos are not in it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import __version__
+from ..errors import InputError, Setting, TruncationWarning
+from ..files.columns import columns_of, find_reference_columns, read_inputs
+from ..files.console import make_console
+from ..files.image_folder import ImageFolder
+from ..files.row_source import CHUNK_ROWS, RowSource
+from ..files.write import write_text
+from ..images.load import content_key
+from ..metrics.base import Scorer
+from ..metrics.calibration import (
+    ALL,
+    FORMAT,
+    MIN_PHOTOS,
+    PERCENTS,
+    RIGHT,
+    SHUFFLED,
+    Distribution,
+    settings_of,
+)
+from ..metrics.loading import ScorerLoader, check_options
+from ..metrics.signature import parse_signature
+from ..options import LoadOptions, RowOptions, check_whole_number, split_options
+from ..registry import METRICS
+from ..tables import Report, Table, fixed
+from ..text.languages import language_code
+from .files import open_rows_to_score
+
+_PERCENTS = (5, 25, 50, 75, 95)  # those that a table shows
+
+
+class CaptionedPhoto(NamedTuple):
+    """A right caption of a photo.
+
+    Attributes:
+        photo: Name of the photo.
+        image: The photo, as a scorer takes it.
+        caption: The caption.
+        language: Its language, "" where it is not stated.
+        references: Its references, or None.
+    """
+
+    photo: str
+    image: Any
+    caption: str
+    language: str = ""
+    references: list[str] | None = None
+
+
+@dataclass(frozen=True)
+class MeasuredCalibration:
+    """Percentiles of right captions, and of captions of other photos; made by `calibrate`.
+
+    Attributes:
+        document: What the file of calibrations holds, ready for JSON.
+        notes: Remarks on how the rows were read.
+    """
+
+    document: dict[str, Any]
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The content of the file of calibrations."""
+        return self.document
+
+    def to_pandas(self) -> Any:
+        """A `pandas.DataFrame`, one line per metric, language and kind of captions, a column per percent."""
+        import pandas as pd
+
+        lines = []
+        for entry in self.document["metrics"]:
+            for language, kinds in entry["languages"].items():
+                for kind, found in kinds.items():
+                    line = {
+                        "metric": entry["metric"],
+                        "language": language,
+                        "captions": kind,
+                        "n": found["n"],
+                    }
+                    lines.append(line | dict(zip(self.document["percents"], found["values"], strict=True)))
+        return pd.DataFrame(lines)
+
+    def save(self, path: str | Path) -> None:
+        """Write the file that `score --calibration` reads; each list of numbers is on one line."""
+        text = json.dumps(self.document, ensure_ascii=False, indent=1)
+        lines = re.sub(r"\[[-\d.,e\s]+\]", lambda numbers: " ".join(numbers[0].split()), text)
+        write_text(path, f"{lines}\n")
+
+    def report(self) -> Report:
+        """The percentiles of all languages together, and what they were measured on."""
+        return Report(
+            "", [calibration_table(self.document), calibration_counts(self.document)], unbroken=True
+        )
+
+    def print(self) -> None:
+        """Print `report` on standard output."""
+        self.report().print(make_console())
+
+
+def calibrate(
+    rows: str | Path | RowSource | Iterable[Mapping[str, Any]],
+    metrics: str | Sequence[str] = "mcs",
+    *,
+    name: str | None = None,
+    shuffled: int = 10,
+    n_references: Sequence[int] = (),
+    seed: int = 0,
+    **options: Any,
+) -> MeasuredCalibration:
+    """Measure the scores of right captions, and of captions of other photos, on a set.
+
+    Args:
+        rows: File, folder or list of right captions, one per row, with their photos; several captions of a
+            photo and several languages are fine.
+        metrics: Metrics, METRIC or METRIC@BACKBONE.
+        name: Name of the set, shown beside scores; None for the file's.
+        shuffled: Number of captions of other photos that are scored for each right one.
+        n_references: Numbers of other captions of the photo that are its references, where the rows have
+            none; () for all of them.
+        seed: Seed for the choice of other captions.
+        **options: How rows are read (`capscore.options.RowOptions`) and metrics loaded (`capscore.load`).
+
+    Raises:
+        InputError: a row that cannot be read, too few photos, an option that does not apply.
+        CapscoreError: an unknown metric or option, a metric that cannot be loaded.
+
+    >>> found = capscore.calibrate("captions.jsonl", "mcs@embedded", images="photos")     # doctest: +SKIP
+    >>> found.save("mine.json")                                                           # doctest: +SKIP
+    """
+    read, load = split_options(options, RowOptions, LoadOptions)
+    check_whole_number("shuffled", shuffled, 1)
+    named = [metrics] if isinstance(metrics, str) else metrics
+    chosen = [(metric, backbone) for metric, _, backbone in (text.partition("@") for text in named)]
+    given = {key: value for key, value in load.arguments().items() if (key, value) != ("cache", False)}
+    given.pop("progress", None)
+    check_options([metric for metric, _ in chosen], given)
+    with_lists = any(METRICS.get(metric).needs_references for metric, _ in chosen)
+    source = open_rows_to_score(rows, read)
+    captions, notes = read_captioned_photos(source, read, with_lists)
+    loader = ScorerLoader(load.arguments())
+    entries = []
+    for metric, backbone in chosen:
+        scorer = loader(metric, backbone or None)
+        sizes: Sequence[int | None] = (n_references if scorer.needs_references else ()) or (None,)
+        for size in sizes:
+            entry = calibrate_metric(scorer, captions, shuffled=shuffled, n_references=size, seed=seed)
+            entries.append(entry)
+    today = datetime.now(timezone.utc).date().isoformat()
+    whole = document(
+        entries, captions, name=name or source.path.stem, made=today, shuffled=shuffled, seed=seed
+    )
+    return MeasuredCalibration(whole, tuple(notes))
+
+
+def read_captioned_photos(
+    source: RowSource, options: RowOptions, with_references: bool
+) -> tuple[list[CaptionedPhoto], list[str]]:
+    """All captions of a source, with photos by name, each checked to be text; notes on how they were read."""
+    listed = with_references and bool(find_reference_columns(source.columns, options.references_column))
+    names = columns_of(source, options, with_references=listed)
+    folder = ImageFolder(Path(options.images or source.folder), allow_urls=options.allow_urls)
+    rows = []
+    first: dict[str, Any] = {}  # an image that is stored in the file is kept once
+    for chunk in source.chunks(CHUNK_ROWS):
+        inputs = read_inputs(chunk, source, names, folder)
+        if inputs.problems:
+            row = min(inputs.problems)
+            raise source.at(inputs.problems[row], chunk, row)
+        for row, image in enumerate(inputs.images or ()):
+            if isinstance(image, str | Path):
+                photo = str(image)
+            else:
+                photo = content_key(image, allow_urls=options.allow_urls)
+            code = (inputs.languages[row] if inputs.languages else options.language) or ""
+            language = language_code(code) if code else ""
+            references = inputs.references[row] if listed and inputs.references else None
+            image = first.setdefault(photo, image)
+            rows.append(CaptionedPhoto(photo, image, inputs.candidates[row], language, references))
+    return rows, [*source.notes, *names.notes]
+
+
+def usable_rows(
+    rows: Sequence[CaptionedPhoto], languages: frozenset[str] | None = None
+) -> list[CaptionedPhoto]:
+    """Each caption of a photo once, in those languages (None for all) that have `MIN_PHOTOS` photos."""
+    rows = _distinct(rows)
+    photos = Counter(language for _, language in {(row.photo, row.language) for row in rows})
+    return [
+        row
+        for row in rows
+        if photos[row.language] >= MIN_PHOTOS
+        and (languages is None or not row.language or row.language in languages)
+    ]
+
+
+def _distinct(rows: Sequence[CaptionedPhoto]) -> list[CaptionedPhoto]:
+    found: dict[tuple[str, str, str], CaptionedPhoto] = {}
+    for row in rows:
+        found.setdefault((row.photo, row.language, row.caption), row)
+    return list(found.values())
+
+
+def with_references(rows: Sequence[CaptionedPhoto], number: int | None) -> list[CaptionedPhoto]:
+    """Each caption with the first `number` other captions of its photo (None for all) as references.
+
+    Rows with too few other captions are left out.
+    """
+    of_photo = defaultdict(list)
+    for index, row in enumerate(rows):
+        of_photo[row.photo, row.language].append(index)
+    found = []
+    for index, row in enumerate(rows):
+        others = [rows[other].caption for other in of_photo[row.photo, row.language] if other != index]
+        if len(others) >= (number or 1):
+            found.append(row._replace(references=others[:number]))
+    return found
+
+
+def calibrate_metric(
+    scorer: Scorer,
+    rows: Sequence[CaptionedPhoto],
+    *,
+    shuffled: int = 10,
+    n_references: int | None = None,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Percentiles of a metric over right captions, and over captions of other photos in the same language.
+
+    Args:
+        scorer: Any of the metric.
+        rows: Right captions; languages with fewer than 20 photos are left out. A metric that compares with
+            references takes theirs, or else the other captions of the photo in the same language.
+        shuffled: Number of captions of other photos that are scored for each right one.
+        n_references: Number of references per row, where they are other captions; None for all.
+        seed: Seed for the choice of other captions.
+
+    Returns:
+        One entry of `document`, ready for JSON.
+
+    Raises:
+        InputError: too few photos, an option that does not apply, or a metric whose scores depend on the rows
+            that are scored with them.
+    """
+    has_references = any(row.references is not None for row in rows)
+    if scorer.needs_references and has_references and n_references is not None:
+        raise InputError(Setting("n_references", n_references), ": the rows have their own references")
+    if scorer.needs_references and not has_references:
+        rows = with_references(_distinct(rows), n_references)
+    backbone = getattr(scorer, "backbone", None)
+    rows = usable_rows(rows, getattr(backbone, "languages", None))
+    owners, others = other_captions(rows, shuffled, seed)
+    if not owners:
+        and_references = " and references" if scorer.needs_references else ""
+        raise InputError(
+            f"{scorer.metric}: no language that the metric knows has {MIN_PHOTOS} photos with "
+            f"captions{and_references}"
+        )
+    wrong_rows = [
+        rows[owner]._replace(caption=rows[other].caption) for owner, other in zip(owners, others, strict=True)
+    ]
+    right, wrong = _score(scorer, rows), _score(scorer, wrong_rows)
+    if settings_of(wrong.signature) != settings_of(right.signature):
+        raise InputError(
+            f"{scorer.metric}: the scores depend on which rows are scored together, so they have no fixed "
+            "percentiles; give fixed ",
+            Setting("document_frequencies"),
+        )
+    languages: dict[str, dict[str, Any]] = {}
+    for kind, listed, scores in ((RIGHT, rows, right.scores), (SHUFFLED, wrong_rows, wrong.scores)):
+        for language in [ALL, *sorted({row.language for row in wrong_rows} - {""})]:
+            found = Distribution.of(scores[[language in (ALL, row.language) for row in listed]])
+            languages.setdefault(language, {})[kind] = {"n": found.n, "values": list(found.values)}
+    return {
+        "metric": scorer.metric,
+        "signature": right.signature,
+        "backbone": backbone and {"name": backbone.name, "fingerprint": backbone.fingerprint},
+        "truncated": right.n_truncated,
+        "languages": languages,
+    }
+
+
+def other_captions(rows: Sequence[CaptionedPhoto], number: int, seed: int) -> tuple[list[int], list[int]]:
+    """Rows, and up to `number` rows of other photos in the same language for each: indices, equally many.
+
+    >>> rows = [CaptionedPhoto(photo, None, caption) for photo, caption in ("xa", "xb", "yc")]
+    >>> other_captions(rows, 2, 0)
+    ([0, 1, 2, 2], [2, 2, 0, 1])
+    """
+    rng = np.random.default_rng(seed)
+    by_language = defaultdict(list)
+    for index, row in enumerate(rows):
+        by_language[row.language].append(index)
+    owners: list[int] = []
+    others: list[int] = []
+    for indices in by_language.values():
+        # photos side by side, so that "not of this photo" is all but one stretch
+        indices = sorted(indices, key=lambda index: (rows[index].photo, index))
+        photos = [rows[index].photo for index in indices]
+        starts = {photo: start for start, photo in reversed([*enumerate(photos)])}
+        sizes = Counter(photos)
+        for index, photo in zip(indices, photos, strict=True):
+            n_others = len(indices) - sizes[photo]
+            drawn = rng.choice(n_others, size=min(number, n_others), replace=False) if n_others else ()
+            for item in sorted(drawn):
+                owners.append(index)
+                others.append(indices[item if item < starts[photo] else item + sizes[photo]])
+    return owners, others
+
+
+def document(
+    entries: Sequence[dict[str, Any]],
+    rows: Sequence[CaptionedPhoto],
+    *,
+    name: str,
+    made: str,
+    shuffled: int,
+    seed: int,
+) -> dict[str, Any]:
+    """A file of calibrations, ready for JSON: results of `calibrate`, and on what they were measured.
+
+    `rows`, `shuffled` and `seed` are those of `calibrate`; `name` is that of the set, as it is shown beside
+    scores, `made` a date.
+    """
+    rows = usable_rows(rows)
+    languages = Counter(row.language or "unstated" for row in rows)
+    counts = {"photos": len({row.photo for row in rows}), "captions": len(rows)}
+    return {
+        "format": FORMAT,
+        "set": {"name": name, **counts, "languages": dict(sorted(languages.items()))},
+        "made": made,
+        "version": __version__,
+        "shuffled_per_caption": shuffled,
+        "seed": seed,
+        "percents": list(PERCENTS),
+        "metrics": list(entries),
+    }
+
+
+def _score(scorer: Any, rows: Sequence[CaptionedPhoto]) -> Any:
+    images = [row.image for row in rows] if scorer.needs_images else None
+    references = [row.references for row in rows] if scorer.needs_references else None
+    languages: Any = [row.language or None for row in rows]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TruncationWarning)  # the entry says how many
+        captions = [row.caption for row in rows]
+        return scorer.score(captions, images, references, languages if any(languages) else None)
+
+
+# ---- tables ----
+
+
+def calibration_table(document: Mapping[str, Any], language: str = "all") -> Table:
+    """Percentiles of right captions, and of captions of other photos, per metric.
+
+    Args:
+        document: Content of a file of calibrations.
+        language: Language, or "all".
+    """
+    places = [document["percents"].index(percent) for percent in _PERCENTS]
+    rows = []
+    for entry in document["metrics"]:
+        name = _metric_with_references(entry["metric"], entry["signature"])
+        for kind, scores in entry["languages"].get(language, {}).items():
+            values = [fixed(scores["values"][place], 3) for place in places]
+            rows.append((name, kind, f"{scores['n']:,}", *values))
+            name = ""  # once per metric
+    return Table(("metric", "captions", "n", *(f"{percent} %" for percent in _PERCENTS)), rows, left=2)
+
+
+def _metric_with_references(metric: str, signature: str) -> str:
+    count = parse_signature(signature)[1].get("refs", "0")
+    return {"0": metric, "1": f"{metric}, 1 reference"}.get(count, f"{metric}, {count} references")
+
+
+def calibration_counts(document: Mapping[str, Any]) -> str:
+    """The set, its counts and the date, in one sentence."""
+    captions = document["set"]
+    languages = ", ".join(f"{code} {count:,}" for code, count in captions["languages"].items())
+    return (
+        f"{captions['name']}: {captions['captions']:,} captions of {captions['photos']:,} photos "
+        f"({languages}), measured on {document['made']} with capscore {document['version']}; up to "
+        f"{document['shuffled_per_caption']} captions of other photos for each."
+    )
