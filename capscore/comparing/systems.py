@@ -385,10 +385,11 @@ def _compute_missing(
 ) -> None:
     """Score each system with the metrics that its file lacks, after all files were checked."""
     loaded: dict[str, Scorer] = {}
+    known_metrics = [name for name in metrics if METRICS.find(name) is not None]
     known = None
     scorings = []
     for system in systems:
-        missing = [name for name in metrics if name in METRICS and name not in system.source.columns]
+        missing = [name for name in known_metrics if name not in system.source.columns]
         if not missing:
             continue
         if rows.references is not None:

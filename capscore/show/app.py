@@ -21,13 +21,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from huggingface_hub import SpaceCard
 
 from ..backbones.base import Backbone
 from ..errors import CapscoreError, CapscoreWarning, MissingExtraError, install_command
 from ..files.shipped import module_folder
 from ..metrics import load
-from ..metrics.calibration import RANKS, ranks
 from ..metrics.loading import default_backbone
 from ..registry import METRICS
 from ..tables import fixed
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from ..metrics.scores import Scores
 
+DEFAULT = "mcs"  # the metric that is chosen first
 MAX_CHARACTERS = 20_000  # in one box of text
 MAX_CAPTIONS = 100
 MAX_UPLOAD_BYTES = 20 * 2**20  # of a photo
@@ -69,21 +70,23 @@ def build_app(
         import gradio as gr
     except ImportError:
         raise MissingExtraError("gradio", "app", "the app") from None
-    scorers = _Scorers(backbone, device, metric or "mcs")
+    scorers = _Scorers(backbone, device, metric or DEFAULT)
     title = "capscore" if metric is None else METRICS.get(metric).title
     with gr.Blocks(title=title, analytics_enabled=False, delete_cache=(600, 3600)) as app:
         # a style sheet is an argument of Blocks in gradio 5 and of launch in gradio 6; this works in both
         gr.HTML(render("app_style.html"))
-        if metric == "infometic":
-            _explain_page(gr, scorers)
-        elif metric is not None:
-            _score_page(gr, scorers, metric)
-        else:
+        if metric is None:
             with gr.Tab("Explain"):
-                _explain_page(gr, scorers)
+                _page(gr, scorers, next(filter(_marks_words, METRICS.names())), explains=True)
             with gr.Tab("Score"):
-                _score_page(gr, scorers, None)
+                _page(gr, scorers, DEFAULT, explains=False, has_choice=True)
+        else:
+            _page(gr, scorers, metric, explains=_marks_words(metric))
     return app
+
+
+def _marks_words(metric: str) -> bool:
+    return bool(METRICS.get(metric).marks_words())
 
 
 def launch(app: Any, **options: Any) -> Any:
@@ -120,23 +123,17 @@ class _Scorers:
         with self._lock, warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             if metric not in self._scorers:
-                options: dict[str, Any] = {}
-                if METRICS.get(metric).takes_backbone:
+                kind = METRICS.get(metric)
+                options = dict(kind.explaining)
+                if kind.takes_backbone:
                     backbone = self._backbone_of(metric)
-                    options = {"backbone": backbone, "device": self._device, "progress": False}
-                if metric == "judge":
-                    options["explain"] = True
+                    options |= {"backbone": backbone, "device": self._device, "progress": False}
                 self._scorers[metric] = load(metric, **options)
             scorer = self._scorers[metric]
             photos = None if photo is None else [photo] * len(captions)
             scores = scorer.score(captions, photos, references, code)
         notes = [str(item.message) for item in caught if isinstance(item.message, CapscoreWarning)]
-        if getattr(scorer, "weights", "") == "info_clip":
-            notes.append(
-                "There are no trained weights here: this is InfoCLIP, InfoMetIC without its network. Its "
-                "marks on words mean little."
-            )
-        return scorer, scores, notes
+        return scorer, scores, [*notes, *filter(None, [scorer.caution])]
 
     def _backbone_of(self, metric: str) -> Any:
         return self._backbone if METRICS.get(metric).backbone_variable == self._variable else None
@@ -156,46 +153,33 @@ class _Scorers:
 # ---- pages ----
 
 
-def _score_page(gr: Any, scorers: _Scorers, metric: str | None) -> None:
-    scorer = METRICS.get(metric or "mcs")
+def _page(gr: Any, scorers: _Scorers, metric: str, *, explains: bool, has_choice: bool = False) -> None:
+    """Boxes for a photo and its captions, and what a metric says of them; with `has_choice`, any metric."""
 
-    def score(
-        photo: Any, captions: Any, references: Any = "", language: Any = None, name: str | None = metric
-    ) -> tuple[str, str]:
+    def answer(photo: Any, captions: Any, *more: Any) -> tuple[str, str]:
         with _errors_as_messages(gr, photo):
-            return scored(scorers, name or "mcs", photo, captions, references, language)
+            if explains:
+                return explained(scorers, metric, photo, captions, *more)
+            references, language, name = [*more, metric][:3]
+            return scored(scorers, name, photo, captions, references, language)
 
-    gr.Markdown("# Score captions" if metric is None else scorers.heading(metric))
+    kind = METRICS.get(metric)
+    word = "Explain" if explains else "Score"
+    gr.Markdown("# Score captions" if has_choice else scorers.heading(metric))
     with gr.Row():
-        with gr.Column():
-            chosen = []
-            if metric is None:
+        with gr.Column(min_width=300):
+            choice = []
+            if has_choice:
                 names = [(METRICS.get(name).title or name, name) for name in METRICS.names()]
-                chosen = [gr.Dropdown(names, value="mcs", label="Metric")]
-            anything = metric is None
-            inputs = _inputs(gr, anything or scorer.needs_images, anything or scorer.needs_references)
-            button = gr.Button("Score", variant="primary")
-            _show_examples(gr, _examples(metric or "mcs"), inputs)
-        with gr.Column():
-            outputs = _results(gr, "Click an example; then press Score.")
-    button.click(score, [*inputs, *chosen], outputs, api_name="score")
-
-
-def _explain_page(gr: Any, scorers: _Scorers) -> None:
-    def explain(photo: Any, captions: Any, language: Any = None) -> tuple[str, str]:
-        with _errors_as_messages(gr, photo):
-            return explained(scorers, photo, captions, language)
-
-    gr.Markdown(scorers.heading("infometic"))
-    with gr.Row():
-        with gr.Column(scale=1, min_width=300):
-            photo, captions, _, language = _inputs(gr)
-            button = gr.Button("Explain", variant="primary")
-            _show_examples(gr, _examples("infometic"), [photo, captions, language])
-        with gr.Column(scale=2, min_width=340):
-            hint = "Upload a photo and write what it shows, or click an example; then press Explain."
-            outputs = _results(gr, hint)
-    button.click(explain, [photo, captions, language], outputs, api_name="explain")
+                choice = [gr.Dropdown(names, value=metric, label="Metric")]
+            boxes = _inputs(gr, has_choice or kind.needs_images, has_choice or kind.needs_references)
+            photo, captions, _, language = boxes
+            button = gr.Button(word, variant="primary")
+            _show_examples(gr, _examples(metric), boxes)
+        with gr.Column(scale=2 if explains else 1, min_width=340):
+            outputs = _results(gr, f"Click an example, or write captions of your own; then press {word}.")
+    inputs = [photo, captions, language] if explains else [*boxes, *choice]
+    button.click(answer, inputs, outputs, api_name=word.lower())
 
 
 def _inputs(gr: Any, with_photo: bool = True, with_references: bool = False) -> list[Any]:
@@ -232,25 +216,28 @@ def _show_examples(gr: Any, rows: Sequence[tuple[str, list[str | None]]], inputs
 
 def _examples(metric: str) -> list[tuple[str, list[str | None]]]:
     """Names and values of the boxes; none where scikit-image, which ships the photos, is not installed."""
+    from ..backbones import find
+    from ..text.word_classes import supported
+
+    kind = METRICS.get(metric)
     photos = list(json.loads(files(__package__).joinpath("examples.json").read_text("utf-8")).values())
-    if not METRICS.get(metric).needs_images:
+    if not kind.needs_images:
         captions = [photo["captions"]["en"] for photo in photos[:3]]
         references = "\n\n".join("\n".join(caption["references"]) for caption in captions)
         return [("English", [None, "\n".join(caption["right"] for caption in captions), references, "en"])]
     if find_spec("skimage") is None:
         return []
+    known = find(kind.default_backbone)
+    spoken = () if known is None else known.languages
+    second = "half" if kind.marks_words() else "wrong"
     found: list[tuple[str, list[str | None]]] = []
     for index, code in enumerate(photos[0]["captions"]):
+        if (spoken and code not in spoken) or (kind.marks_words() and not supported(code)):
+            continue
         photo = photos[index % len(photos)]
         path, captions = str(files("skimage.data") / photo["file"]), photo["captions"][code]
-        if metric == "infometic":
-            from ..text.word_classes import supported
-
-            if supported(code):
-                found.append((NAMES[code][0], [path, f"{captions['right']}\n{captions['half']}", code]))
-        elif metric != "clip_score" or code == "en":  # its text tower reads English
-            texts = f"{captions['right']}\n{captions['wrong']}", "\n".join(captions["references"])
-            found.append((NAMES[code][0], [path, *texts, code]))
+        texts = f"{captions['right']}\n{captions[second]}", "\n".join(captions["references"])
+        found.append((NAMES[code][0], [path, *texts, code]))
     return found
 
 
@@ -266,32 +253,32 @@ def scored(
     lines = _given_captions(captions)
     lists = _given_references(references, len(lines)) if kind.needs_references else None
     _, scores, notes = scorers.score(metric, lines, path, lists, language)
-    best = max((float(score) for score in scores.scores if not math.isnan(score)), default=0.0)
-    top = max(1.0, math.ceil(2 * best) / 2)
-    rank = ranks(scores)[RANKS[0]]
+    top = max(1.0, math.ceil(2 * np.nanmax(scores.scores, initial=0.0)) / 2)
+    best = np.nanmax(scores.rising(), initial=-math.inf)
+    worse = "lower" if kind.higher_is_better else "higher"
     rows = []
-    for index, (caption, score) in enumerate(zip(lines, scores.scores, strict=True)):
+    for index, caption in enumerate(explained_captions(lines, scores)):
+        score = float(scores.scores[index])
         terms = [f"{name}: {fixed(values[index], 3)}" for name, values in scores.components.items()]
-        if not math.isnan(rank[index]):
-            terms.append(f"rank: {rank[index]:.0f} % of right captions score lower")
-        terms += filter(None, (scores.found(index), scores.reason(index)))
-        share = max(float(score), 0.0) / top
-        rows.append({"caption": caption, "score": float(score), "share": share, "terms": terms})
-    return render("app_scores.html", rows=rows, best=best, top=top, notes=notes), scores.signature
+        if not math.isnan(caption.rank):
+            terms.append(f"rank: {caption.rank:.0f} % of right captions score {worse}")
+        terms += filter(None, (caption.found, caption.reason))
+        is_best = scores.rising()[index] == best
+        share = max(score, 0.0) / top
+        rows.append(
+            {"caption": caption.text, "score": score, "share": share, "terms": terms, "is_best": is_best}
+        )
+    return render("app_scores.html", rows=rows, top=top, notes=notes), scores.signature
 
 
-def explained(scorers: _Scorers, photo: Any, captions: Any, language: Any) -> tuple[str, str]:
+def explained(scorers: _Scorers, metric: str, photo: Any, captions: Any, language: Any) -> tuple[str, str]:
     """Notes and the page in a frame, as HTML; and the signature."""
     from ..images.load import load_image
 
     picture, lines = load_image(_given_photo(photo)), _given_captions(captions)
-    scorer, scores, notes = scorers.score("infometic", lines, picture, None, language)
-    page = explain_page(
-        picture,
-        explained_captions(lines, scores),
-        "What is wrong, and what is missing",
-        beta=None if scorer.mark_calibration else scorer.beta,
-    )
+    scorer, scores, notes = scorers.score(metric, lines, picture, None, language)
+    title = "What is wrong, and what is missing"
+    page = explain_page(picture, explained_captions(lines, scores), title, beta=scorer.marks_below)
     return render("app_frame.html", notes=notes, page=page), scores.signature
 
 

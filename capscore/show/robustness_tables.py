@@ -234,9 +234,14 @@ def curves_report(runs: Sequence[VersionsRun]) -> Report:
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str, left: int = 2) -> Table:
-    titles = {name: kind_of(name).title or name for name in headings if name in PERTURBATIONS}
-    short = [{**_SHORT, **titles}.get(name, name) for name in headings]
-    return Table(headings, rows, title, left=left, short=short)
+    return Table(headings, rows, title, left=left, short=[*map(_short, headings)])
+
+
+def _short(heading: str) -> str:
+    """A heading for a terminal."""
+    if heading in _SHORT or PERTURBATIONS.find(heading) is None:
+        return _SHORT.get(heading, heading)
+    return kind_of(heading).title or heading
 
 
 def _percent(value: float | None) -> str:
