@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import open_clip
@@ -30,16 +30,15 @@ from PIL import Image
 from ..errors import BackboneUnavailable, CapscoreError, Setting
 from . import base, checkpoint
 from .base import Backbone, BackboneOptions, Tokens
+from .clip_towers import ClipTowers, TextSide
 from .encoders import encoder_config
-from .tokens import (
-    Piece,
-    has_vocabulary,
-    in_originals,
-    load_tokenizer,
-    piece_spans,
-    tokenize_texts,
-    vocabulary_digest,
-)
+from .tokens import Piece, TextTokenizer, has_vocabulary, in_original, load_tokenizer, vocabulary_digest
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+# The text half of open_clip's CLIP, which has the parts of both towers in one module.
+_TEXT_PARTS = ("token_embedding", "positional_embedding", "transformer", "ln_final", "text_projection")
 
 
 class ClipTokenizer:
@@ -50,90 +49,92 @@ class ClipTokenizer:
     def __init__(self, tokenizer: SimpleTokenizer):
         self._bpe = tokenizer
         self.end_id, self.pad_id = tokenizer.eot_token_id, 0
-        self.context_length = tokenizer.context_length
+        self.max_tokens = tokenizer.context_length
         self.description = f"clip-bpe {tokenizer.vocab_size} {tokenizer.clean_fn.__name__}"
 
-    def tokenize(self, texts: list[str]) -> Tokens:
-        bodies = [self._bpe.encode(text) for text in texts]
-        room = self.context_length - 2
-        ids = [[self._bpe.sot_token_id, *body[:room], self.end_id] for body in bodies]
-        return Tokens(ids, np.array([len(body) > room for body in bodies], bool))
+    def tokenize(self, texts: Sequence[str]) -> Tokens:
+        whole = [[self._bpe.sot_token_id, *self._bpe.encode(text), self.end_id] for text in texts]
+        truncated = np.array([len(ids) > self.max_tokens for ids in whole], bool)
+        return Tokens([base.cut(ids, self.max_tokens, [self.end_id]) for ids in whole], truncated)
 
-    def piece_spans(self, texts: list[str]) -> list[list[Piece]]:
-        clean = [self._bpe.clean_fn(text) for text in texts]
-        return in_originals(texts, clean, list(map(self._pieces, clean)))
+    def piece_spans(self, texts: Sequence[str]) -> list[list[Piece]]:
+        clean = list(map(self._bpe.clean_fn, texts))
+        return list(map(in_original, texts, clean, map(self._pieces, clean)))
 
     def _pieces(self, text: str) -> list[Piece]:
         """`SimpleTokenizer.encode` of a cleaned text, with the place of each token."""
         bpe, pieces = self._bpe, []
         for found in bpe.pat.finditer(text):
-            word = found.group()
-            # Tokens are made of bytes; this is the index of each byte's character.
-            indices = [found.start() + k for k, sign in enumerate(word) for _ in sign.encode("utf-8")]
+            word, indices = "", []  # the word's bytes as signs, and the index of each byte's character
+            for index, character in enumerate(found.group(), found.start()):
+                written = character.encode("utf-8")
+                word += "".join(bpe.byte_encoder[byte] for byte in written)
+                indices += [index] * len(written)
             first = 0
-            for token in bpe.bpe("".join(bpe.byte_encoder[byte] for byte in word.encode("utf-8"))).split(" "):
+            for token in bpe.bpe(word).split(" "):
                 after = first + len(token.removesuffix("</w>"))
                 pieces.append((bpe.encoder[token], indices[first], indices[after - 1] + 1))
                 first = after
         return pieces
 
 
-class _HubTokenizer:
-    """A tokenizer of transformers after open_clip's cleaning."""
+class _HubTokenizer(TextTokenizer):
+    """A tokenizer of transformers after open_clip's cleaning; the separator becomes 0 if `strip_sep`."""
 
-    def __init__(self, tokenizer: Any, clean: Callable[[str], str], context_length: int, strip_sep: bool):
-        self._tokenizer, self._clean, self._strip_sep = tokenizer, clean, strip_sep
-        self.context_length, self.pad_id = context_length, tokenizer.pad_token_id
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        max_tokens: int,
+        clean: Callable[[str], str],
+        strip_sep: bool,
+    ):
+        super().__init__(tokenizer, max_tokens, clean)
+        self._sep_id = tokenizer.sep_token_id if strip_sep else None
+        self.pad_id = tokenizer.pad_token_id
         if self.pad_id is None:
             raise CapscoreError("the tokenizer has no padding token, and open_clip's towers need one")
-        self.end_id = tokenizer.eos_token_id if tokenizer.eos_token_id is not None else -1
+        self.end_id = -1 if tokenizer.eos_token_id is None else tokenizer.eos_token_id
         self.pads_left = tokenizer.padding_side == "left"
         special = (self.pad_id, self.end_id, self.pads_left)
         # False: the tokens do not fill the context
         parts = (vocabulary_digest(tokenizer), clean.__name__, strip_sep, False, *special)
         self.description = " ".join(map(str, parts))
 
-    def tokenize(self, texts: list[str]) -> Tokens:
-        clean = [self._clean(text) for text in texts]
-        tokens = tokenize_texts(self._tokenizer, clean, self.context_length)
-        return Tokens([list(map(self._stripped, ids)) for ids in tokens.ids], tokens.truncated)
+    def tokenize(self, texts: Sequence[str]) -> Tokens:
+        tokens = super().tokenize(texts)
+        for row in tokens.ids:
+            row[:] = map(self._stripped, row)
+        return tokens
 
-    def piece_spans(self, texts: list[str]) -> list[list[Piece]]:
-        clean = [self._clean(text) for text in texts]
-        rows = [
-            [(self._stripped(token), start, end) for token, start, end in row]
-            for row in piece_spans(self._tokenizer, clean)
-        ]
-        return in_originals(texts, clean, rows)
+    def piece_spans(self, texts: Sequence[str]) -> list[list[Piece]]:
+        rows = super().piece_spans(texts)
+        for row in rows:
+            row[:] = [(self._stripped(token), start, end) for token, start, end in row]
+        return rows
 
     def _stripped(self, token: int) -> int:
-        return 0 if self._strip_sep and token == self._tokenizer.sep_token_id else token
+        return 0 if token == self._sep_id else token
 
 
 _Tokenizer = ClipTokenizer | _HubTokenizer
 
 
-class OpenClipBackbone(Backbone):
+class OpenClipBackbone(ClipTowers):
     """A model of open_clip as a Backbone; made by `load_folder` or `load_open_clip`.
 
-    The model, whose `visual.preprocess_cfg` says how it reads images, is moved, cast in place and set to eval
-    mode. `settings` is the digest of the files that say how the weights are used; "" for the architecture's.
+    The model's `visual.preprocess_cfg` says how it reads images. `settings` is the digest of the files that
+    say how the weights are used; "" for the architecture's.
     """
 
+    _tokenizer: _Tokenizer
+
     def __init__(self, model: Any, tokenizer: _Tokenizer, options: BackboneOptions, settings: str = ""):
-        self._model, self._tokenizer, self._settings = model.eval(), tokenizer, settings
+        self._settings = settings
         reading = PreprocessCfg(**model.visual.preprocess_cfg)
         self._transform = image_transform_v2(reading, is_train=False)
         self._tight = _padding_is_free(model, tokenizer)
-        self.name, self.prefix, self.languages = options.name, options.prefix, options.languages
-        self.device, self.dtype = options.device, options.dtype
-        self.max_tokens = tokenizer.context_length
-        self.logit_scale = float(model.logit_scale.detach().float().exp())
-        self._identify(options.revision)
-        self._model = model.to(device=self.device, dtype=getattr(torch, self.dtype))
-        self._text = _TextSide(self._model) if isinstance(self._model, CLIP) else self._model.text
-        with torch.inference_mode():
-            self.dim = self.token_features(self.tokenize(["a photo"]).ids).shape[1]
+        text = TextSide(model, _TEXT_PARTS) if isinstance(model, CLIP) else model.text
+        super().__init__(model, text, tokenizer, options)
 
     def _identify(self, revision: str) -> None:
         digest, architecture = base.weights_digest(self._model), base.architecture_digest(self._model)
@@ -147,45 +148,21 @@ class OpenClipBackbone(Backbone):
             self._tokenizer.description,
         )
 
-    def text_network(self) -> torch.nn.Module:
-        return self._text
-
-    def network(self) -> torch.nn.Module:
-        return self._model
-
     def preprocess(self, image: Image.Image) -> torch.Tensor:
         return self._transform(image)
 
     def pixel_features(self, pixels: Sequence[torch.Tensor]) -> torch.Tensor:
-        batch = torch.stack(list(pixels)).to(device=self.device, dtype=getattr(torch, self.dtype))
+        batch = torch.stack(list(pixels)).to(device=self.device, dtype=self.torch_dtype)
         with base.exact_convolutions(self.dtype):
             return self._model.encode_image(batch)
 
-    def tokenize(self, texts: Sequence[str]) -> Tokens:
-        return self._tokenizer.tokenize(list(texts))
-
-    def piece_spans(self, texts: Sequence[str]) -> list[list[Piece]]:
-        return self._tokenizer.piece_spans(list(texts))
-
     def token_features(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
-        if not len(ids):
-            return torch.zeros(0, self.dim, device=self.device)
         side = "left" if self._tokenizer.pads_left else "right"
         length = None if self._tight else self.max_tokens
         batch = base.pad_batch(ids, self._tokenizer.pad_id, length, side)[0].to(self.device)
         if batch.shape[1] < self.max_tokens and not isinstance(self._text, HFTextEncoder):
             return _causal_text_features(self._model, batch)
         return self._model.encode_text(batch)
-
-
-class _TextSide(torch.nn.Module):
-    """The text half of open_clip's CLIP, which has the parts of both towers in one module."""
-
-    def __init__(self, model: CLIP):
-        super().__init__()
-        self.token_embedding, self.positional_embedding = model.token_embedding, model.positional_embedding
-        self.transformer, self.ln_final = model.transformer, model.ln_final
-        self.text_projection = model.text_projection
 
 
 def _padding_is_free(model: Any, tokenizer: _Tokenizer) -> bool:
@@ -362,7 +339,7 @@ def _load_tokenizer(folder: Path, text_cfg: dict[str, Any]) -> _Tokenizer:
         if source is None:
             source = _fetched(folder, wanted, "tokenizer", _configuration)
         cleaned = get_clean_fn(clean or "whitespace")
-        return _HubTokenizer(load_tokenizer(source), cleaned, context_length, strip_sep)
+        return _HubTokenizer(load_tokenizer(source), context_length, cleaned, strip_sep)
 
 
 def _text_config_folder(folder: Path, wanted: str, scratch: Path) -> Path:

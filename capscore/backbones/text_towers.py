@@ -20,18 +20,11 @@ from ..text.languages import language_code
 from . import base, checkpoint, find
 from .base import Backbone, BackboneOptions, Tokens
 from .encoders import ENCODERS, encoder_config
-from .tokens import (
-    Piece,
-    context_length,
-    load_tokenizer,
-    pad_id_of,
-    piece_spans,
-    position_limit,
-    tokenize_texts,
-)
+from .tokens import Piece, TextTokenizer, context_length, load_tokenizer, pad_id_of, position_limit
 
 if TYPE_CHECKING:
     from PIL import Image
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 _MODULES = ["Transformer", "Pooling", "Dense"]
 _STUDENT_FORMAT = 1
@@ -49,7 +42,9 @@ class TextTower(nn.Module):
     Called with int64 (n, L) ids and mask (1 token, 0 padding), it gives (n, dim), not normalised.
     """
 
-    def __init__(self, encoder: Any, projection: nn.Linear, tokenizer: Any, max_tokens: int):
+    def __init__(
+        self, encoder: Any, projection: nn.Linear, tokenizer: PreTrainedTokenizerBase, max_tokens: int
+    ):
         super().__init__()
         if getattr(encoder, "pooler", None) is not None:
             encoder.pooler = None
@@ -59,7 +54,7 @@ class TextTower(nn.Module):
 
     def tokenize(self, texts: Sequence[str]) -> Tokens:
         """Texts → ids without padding, at most `max_tokens` each, and whether each text was cut."""
-        return tokenize_texts(self.tokenizer, texts, self.max_tokens)
+        return TextTokenizer(self.tokenizer, self.max_tokens).tokenize(texts)
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         hidden = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
@@ -102,7 +97,7 @@ class PairedBackbone(Backbone):
                 f"{text.dim} numbers), such as ",
                 Setting("image_tower", "ViT-B-32-quickgelu/openai"),
             )
-        self.device, self.dtype = options.device, options.dtype
+        options.give_to(self)
         if isinstance(spec, str):
             image = load_backbone(spec, device=self.device, dtype=self.dtype)
             self.as_made = (find(spec) or spec) == (find(made_for) or made_for)
@@ -114,15 +109,15 @@ class PairedBackbone(Backbone):
                 f"{image.name} has {image.dim} per image"
             )
         self.image_name, self.image_tower = image.name, "" if self.as_made else spec
-        self.name = options.name if self.as_made else f"{options.name}+{image.name}"
-        self.dim, self.prefix, self.languages = text.dim, options.prefix, options.languages
-        self.max_tokens = text.max_tokens
+        if not self.as_made:
+            self.name += f"+{image.name}"
+        self.dim, self.max_tokens = text.dim, text.max_tokens
         self.logit_scale = image.logit_scale if logit_scale is None else logit_scale
         self.w, self.has_feature_map = image.w, image.has_feature_map
         self._image, self._text, self._settings = image, text, settings
         self._identify(options.revision)
         self._pad_id = pad_id_of(text.tokenizer)
-        self._text = text.to(self.device, getattr(torch, self.dtype)).eval().requires_grad_(False)
+        text.to(self.device, self.torch_dtype).eval().requires_grad_(False)
 
     def _identify(self, revision: str) -> None:
         digest = base.fingerprint_of(base.weights_digest(self._text), self._settings)
@@ -151,17 +146,15 @@ class PairedBackbone(Backbone):
         return self._text.tokenize(texts)
 
     def piece_spans(self, texts: Sequence[str]) -> list[list[Piece]]:
-        return piece_spans(self._text.tokenizer, texts)
+        return TextTokenizer(self._text.tokenizer, self.max_tokens).piece_spans(texts)
 
     def text_network(self) -> TextTower:
         return self._text
 
     def embed_tokens(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
-        if not len(ids):
-            return torch.zeros(0, self.dim, device=self.device)
         tokens, mask = base.pad_batch(ids, self._pad_id)
         features = self._text(tokens.to(self.device), mask.to(self.device))
-        return nn.functional.normalize(features.float(), dim=-1)
+        return base.unit_rows(features)
 
 
 def _parts(folder: Path, config: Any, encoder_prefix: str, projection_prefix: str) -> tuple[Any, nn.Linear]:

@@ -8,17 +8,22 @@ from __future__ import annotations
 import json
 import unicodedata
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
 from itertools import accumulate
+from os.path import commonprefix
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import BackboneUnavailable, CapscoreError
 from .base import Tokens
 from .checkpoint import refusing
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
 # (token id, start, end) of a piece of a text
 Piece = tuple[int, int, int]
@@ -43,13 +48,7 @@ def has_vocabulary(folder: Path) -> bool:
     return any((folder / name).is_file() for name in _VOCABULARIES)
 
 
-def require_vocabulary(folder: Path) -> None:
-    """Raise `BackboneUnavailable` if a folder has no vocabulary: transformers would invent a tiny one."""
-    if not has_vocabulary(folder):
-        raise BackboneUnavailable(f"{folder} has no tokenizer: none of {', '.join(_VOCABULARIES)} is in it")
-
-
-def load_tokenizer(folder: Path, config: Any = None) -> Any:
+def load_tokenizer(folder: Path, config: PretrainedConfig | None = None) -> PreTrainedTokenizerBase:
     """The tokenizer of a checkpoint folder; code that comes with it does not run.
 
     A tokenizer.json without any configuration is taken for a RoBERTa variant's, as in LAION's repositories.
@@ -57,7 +56,8 @@ def load_tokenizer(folder: Path, config: Any = None) -> Any:
     """
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-    require_vocabulary(folder)
+    if not has_vocabulary(folder):  # transformers would invent a tiny one
+        raise BackboneUnavailable(f"{folder} has no tokenizer: none of {', '.join(_VOCABULARIES)} is in it")
     file = folder / "tokenizer.json"
     configured = any((folder / name).is_file() for name in ("tokenizer_config.json", "config.json"))
     with refusing(f"the tokenizer in {folder}"):
@@ -68,13 +68,13 @@ def load_tokenizer(folder: Path, config: Any = None) -> Any:
                 if token in known:
                     setattr(tokenizer, role, token)
             return tokenizer
-        settings = {} if config is None else {"config": config}
-        # Always set: otherwise transformers asks on the terminal whether it may run code.
-        where: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-        return AutoTokenizer.from_pretrained(folder, **settings, **where)
+        # trust_remote_code is always set: otherwise transformers asks on the terminal whether it may run code
+        return AutoTokenizer.from_pretrained(
+            folder, config=config, local_files_only=True, trust_remote_code=False
+        )
 
 
-def vocabulary_digest(tokenizer: Any) -> str:
+def vocabulary_digest(tokenizer: PreTrainedTokenizerBase) -> str:
     """Digest (32 hexadecimal digits) of how a tokenizer splits texts, whatever its files."""
     import xxhash
 
@@ -87,7 +87,7 @@ def vocabulary_digest(tokenizer: Any) -> str:
     return xxhash.xxh3_128_hexdigest(fast.to_str().encode())
 
 
-def position_limit(text_config: Any, text_model: Any) -> int | None:
+def position_limit(text_config: PretrainedConfig, text_model: torch.nn.Module) -> int | None:
     """Number of positions that a text model has for tokens, special ones included; None if unlimited.
 
     RoBERTa and its variants count positions from the padding index on and never use the first ones.
@@ -95,21 +95,28 @@ def position_limit(text_config: Any, text_model: Any) -> int | None:
     positions = getattr(text_config, "max_position_embeddings", None)
     if not isinstance(positions, int) or positions <= 0:
         return None
-    tables = (getattr(module, "position_embeddings", None) for module in text_model.modules())
-    paddings = [getattr(table, "padding_idx", None) for table in tables]
-    return positions - max((index + 1 for index in paddings if index is not None), default=0)
+    unused = 0
+    for module in text_model.modules():
+        padding = getattr(getattr(module, "position_embeddings", None), "padding_idx", None)
+        if padding is not None:
+            unused = max(unused, padding + 1)
+    return positions - unused
 
 
-def context_length(text_config: Any, text_model: Any, tokenizer: Any) -> int:
+def context_length(
+    text_config: PretrainedConfig, text_model: torch.nn.Module, tokenizer: PreTrainedTokenizerBase
+) -> int:
     """Largest number of tokens, special ones included, that text model and tokenizer both allow."""
-    limits = [tokenizer.model_max_length, position_limit(text_config, text_model)]
-    limit = min(limit for limit in limits if limit is not None)
+    positions = position_limit(text_config, text_model)
+    limit = tokenizer.model_max_length
+    if positions is not None:
+        limit = min(limit, positions)
     if limit > 10**6:  # a tokenizer without a limit says about 1e30
         raise CapscoreError("neither the model's config nor its tokenizer limits the length of a text")
     return int(limit)
 
 
-def pad_id_of(tokenizer: Any) -> int:
+def pad_id_of(tokenizer: PreTrainedTokenizerBase) -> int:
     """The id to pad with: the end token's if the tokenizer has no padding token."""
     for token_id in (tokenizer.pad_token_id, tokenizer.eos_token_id):
         if token_id is not None:
@@ -117,42 +124,61 @@ def pad_id_of(tokenizer: Any) -> int:
     raise CapscoreError(f"{type(tokenizer).__name__} has neither a padding nor an end-of-text token")
 
 
-def tokenize_texts(tokenizer: Any, texts: Sequence[str], max_tokens: int) -> Tokens:
-    """Texts → ids with special tokens, without padding, at most `max_tokens` each, the end token kept."""
-    texts = list(texts)
-    if not texts:
-        return Tokens(ids=[], truncated=np.zeros(0, bool))
-    ids = _called(tokenizer, texts)["input_ids"]
-    truncated = np.array([len(sequence) > max_tokens for sequence in ids])
-    too_long = np.flatnonzero(truncated)
-    if len(too_long):
-        cut = _called(tokenizer, [texts[row] for row in too_long], truncation=True, max_length=max_tokens)
-        for row, sequence in zip(too_long, cut["input_ids"], strict=True):
-            ids[row] = sequence
-    return Tokens(ids=ids, truncated=truncated)
+class TextTokenizer:
+    """The tokenizer of a text tower: one of transformers, for texts that a function changes first.
+
+    Args:
+        tokenizer: Tokenizer of transformers.
+        max_tokens: Context length of the tower, special tokens included.
+        change: Function from a text to the text that is split, such as one that makes it lower case.
+    """
+
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerBase, max_tokens: int, change: Callable[[str], str] = str
+    ):
+        self.tokenizer, self.max_tokens, self._change = tokenizer, max_tokens, change
+
+    def tokenize(self, texts: Sequence[str]) -> Tokens:
+        """Texts → ids with special tokens, without padding, at most `max_tokens` each, the end token kept."""
+        texts = list(map(self._change, texts))
+        if not texts:
+            return Tokens(ids=[], truncated=np.zeros(0, bool))
+        ids = _called(self.tokenizer, texts)["input_ids"]
+        truncated = np.array([len(sequence) > self.max_tokens for sequence in ids])
+        too_long = np.flatnonzero(truncated)
+        if len(too_long):
+            limit = {"truncation": True, "max_length": self.max_tokens}
+            cut = _called(self.tokenizer, [texts[row] for row in too_long], **limit)["input_ids"]
+            for row, sequence in zip(too_long, cut, strict=True):
+                ids[row] = sequence
+        return Tokens(ids=ids, truncated=truncated)
+
+    def piece_spans(self, texts: Sequence[str]) -> list[list[Piece]]:
+        """Texts → id, start and end of their tokens, without special ones; see `Backbone.piece_spans`."""
+        changed = list(map(self._change, texts))
+        return list(map(in_original, texts, changed, _pieces(self.tokenizer, changed)))
 
 
-def piece_spans(tokenizer: Any, texts: Sequence[str]) -> list[list[Piece]]:
-    """Texts → id, start and end of their tokens, without special ones; see `Backbone.piece_spans`."""
-    texts = list(texts)
-    if not texts:
-        return []
+def _pieces(tokenizer: Any, texts: list[str]) -> list[list[Piece]]:
+    rows: list[list[Piece]] = []
     if not tokenizer.is_fast:
         if not hasattr(tokenizer, "sp_model"):
             raise CapscoreError(f"{type(tokenizer).__name__} does not say where in a text its tokens are")
-        pieces = [(text, tokenizer.tokenize(text)) for text in texts]
-        return [spans_of_pieces(text, tokenizer.convert_tokens_to_ids(row), row) for text, row in pieces]
+        for text in texts:
+            pieces = tokenizer.tokenize(text)
+            rows.append(spans_of_pieces(text, tokenizer.convert_tokens_to_ids(pieces), pieces))
+        return rows
+    if not texts:
+        return rows
     found = _called(tokenizer, texts, add_special_tokens=False, return_offsets_mapping=True)
     # A blank that the tokenizer inserts before a word has the place of its first letter, but writes nothing.
     blank = tokenizer.convert_tokens_to_ids(BLANK)
-    if blank is None or tokenizer.convert_ids_to_tokens(blank) != BLANK:
-        blank = -1  # there is no such token; the id is that of the unknown token
-    rows = []
+    has_blank = blank is not None and tokenizer.convert_ids_to_tokens(blank) == BLANK
     for text, ids, offsets in zip(texts, found["input_ids"], found["offset_mapping"], strict=True):
-        row = [
-            (token, start, start if token == blank and text[start:end] != BLANK else end)
-            for token, (start, end) in zip(ids, offsets, strict=True)
-        ]
+        row = []
+        for token, (start, end) in zip(ids, offsets, strict=True):
+            is_inserted = has_blank and token == blank and text[start:end] != BLANK
+            row.append((token, start, start if is_inserted else end))
         rows.append(settled(text, row))
     return rows
 
@@ -161,7 +187,7 @@ def _called(tokenizer: Any, texts: list[str], **settings: Any) -> Any:
     # not verbose: no warning about long texts, which `Tokens.truncated` reports
     plain = {"padding": False, "truncation": False, "verbose": False}
     plain |= {"return_attention_mask": False, "return_token_type_ids": False}
-    return tokenizer(texts, **{**plain, **settings})
+    return tokenizer(texts, **plain | settings)
 
 
 def spans_of_pieces(text: str, ids: Sequence[int], pieces: Sequence[str]) -> list[Piece]:
@@ -172,47 +198,33 @@ def spans_of_pieces(text: str, ids: Sequence[int], pieces: Sequence[str]) -> lis
     """
     triples = zip(ids, pieces, accumulate(map(len, pieces)), strict=True)
     rows = [(token, end - len(piece.lstrip(BLANK)), end) for token, piece, end in triples]
-    return in_originals([text], ["".join(pieces).replace(BLANK, " ")], [rows])[0]
+    return in_original(text, "".join(pieces).replace(BLANK, " "), rows)
 
 
-def in_originals(
-    originals: Sequence[str], changed: Sequence[str], rows: Sequence[Sequence[Piece]]
-) -> list[list[Piece]]:
-    """Pieces of n changed texts → the same pieces in the original texts, `settled`."""
-    found = []
-    for original, text, row in zip(originals, changed, rows, strict=True):
-        spans = original_spans(original, text, [(start, end) for _, start, end in row])
-        found.append(settled(original, [(row[index][0], *span) for index, span in enumerate(spans)]))
-    return found
-
-
-def original_spans(original: str, changed: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Spans in a changed text → the corresponding spans in the original.
+def in_original(original: str, changed: str, pieces: Sequence[Piece]) -> list[Piece]:
+    """Pieces of a changed text → the same pieces in the original text, `settled`.
 
     Characters are compared in compatibility decomposition (NFKD), without case and blanks, quotation marks as
     straight ones. Where the texts still differ, the characters in between are matched in proportion. Letters
-    and digits that were removed belong to the character before them (the "amp;" of an entity). A span whose
-    start is its end is empty.
+    and digits that were removed belong to the character before them (the "amp;" of an entity).
 
-    >>> original_spans("  The  ﬁne Café", "the fine café", [(0, 3), (4, 6), (9, 13)])
-    [(2, 5), (7, 8), (11, 15)]
+    >>> in_original("  The  ﬁne Café", "the fine café", [(7, 0, 3), (8, 4, 6), (9, 9, 13)])
+    [(7, 2, 5), (8, 7, 8), (9, 11, 15)]
     """
     if original == changed:
-        return list(spans)
+        return settled(original, pieces)
     here, here_from = _folded(original)
     there, there_from = _folded(changed)
     here_from.append(len(original))
-    aligned = _aligned(here, there)
+    aligned = [*_aligned(here, there), (len(here), len(here))]
     found = []
-    for start, end in spans:
+    for token, start, end in pieces:
         first, after = bisect_left(there_from, start), bisect_left(there_from, end)
-        if first < after:
-            low, high = aligned[first][0], max(stop for _, stop in aligned[first:after])
-            found.append((here_from[low], here_from[high - 1] + 1 if low < high else here_from[low]))
-        else:  # a blank, or nothing
-            place = here_from[aligned[first][0]] if first < len(aligned) else len(original)
-            found.append((place, place))
-    return found
+        low = aligned[first][0]
+        high = max((stop for _, stop in aligned[first:after]), default=low)  # low for a blank, or nothing
+        start = here_from[low]
+        found.append((token, start, here_from[high - 1] + 1 if low < high else start))
+    return settled(original, found)
 
 
 def _folded(text: str) -> tuple[str, list[int]]:
@@ -224,9 +236,9 @@ def _folded(text: str) -> tuple[str, list[int]]:
     for index, sign in enumerate(text):
         if sign.isspace():
             continue
-        folded = _STRAIGHT.get(sign) or unicodedata.normalize(
-            "NFKD", unicodedata.normalize("NFKD", sign).casefold()
-        )
+        folded = _STRAIGHT.get(sign)
+        if folded is None:
+            folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", sign).casefold())
         folded = "".join(folded.split()) or sign
         signs.append(folded)
         indices += [index] * len(folded)
@@ -235,23 +247,22 @@ def _folded(text: str) -> tuple[str, list[int]]:
 
 
 def _aligned(here: str, there: str) -> list[tuple[int, int]]:
-    """A span of `here` for each character of `there`."""
-    same = 0
-    while same < min(len(here), len(there)) and here[same] == there[same]:
-        same += 1
-    while same and same < len(here) and here[same - 1].isalnum():  # the letter may equal one of an entity
-        same -= 1
+    """The span of `here` that each character of `there` stands for."""
+    same = len(commonprefix([here, there]))
+    while 0 < same < len(here) and here[same - 1].isalnum():
+        same -= 1  # the letter may equal one of an entity
     spans = [(index, index + 1) for index in range(same)]
     old, new = here[same:], there[same:]
-    blocks: Sequence[tuple[str, int, int, int, int]] = [("replace", 0, len(old), 0, len(new))]
+    blocks = [("replace", 0, len(old), 0, len(new))]
     if max(len(old), len(new)) <= _MAX_COMPARED:
-        blocks = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+        blocks = list(SequenceMatcher(None, old, new, autojunk=False).get_opcodes())
     for _, start, end, new_start, new_end in blocks:
-        start, length, parts = start + same, end - start, new_end - new_start
-        for part in range(parts):
-            spans.append((start + part * length // parts, start - (-(part + 1) * length // parts)))
-        if not parts and spans and any(map(str.isalnum, here[start : start + length])):
-            spans[-1] = (spans[-1][0], start + length)
+        start, end, parts = start + same, end + same, new_end - new_start
+        for part in range(parts):  # the characters of both texts in proportion
+            before, until = (end - start) * part, (end - start) * (part + 1)
+            spans.append((start + before // parts, start + -(-until // parts)))
+        if not parts and spans and any(map(str.isalnum, here[start:end])):
+            spans[-1] = (spans[-1][0], end)
     return spans
 
 
@@ -264,27 +275,36 @@ def settled(text: str, pieces: Sequence[Piece]) -> list[Piece]:
     >>> settled("a  e\u0301!", [(5, 0, 1), (6, 1, 4), (7, 5, 6)])
     [(5, 0, 1), (6, 3, 5), (7, 5, 6)]
     """
-    spans: list[tuple[int, int]] = []
-    first = last = 0
+    spans = _with_marks(text, _without_blanks(text, pieces))
+    return [(token, *span) for (token, *_), span in zip(pieces, spans, strict=True)]
+
+
+def _without_blanks(text: str, pieces: Sequence[Piece]) -> list[tuple[int, int]]:
+    spans = []
+    first = last = 0  # the greatest start and end so far
     for _, start, end in pieces:
-        end = min(max(end, start), len(text))
-        while start < end and text[end - 1].isspace():
-            end -= 1
-        start = min(start, end)
+        end = start + len(text[start:end].rstrip())
         while start < len(text) and text[start].isspace():
             start += 1
-        end = max(start, end)
-        first, last = max(first, start if start < end else last), max(last, end)
-        spans.append((first, last) if start < end else (last, last))
+        if start < end:
+            first, last = max(first, start), max(last, end)
+            spans.append((first, last))
+        else:
+            first, last = last, max(last, start)
+            spans.append((last, last))
+    return spans
+
+
+def _with_marks(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []  # from the last to the first
     following = len(text)  # start of the next piece that does not begin inside this one
-    for row in range(len(spans) - 1, -1, -1):
-        start, end = spans[row]
-        if row + 1 < len(spans) and spans[row + 1][0] >= end:
-            following = spans[row + 1][0]
+    for start, end in reversed(spans):
+        if found and found[-1][0] >= end:
+            following = found[-1][0]
         while start < end < following and _is_mark(text[end]):
             end += 1
-        spans[row] = (start, end)
-    return [(piece, start, end) for (piece, _, _), (start, end) in zip(pieces, spans, strict=True)]
+        found.append((start, end))
+    return found[::-1]
 
 
 def _is_mark(sign: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,25 +11,17 @@ import numpy as np
 import torch
 import transformers
 from tokenizers.normalizers import Lowercase
-from torch import nn
 
 from ..errors import CapscoreError
 from . import base
-from .base import Backbone, BackboneOptions, Tokens
+from .base import Backbone, BackboneOptions
 from .checkpoint import load_config, load_strictly, read_json, refusing
-from .tokens import (
-    Piece,
-    context_length,
-    in_originals,
-    load_tokenizer,
-    pad_id_of,
-    piece_spans,
-    tokenize_texts,
-)
+from .clip_towers import ClipTowers, TextSide
+from .tokens import TextTokenizer, context_length, load_tokenizer, pad_id_of
 
 if TYPE_CHECKING:
     from PIL import Image
-
+    from transformers import BaseImageProcessor, PreTrainedTokenizerBase
 
 # Types of models whose text tower is read out at the end token, before the padding; attends in both
 # directions, so that padding is masked; was trained on lower-cased texts that fill the whole context.
@@ -61,42 +53,40 @@ def load_folder(folder: Path, options: BackboneOptions) -> Backbone:
         image_processor = transformers.AutoImageProcessor.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False, **_TORCHVISION
         )
-    settings = base.settings_digest(folder)
-    return TransformersClip(model, tokenizer, image_processor, options, kind, settings)
+    return TransformersClip(model, tokenizer, image_processor, options, base.settings_digest(folder))
 
 
-class TransformersClip(Backbone):
-    """A model of transformers' CLIP family, in float32.
+def _lower_case(text: str) -> str:
+    return _LOWERCASE.normalize_str(text)
 
-    `kind` is its `model_type`, `settings` the digest of the files that say how the weights are used.
+
+class TransformersClip(ClipTowers):
+    """A model of transformers' CLIP family.
+
+    `settings` is the digest of the files that say how the weights are used.
     """
+
+    _tokenizer: TextTokenizer
 
     def __init__(
         self,
         model: Any,
-        tokenizer: Any,
-        image_processor: Any,
+        tokenizer: PreTrainedTokenizerBase,
+        image_processor: BaseImageProcessor,
         options: BackboneOptions,
-        kind: str,
         settings: str,
     ):
-        self._kind = kind
-        self._tokenizer, self._image_processor = tokenizer, image_processor
-        self._pad_id = pad_id_of(tokenizer)
-        self._model, self._settings = model, settings
+        self._kind, self._settings = model.config.model_type, settings
+        self._image_processor, self._pad_id = image_processor, pad_id_of(tokenizer)
         text_config = getattr(model.config, "text_config", model.config)
-        self.name, self.prefix, self.languages = options.name, options.prefix, options.languages
-        self.device, self.dtype = options.device, options.dtype
-        self.max_tokens = context_length(text_config, model.text_model, tokenizer)
-        scale = getattr(model, "logit_scale", None)
-        self.logit_scale = 1.0 if scale is None else float(scale.detach().float().exp())
-        if kind in _CAUSAL:
-            self._check_end_token(text_config.eos_token_id)
-        self._identify(options.revision)
-        self._model = model.to(self.device, getattr(torch, self.dtype)).eval().requires_grad_(False)
-        self._text = _TextSide(model)
-        with torch.inference_mode():
-            self.dim = self.token_features(self.tokenize(["a photo"]).ids).shape[1]
+        # SigLIP's own tokenizer handles capitals itself.
+        lowers = self._kind in _PADDED and type(tokenizer).__name__ != "SiglipTokenizer"
+        max_tokens = context_length(text_config, model.text_model, tokenizer)
+        if self._kind in _CAUSAL:
+            _check_end_token(options.name, self._kind, tokenizer, text_config.eos_token_id)
+        text = TextSide(model, ("text_model", "text_projection"))
+        texts = TextTokenizer(tokenizer, max_tokens, _lower_case if lowers else str)
+        super().__init__(model, text, texts, options)
 
     def _identify(self, revision: str) -> None:
         digest = base.fingerprint_of(base.weights_digest(self._model), self._settings)
@@ -112,24 +102,6 @@ class TransformersClip(Backbone):
             self.max_tokens,
             type(self._image_processor).__name__ + preprocessing,
         )
-
-    def _check_end_token(self, pooled_id: int) -> None:
-        # A causal tower is read out at its end token, or at the first token if it finds none: with the
-        # wrong id every text would get the same embedding.
-        ids = self._tokenizer(["a photo"])["input_ids"][0]
-        if self._kind == "clip" and pooled_id == 2:  # old CLIP, read out at the highest id
-            pooled_id = max(ids)
-        if pooled_id not in ids[-1:] or ids.index(pooled_id) != len(ids) - 1:
-            raise CapscoreError(
-                f"{self.name}: the config reads texts out at {pooled_id}, but the tokenizer ends them with "
-                f"{ids[-1]} (of {ids})"
-            )
-
-    def text_network(self) -> nn.Module:
-        return self._text
-
-    def network(self) -> nn.Module:
-        return self._model
 
     def preprocess(self, image: Image.Image) -> torch.Tensor:
         """One RGB image → (3, height, width); for SigLIP 2 NaFlex → (patches + 1, values per patch).
@@ -147,56 +119,43 @@ class TransformersClip(Backbone):
         return torch.cat([head, pixels])
 
     def pixel_features(self, pixels: Sequence[torch.Tensor]) -> torch.Tensor:
-        if not len(pixels):
-            return torch.zeros(0, self.dim, device=self.device)
         batch = torch.stack(list(pixels))
-        inputs: dict[str, torch.Tensor] = {}
+        inputs = {}
         if self._kind == "siglip2":
             shapes, batch = batch[:, 0, :2].long(), batch[:, 1:]
             mask = torch.arange(batch.shape[1]) < shapes.prod(dim=1, keepdim=True)
-            inputs["spatial_shapes"] = shapes.to(self.device)
-            inputs["pixel_attention_mask"] = mask.int().to(self.device)
-        inputs["pixel_values"] = batch.to(self.device, getattr(torch, self.dtype))
+            inputs = {"spatial_shapes": shapes, "pixel_attention_mask": mask.int()}
+        inputs["pixel_values"] = batch.to(self.torch_dtype)
         with base.exact_convolutions(self.dtype):
-            return _tensor(self._model.get_image_features(**inputs))
-
-    def tokenize(self, texts: Sequence[str]) -> Tokens:
-        return tokenize_texts(self._tokenizer, self._cased(texts), self.max_tokens)
-
-    def piece_spans(self, texts: Sequence[str]) -> list[list[Piece]]:
-        cased = self._cased(texts)
-        return in_originals(texts, cased, piece_spans(self._tokenizer, cased))
-
-    def _cased(self, texts: Sequence[str]) -> Sequence[str]:
-        # SigLIP's own tokenizer handles capitals itself.
-        if self._kind in _PADDED and type(self._tokenizer).__name__ != "SiglipTokenizer":
-            return [_LOWERCASE.normalize_str(text) for text in texts]
-        return texts
+            return self._features(self._model.get_image_features, inputs)
 
     def token_features(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
-        if not len(ids):
-            return torch.zeros(0, self.dim, device=self.device)
+        tokenizer = self._tokenizer.tokenizer
         masked, length, side = self._kind in _MASKED, None, "right"
         if self._kind in _PADDED:
             # SigLIP was trained without a mask, so its tokenizers do not list one among their outputs.
-            masked = "attention_mask" in self._tokenizer.model_input_names
-            length, side = self.max_tokens, self._tokenizer.padding_side
+            masked = "attention_mask" in tokenizer.model_input_names
+            length, side = self.max_tokens, tokenizer.padding_side
         tokens, mask = base.pad_batch(ids, self._pad_id, length, side)
-        inputs = {"input_ids": tokens.to(self.device)}
+        inputs = {"input_ids": tokens}
         if masked:
-            inputs["attention_mask"] = mask.to(self.device)
-        return _tensor(self._model.get_text_features(**inputs))
+            inputs["attention_mask"] = mask
+        return self._features(self._model.get_text_features, inputs)
+
+    def _features(self, tower: Callable[..., Any], inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        found = tower(**{name: tensor.to(self.device) for name, tensor in inputs.items()})
+        # transformers 4 returns the tensor, version 5 an output object that holds it
+        return getattr(found, "pooler_output", found)
 
 
-class _TextSide(nn.Module):
-    """The text tower of a model and its projection, if there is one."""
-
-    def __init__(self, model: Any):
-        super().__init__()
-        self.text_model = model.text_model
-        self.text_projection = getattr(model, "text_projection", None)
-
-
-def _tensor(features: Any) -> torch.Tensor:
-    # transformers 4 returns the tensor, version 5 an output object that holds it.
-    return features if isinstance(features, torch.Tensor) else features.pooler_output
+def _check_end_token(name: str, kind: str, tokenizer: PreTrainedTokenizerBase, pooled_id: int) -> None:
+    # A causal tower is read out at its end token, or at the first token if it finds none: with the wrong id
+    # every text would get the same embedding.
+    ids = tokenizer(["a photo"])["input_ids"][0]
+    if kind == "clip" and pooled_id == 2:  # old CLIP, read out at the highest id
+        pooled_id = max(ids)
+    if pooled_id not in ids[-1:] or ids.index(pooled_id) != len(ids) - 1:
+        raise CapscoreError(
+            f"{name}: the config reads texts out at {pooled_id}, but the tokenizer ends them with {ids[-1]} "
+            f"(of {ids})"
+        )

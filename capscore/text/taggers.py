@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from importlib.metadata import version
 from importlib.resources import files
-from itertools import chain, islice, zip_longest
+from itertools import chain, islice
 from typing import NamedTuple
 
 from .segmentation import SimplifiedCharacters
@@ -221,10 +221,10 @@ def japanese_tagger(code: str) -> Tagger:
 
     def morphemes(text: str) -> list[tuple[str, str]]:
         nodes = [(node.surface, node.feature, node.white_space) for node in tagger(text.replace("\0", " "))]
-        following = [feature for _, feature, _ in nodes[1:]]
+        following = [*(feature for _, feature, _ in nodes[1:]), ()]
         found: list[tuple[str, str]] = []
         before: Sequence[str] = ()
-        for (surface, feature, blank), after in zip_longest(nodes, following, fillvalue=()):
+        for (surface, feature, blank), after in zip(nodes, following, strict=False):  # longer for no nodes
             word_class = "other" if _COUNTED(surface) else _japanese_class(before, feature, after)
             # 自転 + 車, 少女 + たち
             ends_noun = feature[0] == "接尾辞" and found and found[-1][1] == "noun"

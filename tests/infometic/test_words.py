@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from capscore.backbones.base import Backbone
-from capscore.backbones.tokens import original_spans, piece_spans, settled, spans_of_pieces
+from capscore.backbones.tokens import TextTokenizer, in_original, spans_of_pieces
 from capscore.errors import CapscoreError, InputError
 from capscore.infometic import words as module
 from capscore.infometic.words import (
@@ -307,15 +307,15 @@ def test_places_of_a_tokenizers_pieces(backbones, kind, text, expected):
     ],
 )
 def test_spans_in_a_changed_text(original, changed, spans, expected):
-    assert original_spans(original, changed, spans) == expected
+    rows = in_original(original, changed, [(7, *span) for span in spans])
+    assert rows == [(7, *span) for span in expected]
 
 
 @given(st.text(max_size=30), st.text(max_size=30))
 @settings(max_examples=20)
 def test_any_two_texts_can_be_aligned(original, changed):
-    found = original_spans(original, changed, [(place, place + 1) for place in range(len(changed))])
-    assert all(0 <= start <= end <= len(original) for start, end in found)
-    rows = settled(original, [(place, *span) for place, span in enumerate(found)])
+    rows = in_original(original, changed, [(place, place, place + 1) for place in range(len(changed))])
+    assert all(0 <= start <= end <= len(original) for _, start, end in rows)
     for column in (1, 2):
         assert [row[column] for row in rows] == sorted(row[column] for row in rows)
 
@@ -374,4 +374,4 @@ def test_a_backbone_without_pieces_or_finite_numbers_is_refused():
     assert found == [(0, 0, 1), (0, 0, 1), (0, 0, 1), (7, 2, 3)]
     slow = type("Slow", (), {"is_fast": False})()
     with pytest.raises(CapscoreError, match="Slow does not say"):
-        piece_spans(slow, ["a"])
+        TextTokenizer(slow, 9).piece_spans(["a"])

@@ -185,6 +185,7 @@ class SentenceEncoderBackbone(Backbone):
 class EmbeddedBackbone(SentenceEncoderBackbone):
     """The image tower `image`, and the sentence encoder `text` with the tower's adapter."""
 
+    image: ImageTower
     has_feature_map = True
 
     def __init__(self, image: ImageTower, config: Mapping[str, Any], options: BackboneOptions):
