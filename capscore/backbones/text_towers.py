@@ -24,7 +24,7 @@ from .tokens import Piece, TextTokenizer, context_length, load_tokenizer, pad_id
 
 if TYPE_CHECKING:
     from PIL import Image
-    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedTokenizerBase
 
 _MODULES = ["Transformer", "Pooling", "Dense"]
 _STUDENT_FORMAT = 1

@@ -11,7 +11,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
 from itertools import accumulate
-from os.path import commonprefix
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -248,7 +247,9 @@ def _folded(text: str) -> tuple[str, list[int]]:
 
 def _aligned(here: str, there: str) -> list[tuple[int, int]]:
     """The span of `here` that each character of `there` stands for."""
-    same = len(commonprefix([here, there]))
+    same = 0
+    while same < min(len(here), len(there)) and here[same] == there[same]:
+        same += 1
     while 0 < same < len(here) and here[same - 1].isalnum():
         same -= 1  # the letter may equal one of an entity
     spans = [(index, index + 1) for index in range(same)]
