@@ -21,9 +21,8 @@ from capscore.benchmarks.robustness.run import perturbed_captions
 from capscore.cli import app
 from capscore.errors import CapscoreError, InputError
 from capscore.options import Sampling
-from capscore.perturbations import KINDS, MASK, perturb
+from capscore.perturbations import KINDS, MASK, kind_of, perturb
 from capscore.perturbations.by_degree import DEGREES, by_degree
-from capscore.perturbations.kinds import has_rules
 from capscore.registry import PERTURBATIONS
 
 from .laws import every
@@ -115,7 +114,9 @@ every_kind = every("perturbation", also=["outside"])
 
 
 def possible(perturbation, code):
-    return has_rules(perturbation, code) and not (perturbation == "substitution" and code in NO_TAGGER)
+    return kind_of(perturbation).has_rules(code) and not (
+        perturbation == "substitution" and code in NO_TAGGER
+    )
 
 
 @every_kind

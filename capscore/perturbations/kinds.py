@@ -14,6 +14,8 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral, Real
+from textwrap import indent
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +25,7 @@ from ..text.languages import NAMES, language_code, stated_code
 from ..text.segmentation import check_texts, has_spaces, segmenter_name
 from . import negation, published, unseen
 from .objects import ORDERS, Object, find_nouns, find_objects, noun_finder
+from .rules import languages_with
 from .words import Span, caption_random, words_and_gaps
 
 P = 0.4  # Kim et al. 2023, section 5.2
@@ -48,14 +51,13 @@ class Kind:
 
     Attributes:
         name: Name in commands and tables.
-        change: Function (caption, language code, rng) → caption; of a kind that `draws_words`, (words, gaps,
-            drawn, language code) → caption; of one that `takes_objects`, (caption, places, rng, order) →
-            caption. Its docstring says what it does.
+        change: Function (caption, language code, rng) → caption, whose docstring begins with what it does; of
+            a kind that `draws_words`, (words, gaps, drawn, language code) → caption; of one that
+            `takes_objects`, (caption, places, rng, order) → caption.
         title: Heading in narrow tables; "" for the name.
         languages: Codes of the languages that it has rules for; None for all.
         finders: Setting for signatures → function that names what finds the words or verbs of a language.
-        rules: Version of its rules, for signatures; it grows whenever the rules for a caption change.
-        settings: Other settings for signatures.
+        settings: Further settings for signatures; the version in "rules" grows whenever they change.
         draws_words: Whether it draws words with probability p; all such kinds draw the same ones.
         takes_objects: Whether it exchanges critical objects.
     """
@@ -65,45 +67,45 @@ class Kind:
     title: str = ""
     languages: Sequence[str] | None = None
     finders: Mapping[str, Callable[[str | None], str]] = field(default_factory=dict)
-    rules: str = ""
     settings: Mapping[str, object] = field(default_factory=dict)
     draws_words: bool = False
     takes_objects: bool = False
 
-    def check_language(self, code: str) -> None:
-        """Raise InputError unless the kind has rules for a language."""
-        if self.languages is None or code in self.languages:
-            return
-        language, expected = repr(code), ", ".join(self.languages)
-        if code in NAMES:
-            language = f"{NAMES[code][1]} ({code!r})"
-        raise InputError(
-            f"there are no rules for {self.name!r} in {language}; expected one of {expected}",
-            field="language",
-        )
+    def has_rules(self, language: str | None) -> bool:
+        """Whether it has rules for a language."""
+        return self.languages is None or stated_code(language) in self.languages
+
+    def signature(self, code: str | None, seed: int, p: float) -> dict[str, object]:
+        """Settings for signatures, without those of the objects."""
+        found: dict[str, object] = {"seed": int(seed)}
+        if self.draws_words:
+            found |= {"words": word_finder(code), "p": float(p), "draws": "shared"}
+        found |= self.settings
+        found |= {name: finder(code) for name, finder in self.finders.items()}
+        return {name: value for name, value in found.items() if value != ""}
 
 
-_WORDS = {"words": word_finder}
-REPETITION = Kind("repetition", published.repeat, "repeat", finders=_WORDS, draws_words=True)
-REMOVAL = Kind("removal", published.keep, finders=_WORDS, settings={"removal": "keep"}, draws_words=True)
-MASKING = Kind("masking", published.mask, "mask", finders=_WORDS, draws_words=True)
-JUMBLE = Kind("jumble", published.jumble, finders=_WORDS)
+REPETITION = Kind("repetition", published.repeat, "repeat", draws_words=True)
+REMOVAL = Kind("removal", published.keep, settings={"removal": "keep"}, draws_words=True)
+MASKING = Kind("masking", published.mask, "mask", draws_words=True)
+JUMBLE = Kind("jumble", published.jumble, finders={"words": word_finder})
 SUBSTITUTION = Kind("substitution", published.substitute, "subst.", takes_objects=True)
 
-_RULES = "unseen1"
-NEIGHBOURS = Kind("neighbours", unseen.swap_neighbours, "neighb.", finders=_WORDS, rules=_RULES)
-TYPOS = Kind("typos", unseen.mistype, finders=_WORDS, rules=_RULES)
-NUMBER = Kind("number", unseen.change_number, languages=sorted(unseen.NUMBERS), rules=_RULES)
+_UNSEEN_RULES = {"rules": "unseen1"}
+_WORDS: dict[str, Any] = {"settings": _UNSEEN_RULES, "finders": {"words": word_finder}}
+NEIGHBOURS = Kind("neighbours", unseen.swap_neighbours, "neighb.", **_WORDS)
+TYPOS = Kind("typos", unseen.mistype, **_WORDS)
+NUMBER = Kind("number", unseen.change_number, languages=languages_with("numbers"), settings=_UNSEEN_RULES)
 NEGATION = Kind(
     "negation",
     negation.negate,
     "negat.",
     languages=negation.LANGUAGES,
+    settings=_UNSEEN_RULES,
     finders={"verbs": negation.verb_finder},
-    rules=_RULES,
 )
-FOREIGN = Kind("foreign", unseen.replace_by_foreign_word, finders=_WORDS, rules=_RULES)
-TRUNCATION = Kind("truncation", unseen.truncate, "trunc.", finders=_WORDS, rules=_RULES)
+FOREIGN = Kind("foreign", unseen.replace_by_foreign_word, **_WORDS)
+TRUNCATION = Kind("truncation", unseen.truncate, "trunc.", **_WORDS)
 
 _PUBLISHED = (REPETITION, REMOVAL, MASKING, JUMBLE, SUBSTITUTION)
 _UNSEEN = (NEIGHBOURS, TYPOS, NUMBER, NEGATION, FOREIGN, TRUNCATION)
@@ -212,8 +214,9 @@ def perturb(
         raise CapscoreError(Setting("objects"), f" are for substitution; {kind} takes none")
     code = None if language is None else language_code(language)
     check_captions(captions)
-    record.check_language(code or "en")
-    settings = _settings(record, code, float(p), int(seed))
+    if not record.has_rules(code):
+        raise _no_rules(record, code or "en")
+    settings = record.signature(code, seed, p)
     places: Sequence[Sequence[Span]] = []
     not_found = np.zeros(len(captions), dtype=np.int64)
     if record.takes_objects:
@@ -236,17 +239,12 @@ def perturb(
     return Perturbed(texts, unchanged, not_found, kind, code, settings)
 
 
-def _settings(record: Kind, code: str | None, p: float, seed: int) -> dict[str, object]:
-    """Settings for signatures, without those of the objects."""
-    settings: dict[str, object] = {"seed": seed}
-    if record.rules:
-        settings["rules"] = record.rules
-    for name, finder in record.finders.items():
-        if finds := finder(code):
-            settings[name] = finds
-    if record.draws_words:
-        settings |= {"p": p, "draws": "shared"}
-    return settings | dict(record.settings)
+def _no_rules(record: Kind, code: str) -> InputError:
+    language = f"{NAMES[code][1]} ({code!r})" if code in NAMES else repr(code)
+    expected = ", ".join(record.languages or ())
+    return InputError(
+        f"there are no rules for {record.name!r} in {language}; expected one of {expected}", field="language"
+    )
 
 
 def kind_of(name: str) -> Kind:
@@ -259,16 +257,6 @@ def kind_of(name: str) -> Kind:
     if isinstance(entry, Kind):
         return entry
     return Kind(name, entry)
-
-
-def has_rules(kind: str, language: str | None = None) -> bool:
-    """Whether a kind has rules for a language.
-
-    >>> has_rules("negation", "ja"), has_rules("negation", "sw"), has_rules("typos", "sw")
-    (True, False, True)
-    """
-    languages = kind_of(kind).languages
-    return languages is None or stated_code(language) in languages
 
 
 def check_captions(captions: Sequence[str]) -> None:
@@ -290,12 +278,12 @@ def check_draws(p: float, seed: int, order: str) -> None:
 
 
 def _list_of_kinds() -> str:
-    """What each kind of the library makes, for the docstring of `perturb`."""
+    """What each kind of the library does, for the docstring of `perturb`."""
     lines = []
     for kind in (*_PUBLISHED, *_UNSEEN):
-        paragraph = (inspect.getdoc(kind.change) or "").split("\n\n")[0]
-        lines.append(f"- {kind.name}: {paragraph}".replace("\n", "\n      "))
-    return "\n    ".join(lines)
+        what, *_ = (inspect.getdoc(kind.change) or "").split("\n\n")
+        lines.append(f"- {kind.name}: {what}")
+    return "\n".join(lines)
 
 
-perturb.__doc__ = (perturb.__doc__ or "").replace("LIST OF KINDS", _list_of_kinds())
+perturb.__doc__ = (perturb.__doc__ or "").replace("LIST OF KINDS", indent(_list_of_kinds(), "    ").lstrip())

@@ -5,93 +5,13 @@ from __future__ import annotations
 import random
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
-from itertools import zip_longest
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain, zip_longest
 
 from ..text.segmentation import chinese_simplifier
 from ..text.word_classes import Word, tag, tagger_name
+from .rules import languages_with, listed, rule
 from .words import Span, placed_words, with_capital_of, with_text, without_stop
-
-# The word before the verb, and words that may stand between it and the verb.
-_BEFORE_VERB = {
-    "ar": ("لا", ""),
-    "es": ("no", "se lo la los las le les me te nos"),
-    "he": ("לא", ""),
-    "id": ("tidak", "sedang"),
-    "it": ("non", "si lo la li le gli ci vi ne mi ti"),
-    "pl": ("nie", ""),
-    "pt": ("não", "se lhe lhes me te"),
-    "ro": ("nu", "se o îl îi le își"),
-    "ru": ("не", ""),
-    "uk": ("не", ""),
-}
-# Auxiliaries and copulas, which taggers count as "other".
-_AUXILIARIES = {
-    "en": "is are was were am can will would could should must may might",
-    "es": "es son está están era eran estaba estaban hay ha han fue",
-    "fr": "est sont était étaient a ont avait peut peuvent",
-    "it": "è sono era erano sta stanno ha hanno può possono",
-    "pl": "jest są był była były może",
-    "pt": "é são está estão era eram estava estavam há tem têm foi",
-    "ro": "este sunt e era erau are au",
-    "ru": "был была было были есть",
-    "uk": "був була було були є",
-    "id": "sedang akan bisa",
-}
-# Without a verb, the negation stands before the first of these: A man not in the street.
-_PREPOSITIONS = {
-    "da": "i på ved med under foran bag over mod gennem langs til",
-    "de": "in im auf an am bei mit vor hinter unter über neben zwischen durch entlang aus zu zum zur",
-    "en": "in on at with near under behind by over above along beside inside between through against next",
-    "es": "en sobre con junto ante bajo detrás cerca entre por",
-    "fr": "dans sur avec devant derrière sous près en au aux à parmi",
-    "id": "di dengan pada dalam",
-    "it": "in nel nella nello su sul sulla con davanti dietro sotto vicino tra al alla",
-    "nl": "in op aan bij met voor achter onder over naast tussen door langs",
-    "no": "i på ved med under foran bak over mot gjennom langs til",
-    "pl": "w we na z ze przy pod nad obok przed za między",
-    "pt": "em no na nos nas sobre com junto sob perto entre por",
-    "ro": "în pe cu lângă sub la printre",
-    "ru": "в во на с со у под над возле перед за между",
-    "sv": "i på vid med under framför bakom över mot genom längs till",
-    "uk": "в у на з із біля під над перед за між",
-}
-# The article becomes "no".
-_NO_ARTICLE = {
-    "da": {"en": "ingen", "et": "intet"},
-    "de": {f"ein{end}": f"kein{end}" for end in ("", "e", "en", "em", "er", "es")},
-    "nl": {"een": "geen"},
-    "no": {"en": "ingen", "et": "intet"},
-    "sv": {"en": "ingen", "ett": "inget"},
-}
-_NOT = {"da": "ikke", "de": "nicht", "en": "not", "fr": "pas", "nl": "niet", "no": "ikke", "sv": "inte"}
-# Endings: the first one in the list that the caption contains, at its last place.
-_ENDINGS: dict[str, tuple[tuple[str, str], ...]] = {
-    "ja": (
-        (r"([てで])いる", r"\1いない"),
-        (r"([てで])います", r"\1いません"),
-        (r"([てで])いた", r"\1いなかった"),
-        (r"([てで])いました", r"\1いませんでした"),
-        (r"([がもは])ある", r"\1ない"),
-        (r"([がもはに])いる", r"\1いない"),
-        (r"([がもは])あります", r"\1ありません"),
-        (r"([がもはに])います", r"\1いません"),
-        (r"である", "ではない"),
-        (r"ました", "ませんでした"),
-        (r"ます(?!ま)", "ません"),
-        (r"です", "ではありません"),
-        (r"([っし着])た(?=[\u4e00-\u9fff\u30a0-\u30ff])", r"\1ていない"),
-        (r"んだ(?=[\u4e00-\u9fff\u30a0-\u30ff])", "んでいない"),
-    ),
-    "ko": (
-        (r"고 있는", "고 있지 않은"),
-        (r"고 있", "고 있지 않"),
-        (r"([아어여해와워]) 있는", r"\1 있지 않은"),
-        (r"([아어여해와워]) 있", r"\1 있지 않"),
-        (r"([이가은는에]) 있", r"\1 없"),
-    ),
-}
-_NEEDS_VERBS = frozenset((*_BEFORE_VERB, "cs", "en", "fr", "th", "zh"))
 
 
 def verb_finder(language: str | None) -> str:
@@ -100,7 +20,10 @@ def verb_finder(language: str | None) -> str:
     Raises:
         InputError, MissingExtraError: see `capscore.text.word_classes.tagger_name`.
     """
-    return tagger_name(language) if (language or "en") in _NEEDS_VERBS else ""
+    code = language or "en"
+    if code in _NEGATIONS or rule(code, "not_before_verb"):
+        return tagger_name(code)
+    return ""
 
 
 def negate(caption: str, code: str, rng: random.Random) -> str:
@@ -108,10 +31,10 @@ def negate(caption: str, code: str, rng: random.Random) -> str:
 
     It is unchanged if no rule of the language applies.
     """
-    if code in _ENDINGS:
-        return _by_ending(caption, code)
-    if code in _NO_ARTICLE:
-        return _by_article(caption, code, rng)
+    if endings := rule(code, "negated_endings"):
+        return _by_ending(caption, endings)
+    if articles := rule(code, "no_articles"):
+        return _by_article(caption, code, articles, rng)
     if code == "tr":
         there = re.search(r"\bvar\b", caption)
         if there is None:
@@ -125,23 +48,24 @@ def _replaced(caption: str, span: Span, word: str) -> str:
     return with_text(caption, span, with_capital_of(word, caption[slice(*span)]))
 
 
-def _by_ending(caption: str, code: str) -> str:
-    for pattern, negated in _ENDINGS[code]:
+def _by_ending(caption: str, endings: Mapping[str, str]) -> str:
+    for pattern, negated in endings.items():
         matches = list(re.finditer(pattern, caption))
         if matches:
             return with_text(caption, matches[-1].span(), matches[-1].expand(negated))
     return caption
 
 
-def _by_article(caption: str, code: str, rng: random.Random) -> str:
+def _by_article(caption: str, code: str, articles: Mapping[str, str], rng: random.Random) -> str:
     """'No dog' for 'a dog'; without an article, 'not' before the first preposition, otherwise at the end."""
-    places = placed_words(caption, code)
     # at the end it is part of the verb: er steigt ein
-    articles = [place for place in places[:-1] if caption[slice(*place)].lower() in _NO_ARTICLE[code]]
-    if articles:
-        place = rng.choice(articles)
-        return _replaced(caption, place, _NO_ARTICLE[code][caption[slice(*place)].lower()])
-    return _before_preposition(caption, code, _NOT[code]) or _at_end(caption, f" {_NOT[code]}")
+    places = placed_words(caption, code)[:-1]
+    found = [place for place in places if caption[slice(*place)].lower() in articles]
+    if found:
+        place = rng.choice(found)
+        return _replaced(caption, place, articles[caption[slice(*place)].lower()])
+    negation = rule(code, "not")
+    return _before_preposition(caption, code, negation) or _at_end(caption, f" {negation}")
 
 
 def _at_end(caption: str, ending: str) -> str:
@@ -152,14 +76,14 @@ def _at_end(caption: str, ending: str) -> str:
 def _before_preposition(caption: str, code: str, negation: str) -> str:
     """The caption, negated before the first preposition that does not begin it; "" if there is none."""
     for start, end in placed_words(caption, code)[1:]:
-        if caption[start:end] in _PREPOSITIONS.get(code, "").split():
+        if caption[start:end] in listed(code, "prepositions"):
             return with_text(caption, (start, start), f"{negation} ")
     return ""
 
 
 def _first_verb(tagged: Sequence[Word], code: str) -> int | None:
     """Index of the first verb or auxiliary."""
-    auxiliaries = _AUXILIARIES.get(code, "").split()
+    auxiliaries = listed(code, "auxiliaries")
     for index, word in enumerate(tagged):
         if word.word_class == "verb" or word.text.lower() in auxiliaries:
             return index
@@ -167,11 +91,11 @@ def _first_verb(tagged: Sequence[Word], code: str) -> int | None:
 
 
 def _before_verb(caption: str, code: str, tagged: Sequence[Word]) -> str:
-    negation, between = _BEFORE_VERB[code]
+    negation = rule(code, "not_before_verb")
     index = _first_verb(tagged, code)
     if index is None:
         return _before_preposition(caption, code, negation) or caption
-    while index and tagged[index - 1].text.lower() in between.split():
+    while index and tagged[index - 1].text.lower() in listed(code, "before_verb"):
         index -= 1
     return _inserted(caption, tagged[index].start, negation)
 
@@ -186,10 +110,11 @@ def _inserted(caption: str, place: int, word: str) -> str:
 
 def _english(caption: str, code: str, tagged: Sequence[Word]) -> str:
     """Is not, does not run, do not run, not running; without a verb, not in."""
+    auxiliaries = listed(code, "auxiliaries")
     for word, after in zip_longest(tagged, tagged[1:]):
         text, is_verb = word.text.lower(), word.word_class == "verb"
         has = text in ("has", "have", "had")
-        if text in _AUXILIARIES[code].split() or (has and after is not None and after.word_class == "verb"):
+        if text in auxiliaries or (has and after is not None and after.word_class == "verb"):
             return with_text(caption, (word.end, word.end), " not")
         if is_verb and text.endswith(("ing", "ed", "en", "wn")):
             return _inserted(caption, word.start, "not")
@@ -231,7 +156,7 @@ def _french(caption: str, code: str, tagged: Sequence[Word]) -> str:
         return _before_preposition(caption, code, "pas") or caption
     verb = tagged[index]
     text = verb.text.lower()
-    if text not in _AUXILIARIES[code].split():
+    if text not in listed(code, "auxiliaries"):
         before = tagged[index - 1].text.lower() if index else ""
         opens = before in ("à", "de", "pour", "sans", "d'", "d’", "en train")
         if opens and text.endswith(("er", "ir", "re")):
@@ -291,4 +216,5 @@ _NEGATIONS: dict[str, Callable[[str, str, Sequence[Word]], str]] = {
     "th": _thai,
     "zh": _chinese,
 }
-LANGUAGES = sorted({*_BEFORE_VERB, *_NEGATIONS, *_NO_ARTICLE, *_ENDINGS, "tr"})
+_BY_RULE = map(languages_with, ("not_before_verb", "no_articles", "negated_endings"))
+LANGUAGES = sorted({"tr", *_NEGATIONS, *chain.from_iterable(_BY_RULE)})

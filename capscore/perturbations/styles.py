@@ -17,7 +17,7 @@ from ..text.languages import stated_code
 from ..text.segmentation import has_spaces
 from ..text.word_classes import Word, tag
 from .kinds import check_captions
-from .unseen import NUMBERS
+from .rules import listed, rule
 from .words import caption_random, is_punctuation, join, placed_words, with_texts, without_stop
 
 RULES = "styles2"  # in signatures; the number grows whenever the rules for a caption change
@@ -25,16 +25,6 @@ RULES = "styles2"  # in signatures; the number grows whenever the rules for a ca
 PHRASE = 5
 PARAGRAPH = 120
 
-_ARTICLES = {
-    "de": "ein eine einen einem einer der die das den dem",
-    "en": "a an the one",
-    "es": "un una unos unas el la los las",
-    "fr": "un une des le la les",
-    "it": "un uno una il lo la i gli le",
-    "nl": "een de het",
-    "pt": "um uma uns umas o a os as",
-    "tr": "bir iki üç dört beş",
-}
 _COUNTED = re.compile("[一两二三四五六七八九十几]+[个只条位名辆群些头匹张把]?")
 # Words between two parts of a noun phrase
 _TIES = {"ja": "の", "zh": "的"}
@@ -199,8 +189,8 @@ def _opens(word: str, code: str) -> bool:
     """Whether a word is an article or a number."""
     if code in ("zh", "ja"):
         return _COUNTED.fullmatch(word) is not None
-    listed = (_ARTICLES.get(code, ""), *NUMBERS.get(code, ()))
-    return word.lower() in " ".join(listed).split()
+    numbers = " ".join(rule(code, "numbers") or ()).split()
+    return word.lower() in (*numbers, *listed(code, "articles"))
 
 
 def _sentence(text: str, code: str) -> str:

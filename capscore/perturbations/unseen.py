@@ -9,6 +9,7 @@ import unicodedata
 from functools import cache
 from importlib.resources import files
 
+from .rules import rule
 from .words import Span, placed_words, weave, with_capital_of, with_text, with_texts, words_and_gaps
 
 
@@ -92,62 +93,6 @@ def _another_character(caption: str, rng: random.Random) -> str:
 
 # ---- numbers ----
 
-# Rows of numbers that can replace each other in a phrase; "-" for a word that also means something else, or
-# needs another form of the noun. One is left out: in most of these languages it is the article.
-NUMBERS: dict[str, tuple[str, ...]] = {
-    "ar": ("- ثلاثة أربعة خمسة ستة سبعة ثمانية تسعة عشرة", "- ثلاث أربع خمس ست سبع ثماني تسع عشر"),
-    "cs": ("dva tři čtyři", "dvě tři čtyři", "- - - pět šest sedm osm devět deset"),
-    "da": ("to tre fire fem seks syv otte ni ti",),
-    "de": ("zwei drei vier fünf sechs sieben acht neun zehn",),
-    "en": ("two three four five six seven eight nine ten",),
-    "es": ("dos tres cuatro cinco seis siete ocho nueve diez",),
-    "fr": ("deux trois quatre cinq six sept huit - dix",),
-    "id": ("dua tiga empat lima enam tujuh delapan sembilan sepuluh",),
-    "it": ("due tre quattro cinque sei sette otto nove dieci",),
-    "ja": (),
-    "ko": (),
-    "nl": ("twee drie vier vijf zes zeven acht negen tien",),
-    "no": ("to tre fire fem seks sju åtte ni ti",),
-    "pl": (
-        "dwa trzy cztery",
-        "dwie trzy cztery",
-        "- - - pięć sześć siedem osiem dziewięć dziesięć",
-        "dwóch trzech czterech pięciu sześciu siedmiu ośmiu dziewięciu dziesięciu",
-        "dwoje troje czworo pięcioro sześcioro",
-    ),
-    "pt": (
-        "dois três quatro cinco seis sete oito nove dez",
-        "duas três quatro cinco seis sete oito nove dez",
-    ),
-    "ru": (
-        "два три четыре",
-        "две три четыре",
-        "- - - пять шесть семь восемь девять десять",
-        "двое трое четверо пятеро шестеро",
-        "двух трёх четырёх пяти шести семи восьми девяти десяти",
-    ),
-    "sv": ("två tre fyra fem sex sju åtta nio tio",),
-    "th": ("สอง สาม สี่ ห้า หก เจ็ด แปด เก้า สิบ",),
-    "tr": ("iki üç dört beş altı yedi sekiz dokuz on",),
-    "uk": ("два три чотири", "дві три чотири", "- - - п'ять шість сім вісім дев'ять десять"),
-    "zh": (),
-}
-# Numbers written with a measure word or noun: (pattern of the number, its replacements).
-_HAN = "〇一二三四五六七八九十百千两兩"
-_COUNTED = {
-    "ja": (
-        rf"(?<![{_HAN}])[一二三四五六七八九](?=人|匹|頭|台|本|個|枚|羽|つ|名|隻|艘|冊|着|足|組|機|両|杯|軒|歳)",
-        "一二三四五六七八九",
-    ),
-    "ko": (
-        r"(?<!\w)(?:두|세|네|다섯|여섯|일곱|여덟|아홉|열)(?=\s|명|마리|개|대|사람|살|그루|켤레|장|송이|척|쌍)",
-        "두 세 네 다섯 여섯 일곱 여덟 아홉 열".split(),
-    ),
-    "zh": (
-        rf"(?<![{_HAN}第])[二两兩三四五六七八九](?=个|個|名|只|隻|条|條|位|辆|輛|匹|头|頭|张|張|棵|艘|架|把|件|座|朵|块|塊|人)",
-        "三四五六七八九",  # not two, for which there are two words
-    ),
-}
 _DIGITS = re.compile(r"(?<![\w.,:])\d+(?!\w|[.,:]\d)")
 _DIGITS_IN_TEXT = re.compile(r"(?<!\d)\d+(?!\d)")
 
@@ -158,10 +103,10 @@ def change_number(caption: str, code: str, rng: random.Random) -> str:
     It is unchanged if it has none.
     """
     found: list[tuple[Span, list[str]]] = []
-    if code in _COUNTED:
-        pattern, numbers = _COUNTED[code]
-        for match in re.finditer(pattern, caption):
-            found.append((match.span(), [other for other in numbers if other != match.group()]))
+    if counted := rule(code, "counted"):
+        for match in re.finditer(counted["pattern"], caption):
+            others = [other for other in counted["numbers"].split() if other != match.group()]
+            found.append((match.span(), others))
     rows = _number_rows(code)
     for start, end in placed_words(caption, code) if rows else ():
         word = caption[start:end]
@@ -181,7 +126,7 @@ def change_number(caption: str, code: str, rng: random.Random) -> str:
 def _number_rows(code: str) -> dict[str, list[str]]:
     """A number as a word → the words of its row, or of the first row if it is in several."""
     rows: dict[str, list[str]] = {}
-    for row in NUMBERS[code]:
+    for row in rule(code, "numbers"):
         listed = [word for word in row.split() if word != "-"]
         for word in listed:
             rows.setdefault(word, listed)

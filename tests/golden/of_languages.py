@@ -182,14 +182,13 @@ def _(place: Place) -> Any:
 @case("languages/unseen_perturbations")
 def _(place: Place) -> Any:
     from capscore import perturbations
-    from capscore.perturbations.kinds import has_rules
 
     found: dict[str, Any] = {"kinds": perturbations.UNSEEN_KINDS}
     for language in (*LANGUAGES, "nl", "it", "pt", "cs", "ko", "th", "tr", "pl"):
         texts = texts_of(place, language) if language in LANGUAGES else [MORE[language]]
         found[language] = {}
         for kind in UNSEEN_KINDS:
-            if not has_rules(kind, language):
+            if not perturbations.kind_of(kind).has_rules(language):
                 found[language][kind] = None
                 continue
             for seed in (0, 5):

@@ -57,8 +57,6 @@ def test_percentile_interval():
     samples = np.append(np.arange(101.0), [np.nan, np.nan])
     assert percentile_interval(samples, 0.5) == Interval(25.0, 75.0, 0.5, 101, 2)
     assert percentile_interval(np.array([np.nan]), 0.9) is None
-    names = ("low", "high", "confidence", "n_samples", "n_undefined")
-    assert Interval(0.1, 0.2, 0.95, 10).to_dict() == dict(zip(names, (0.1, 0.2, 0.95, 10, 0), strict=True))
 
 
 def test_p_values():
