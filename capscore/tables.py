@@ -165,7 +165,7 @@ class Table:
         """
         from rich.cells import cell_len
 
-        lines = [line for row in self.rows for line in row[column].split("\n")]
+        lines = "\n".join(visible(row[column], keep="\n") for row in self.rows).split("\n")
         cells = max(map(cell_len, lines), default=1) + any(at == column for _, at in self.bold)
         heading = (self.short or self.headings)[column]
         if column == self.wide:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..files.console import make_console
-from ..tables import fixed
+from ..tables import Report, Table, fixed
 from .options import AsJson
-from .terminal import make_table, print_json, print_line
+from .terminal import print_json
 
 if TYPE_CHECKING:
     from ..backbones import Known
 
-_LEGEND = """
-τ_c: published agreement with human ratings on Flickr8k-Expert, in percent.
-lang: number of languages that its makers list; size: number of weights.
-T→I: published text-to-image recall@1 on Crossmodal-3600, in percent.
-licence: that of the weights; where there is –, see their page on the Hub.
-"""
+_LEGEND = (
+    "τ_c: published agreement with human ratings on Flickr8k-Expert, in percent.",
+    "lang: number of languages that its makers list; size: number of weights.",
+    "T→I: published text-to-image recall@1 on Crossmodal-3600, in percent.",
+    "licence: that of the weights; where there is –, see their page on the Hub.",
+)
 
 
 def backbones(as_json: AsJson = False) -> None:
@@ -26,15 +27,13 @@ def backbones(as_json: AsJson = False) -> None:
     from ..judges.model import known_models
     from ..registry import BACKBONES
 
-    known_backbones = registry().values()
-    entries = [_entry(known) for known in known_backbones]
-    judges = known_models()
+    backbones, judges = registry().values(), known_models()
     if as_json:
+        entries = [_entry(known) for known in backbones]
         empty = dict.fromkeys(entries[0])
-        return print_json(entries + [empty | _judge_entry(name, known) for name, known in judges.items()])
-    table = make_table("backbone", numbers=("lang", "size", "τ_c", "T→I", "licence"))
-    for known in known_backbones:
-        table.add_row(
+        return print_json(entries + [empty | _judge_entry(*item) for item in judges.items()])
+    rows = [
+        (
             known.name,
             str(len(known.languages) or "?"),
             size_text(known.parameters),
@@ -42,27 +41,32 @@ def backbones(as_json: AsJson = False) -> None:
             fixed(known.retrieval.get("text_to_image"), 1),
             known.licence or "–",
         )
-    console = make_console()
-    console.print(table)
-    for line in _LEGEND.strip().splitlines():
-        print_line(console, line)
-    table = make_table("model for judge", numbers=("lang", "size", "licence"))
-    for name, judge in judges.items():
-        entry = _judge_entry(name, judge)
-        table.add_row(
-            name, str(len(entry["languages"]) or "?"), size_text(entry["parameters"]), entry["licence"]
-        )
-    console.print(table)
-    print_line(console, "judge takes any vision–language model; docs/judge.md says more of these.")
+        for known in backbones
+    ]
+    judge_rows = [
+        (name, str(len(known["languages"] or ()) or "?"), size_text(_weights(known)), known["licence"])
+        for name, known in judges.items()
+    ]
+    parts: list[Table | str] = [
+        Table(("backbone", "lang", "size", "τ_c", "T→I", "licence"), rows, wide=0),
+        *_LEGEND,
+        Table(("model for judge", "lang", "size", "licence"), judge_rows, wide=0),
+        "judge takes any vision–language model; docs/judge.md says more of these.",
+    ]
     if others := BACKBONES.outside():
-        print_line(console, f"from other packages: {', '.join(others)}")
+        parts.append(f"from other packages: {', '.join(others)}")
+    Report("", parts, unbroken=True).print(make_console())
 
 
 def _agreement(known: Known) -> float | None:
     return known.agreement.get("Flickr8k-Expert", {}).get("tau_c")
 
 
-def _entry(known: Known) -> dict[str, Any]:
+def _weights(known: Mapping[str, Any]) -> int:
+    return round(known["billions"] * 10**9)
+
+
+def _entry(known: Known) -> dict[str, object]:
     """A backbone, ready for JSON."""
     return {
         "name": known.name,
@@ -80,14 +84,14 @@ def _entry(known: Known) -> dict[str, Any]:
     }
 
 
-def _judge_entry(name: str, known: dict[str, Any]) -> dict[str, Any]:
+def _judge_entry(name: str, known: Mapping[str, Any]) -> dict[str, object]:
     """A model for `judge`, ready for JSON."""
     return {
         "name": name,
         "aliases": [],
         "kind": f"judge ({known['kind']})",
         "languages": list(known["languages"] or ()),
-        "parameters": round(known["billions"] * 10**9),
+        "parameters": _weights(known),
         "licence": known["licence"],
         "note": known.get("note", ""),
     }

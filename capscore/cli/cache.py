@@ -10,8 +10,9 @@ import typer
 
 from ..files.console import make_console
 from ..files.text_files import readable_size
+from ..tables import Report, Table
 from .options import AsJson, argument, option
-from .terminal import UsageError, make_table, print_json, print_line
+from .terminal import UsageError, print_json, print_line
 
 CacheDir = Annotated[
     Path | None,
@@ -26,18 +27,18 @@ def info(cache_dir: CacheDir = None, as_json: AsJson = False) -> None:
     held = EmbeddingCache(cache_dir).info()
     if as_json:
         return print_json(held)
-    console = make_console()
-    if held["backbones"]:
-        table = make_table("backbone", "fingerprint", numbers=("entries", "size"))
-        table.columns[1].no_wrap = True
-        for row in held["backbones"]:
-            size = readable_size(row["bytes"])
-            table.add_row(row["name"] or "–", row["fingerprint"][:12], f"{row['entries']:,}", size)
-        console.print(table)
+    rows = []
+    for entry in held["backbones"]:
+        size = readable_size(entry["bytes"])
+        rows.append((entry["name"] or "–", entry["fingerprint"][:12], f"{entry['entries']:,}", size))
+    parts: list[Table | str] = []
+    if rows:
+        parts.append(Table(("backbone", "fingerprint", "entries", "size"), rows, left=2, wide=0))
     if not held["readable"]:
-        print_line(console, f"the cache's file in {held['folder']} cannot be read")
+        parts.append(f"the cache's file in {held['folder']} cannot be read")
     size = readable_size(held["bytes"])
-    print_line(console, f"{held['entries']:,} embeddings, {size}, in {held['folder']}")
+    parts.append(f"{held['entries']:,} embeddings, {size}, in {held['folder']}")
+    Report("", parts, unbroken=True).print(make_console())
 
 
 def clear(

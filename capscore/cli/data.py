@@ -10,6 +10,7 @@ from typing import Annotated
 
 from ..errors import InputError
 from ..files.console import make_console
+from ..tables import Table
 from . import terminal
 from .options import AsJson, DataDir, Force, ImageDir, argument, option
 
@@ -33,9 +34,7 @@ def list_(as_json: AsJson = False) -> None:
     from ..benchmarks.data.load import builder_class
     from ..files.shipped import benchmark_slugs
 
-    entries = []
-    table = terminal.make_table("benchmark", "configurations", numbers=("rows",))
-    table.columns[0].no_wrap, table.show_edge = True, False
+    entries, lines = [], []
     for slug in benchmark_slugs():
         kind = builder_class(slug)
         rows: dict[str, dict[str, int]] = {}
@@ -46,10 +45,10 @@ def list_(as_json: AsJson = False) -> None:
         if "all" in rows:
             rows = {"all": rows["all"]}
         total = sum(sum(splits.values()) for splits in rows.values())
-        table.add_row(slug, " ".join(configs), f"{total:,}" if total else "")
+        lines.append((slug, " ".join(configs), f"{total:,}" if total else ""))
     if as_json:
         return terminal.print_json(entries)
-    make_console().print(table)
+    Table(("benchmark", "configurations", "rows"), lines, left=2, wide=1).print(make_console())
 
 
 def check(

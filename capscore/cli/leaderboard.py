@@ -7,8 +7,9 @@ from typing import Annotated
 
 from ..errors import CapscoreError, InputError
 from ..files.console import make_console
+from ..tables import Report, Table, fixed
 from .options import Force, Quiet, argument, option
-from .terminal import as_usage, check_result_file, make_table, print_written
+from .terminal import as_usage, check_result_file, print_written
 
 
 def leaderboard(
@@ -44,11 +45,13 @@ def leaderboard(
     if output is not None:
         write_text(output, leaderboard_page(numbers, title), "page")
         return None if quiet else print_written(make_console(), output)
-    table = make_table("benchmark", "metric", "backbone", "statistic", numbers=("value", "rows"))
-    for number in filter(lambda number: number.main, numbers):
-        name = config_title(number.benchmark, number.config)
-        value = "–" if number.value is None else f"{100 * number.value:.2f}"
-        table.add_row(
-            name, number.metric, number.backbone or "–", number.statistic, value, f"{number.n_rows:,}"
-        )
-    make_console().print(table)
+    rows: dict[str, list[tuple[str, ...]]] = {}
+    for number in numbers:
+        if number.main:
+            name = config_title(number.benchmark, number.config)
+            value = fixed(number.value and 100 * number.value, 2)
+            about = (number.metric, number.backbone or "–", number.statistic)
+            rows.setdefault(name, []).append((*about, value, f"{number.n_rows:,}"))
+    headings = ("metric", "backbone", "statistic", "value", "rows")
+    tables = [Table(headings, lines, name, left=3) for name, lines in rows.items()]
+    Report("", tables).print(make_console())

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 from ..errors import InputError, visible
 from ..files.console import make_console
 from ..files.text_files import readable_size
+from ..tables import Table
 from .options import DataDir, argument, option
-from .terminal import UsageError, as_usage, make_table, print_line, say
+from .terminal import UsageError, as_usage, print_line, say
 
 if TYPE_CHECKING:
     from ..hub.push import Plan
@@ -139,15 +140,9 @@ def _publish(plan: Plan, repo_id: str, dry_run: bool, overwrite_card: bool) -> N
     """Print the files of a plan, and send them to the Hub unless it is a dry run."""
     from ..hub.push import push
 
-    console = make_console()
-    table = make_table("file", numbers=("size",))
-    sizes = {
-        name: content.stat().st_size if isinstance(content, Path) else len(content)
-        for name, content in plan.files.items()
-    }
-    for name, size in sizes.items():
-        table.add_row(name, readable_size(size))
-    console.print(table)
+    console, sizes = make_console(), plan.sizes()
+    rows = [(name, readable_size(size)) for name, size in sizes.items()]
+    Table(("file", "size"), rows, wide=0).print(console)
     for note in plan.notes:
         say(f"note: {note}")
     if dry_run:

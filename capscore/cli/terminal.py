@@ -39,7 +39,6 @@ from ..files.write import write_text
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
     from ..tables import Report
 
@@ -289,19 +288,6 @@ def check_not_standard_output(output: Path | None, instead: str) -> None:
     """Raise UsageError if `--output` is `-`."""
     if output == Path("-"):
         raise UsageError(Setting("output", "-"), instead)
-
-
-def make_table(*columns: str, numbers: Sequence[str] = ()) -> Table:
-    """A table as all commands show them, with folded texts to the left and numbers to the right."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in columns:
-        table.add_column(name, overflow="fold")
-    for name in numbers:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
 
 
 def print_line(console: Console, line: str) -> None:

@@ -37,10 +37,17 @@ class Plan:
     name: str
     notes: Sequence[str] = ()
 
-    def content(self, name: str) -> bytes:
-        """Content of a file."""
-        content = self.files[name]
-        return content.read_bytes() if isinstance(content, Path) else content
+    def sizes(self) -> dict[str, int]:
+        """Name in the repository → bytes."""
+        sizes = {}
+        for name, content in self.files.items():
+            sizes[name] = content.stat().st_size if isinstance(content, Path) else len(content)
+        return sizes
+
+    def card(self) -> bytes:
+        """Content of the card."""
+        card = self.files[CARD]
+        return card.read_bytes() if isinstance(card, Path) else card
 
 
 @dataclass(frozen=True)
@@ -81,7 +88,7 @@ def push(plan: Plan, repo_id: str, *, overwrite_card: bool = False) -> Pushed:
     from huggingface_hub import CommitOperationAdd, HfApi, RepoCard, constants
 
     api, kind = HfApi(endpoint=constants.ENDPOINT, library_name="capscore"), plan.repo_type
-    card, sent = plan.content(CARD), dict(plan.files)
+    card, sent = plan.card(), dict(plan.files)
     with _errors_of_the_hub():
         api.whoami()  # without a token, says how to log in
         RepoCard(card.decode("utf-8")).validate(repo_type=kind)

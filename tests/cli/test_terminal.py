@@ -6,9 +6,10 @@ import io
 
 import pytest
 
-from capscore.cli.terminal import make_table, print_failures, print_line, say
+from capscore.cli.terminal import print_failures, print_line, say
 from capscore.files.console import make_console
 from capscore.images import fetch
+from capscore.tables import Table
 
 from ..photos import encode, noise
 from .conftest import read_jsonl, run, write_jsonl
@@ -20,9 +21,7 @@ CONTROLS = set("\x00\x07\x08\x0b\x1b\x9b\r\u2028\u202e\u2066")
 def test_a_console_takes_texts_literally():
     printer = make_console()
     out = printer.file = io.StringIO()
-    table = make_table("caption", "what")
-    table.add_row(f"[bold]a[/] :smile: {ESCAPES}", "two\nlines")
-    printer.print(table)
+    Table(("caption", "what"), [(f"[bold]a[/] :smile: {ESCAPES}", "two\nlines")], wide=0).print(printer)
     printer.print(f"[red]b[/red] {ESCAPES}")
     print_line(printer, f"c\nd {ESCAPES}")
     shown = out.getvalue()
