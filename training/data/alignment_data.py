@@ -66,13 +66,13 @@ class TextBatch:
         context: What the words add to the texts; None where the features lack it.
     """
 
+    context: WordContext | None
     global_: Tensor
     tokens: Tensor
     mask: Tensor
     shares: Tensor
     labels: Tensor
     counted: Tensor
-    context: WordContext | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,41 +131,41 @@ class AlignmentData:
 
     def images(self, numbers: Sequence[int], device: str = "cpu") -> ImageBatch:
         """Images by their numbers, padded to the most regions among them."""
-        n, dim = len(numbers), self.vectors.shape[1]
-        most = max((self.regions.length(number) for number in numbers), default=0)
-        regions, boxes = np.zeros((n, most, dim), np.float32), np.zeros((n, most, 4), np.float32)
-        mask = np.zeros((n, most), dtype=bool)
-        for row, number in enumerate(numbers):
-            m = self.regions.length(number)
-            regions[row, :m] = self.vectors[self.regions[number]]
-            boxes[row, :m], mask[row, :m] = self.boxes[number], True
+        regions, mask = self._padded([self.vectors[self.regions[number]] for number in numbers])
+        boxes, _ = self._padded([self.boxes[number] for number in numbers])
         whole = np.asarray(self.vectors[self.image_vector[list(numbers)]], dtype=np.float32)
-        return ImageBatch(*(torch.from_numpy(array).to(device) for array in (whole, regions, boxes, mask)))
+        return ImageBatch(*_tensors((whole, regions, boxes, mask), device))
 
     def text_batch(self, numbers: Sequence[int], device: str = "cpu", *, length: int = 0) -> TextBatch:
         """Texts by their numbers, padded to the most pieces among them, or to `length` if that is more."""
-        n, dim = len(numbers), self.vectors.shape[1]
-        length = max(length, *(self.pieces.length(number) for number in numbers), 0)
-        width = max((self.words.length(number) for number in numbers), default=0)
-        tokens, mask = np.zeros((n, length, dim), np.float32), np.zeros((n, length), dtype=bool)
-        shares = np.zeros((n, length, width), np.float32)
-        labels, counted = np.zeros((n, width), np.float32), np.zeros((n, width), dtype=bool)
-        added, weight = np.zeros((n, length, dim), np.float32), np.zeros((n, length), np.float32)
+        tokens, mask = self._padded([self.piece_vectors[self.pieces[number]] for number in numbers], length)
+        labels, counted = self._padded([self.words[number] for number in numbers])
+        shares = np.zeros((*mask.shape, labels.shape[1]), np.float32)
+        added, weight = np.zeros_like(tokens), np.zeros(mask.shape, np.float32)
         for row, number in enumerate(numbers):
-            n_pieces, n_words = self.pieces.length(number), self.words.length(number)
-            tokens[row, :n_pieces], mask[row, :n_pieces] = self.piece_vectors[self.pieces[number]], True
-            labels[row, :n_words], counted[row, :n_words] = self.words[number], True
             piece, word, share = self.shares[number].T
             shares[row, piece.astype(np.int64), word.astype(np.int64)] = share
             if self.added is not None:
-                own = self.added[self.words.start[number] : self.words.start[number + 1]]
-                added[row], weight[row] = spread(shares[row, :, :n_words], own.astype(np.float32))
+                start, stop = self.words.start[number : number + 2]
+                own = self.added[start:stop].astype(np.float32)
+                added[row], weight[row] = spread(shares[row, :, : stop - start], own)
         whole = np.asarray(self.vectors[self.text_vector[list(numbers)]], dtype=np.float32)
-        arrays = (whole, tokens, mask, shares, labels, counted, added, weight)
-        tensors = [torch.from_numpy(array).to(device) for array in arrays]
-        context = None if self.added is None else WordContext(*tensors[6:])
-        global_, tokens_, mask_, shares_, labels_, counted_ = tensors[:6]
-        return TextBatch(global_, tokens_, mask_, shares_, labels_, counted_, context)
+        context = None
+        if self.added is not None:
+            context = WordContext(*_tensors((added, weight), device))
+        tensors = _tensors((whole, tokens, mask, shares, labels, counted), device)
+        return TextBatch(context, *tensors)
+
+    @staticmethod
+    def _padded(lists: Sequence[np.ndarray], length: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """n arrays (m, …) as one, float32 (n, most, …), and bool (n, most), True for their entries."""
+        length = max(length, *map(len, lists), 0)
+        shape = lists[0].shape[1:] if lists else ()
+        padded = np.zeros((len(lists), length, *shape), np.float32)
+        mask = np.zeros((len(lists), length), dtype=bool)
+        for row, values in enumerate(lists):
+            padded[row, : len(values)], mask[row, : len(values)] = values, True
+        return padded, mask
 
     def region_labels(self, pairs: Sequence[int], most: int, device: str = "cpu") -> Tensor:
         """Labels of the regions of pairs and, last, of the null region: (b, most + 1)."""
@@ -194,6 +194,10 @@ class AlignmentData:
             for pair in pairs:
                 found[pair] = texts[self.n_semantic[texts] < self.n_semantic[self.pair_text[pair]]]
         return found
+
+
+def _tensors(arrays: Iterable[np.ndarray], device: str) -> list[Tensor]:
+    return [torch.from_numpy(array).to(device) for array in arrays]
 
 
 def store_features(

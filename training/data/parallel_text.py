@@ -79,11 +79,13 @@ def read_parallel_text(paths: Iterable[str | Path], languages: Sequence[str] | N
     >>> text.sources, text.targets, text.languages
     (['A dog.'], ['Ein Hund.', 'Un chien.'], ['de', 'fr'])
     """
-    wanted = None if languages is None else {language_code(language) for language in languages} - {ENGLISH}
-    if wanted is not None and not wanted:
-        raise CapscoreError(
-            Setting("languages", list(languages or ())), ": expected other languages than English"
-        )
+    wanted: set[str] | None = None
+    if languages is not None:
+        wanted = set(map(language_code, languages)) - {ENGLISH}
+        if not wanted:
+            raise CapscoreError(
+                Setting("languages", list(languages)), ": expected other languages than English"
+            )
     numbers: dict[str, int] = {}
     pairs: dict[tuple[int, str, str], None] = {}
     rows = []

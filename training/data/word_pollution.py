@@ -83,8 +83,8 @@ def frequent_words(captions: Sequence[Sequence[CaptionWord]], *, most: int = 300
     frequent: dict[str, list[str]] = {}
     for kind, counted in sorted(counts.items()):
         frequent[kind] = []
-        for word, _ in sorted(counted.items(), key=lambda item: (-item[1], item[0]))[:most]:
-            spelled = spellings[kind, word]
+        for folded, _ in sorted(counted.items(), key=lambda item: (-item[1], item[0]))[:most]:
+            spelled = spellings[kind, folded]
             frequent[kind].append(max(sorted(spelled), key=spelled.__getitem__))
     return frequent
 

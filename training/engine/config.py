@@ -49,8 +49,8 @@ def parse(settings: type[Settings], argv: Sequence[str] | None, description: str
     capscore.errors.OptionError: unknown setting --lerning_rate; did you mean --learning_rate?
     """
     hints = get_type_hints(settings)
-    known = {name: hints[name] for name, _, _ in described(settings)}
-    words = sys.argv[1:] if argv is None else list(argv)
+    known = {name: hints[name] for name in _defaults(settings)}
+    words = list(sys.argv[1:] if argv is None else argv)
     options = [word.partition("=")[0] for word in words if word.startswith("--")]
     for option in options:
         _require_known(option, [f"--{name}" for name in (*known, "config", "help")])
@@ -61,10 +61,8 @@ def parse(settings: type[Settings], argv: Sequence[str] | None, description: str
     if found.config is not None:
         parser.set_defaults(_of_file(parser, found.config, known))
         found = _attempted(parser.parse_args, words)
-    values = {name: value for name, value in vars(found).items() if name != "config"}
-    missing = [
-        name for name, value in values.items() if value is None and type(None) not in _parts(known[name])
-    ]
+    values = {name: getattr(found, name) for name in known}
+    missing = [name for name in known if values[name] is None and type(None) not in _parts(known[name])]
     if missing:
         raise OptionError(
             f"no {', no '.join(missing)}: give --{missing[0]}, or a line '{missing[0]}: …' in the file"
@@ -81,14 +79,13 @@ def read_settings(path: str | Path) -> dict[Any, Any]:
     """
     try:
         file = Path(path).expanduser()
-        if file.exists() and not file.is_file():  # a device never ends
-            raise OptionError(f"the config {str(path)!r} is not a file")
-        text = file.read_text(encoding="utf-8-sig")
-    except OptionError:
-        raise
+        is_file = file.is_file() or not file.exists()
+        text = file.read_text(encoding="utf-8-sig") if is_file else ""  # a device never ends
     except (OSError, RuntimeError, ValueError) as error:  # also no such user's folder, and a damaged text
-        reason = error.strerror if isinstance(error, OSError) else error
+        reason = getattr(error, "strerror", None) or error
         raise OptionError(f"the config {str(path)!r} cannot be read: {reason}") from None
+    if not is_file:
+        raise OptionError(f"the config {str(path)!r} is not a file")
     try:
         content = yaml.load(text, _Loader)
     except Exception as error:  # PyYAML lets pass what is raised when it makes numbers and dates
@@ -99,14 +96,10 @@ def read_settings(path: str | Path) -> dict[Any, Any]:
 
 
 def language_counts(entries: Sequence[str], name: str) -> dict[str, int]:
-    """Entries of the form language:number → language → number, in the same order.
-
-    Args:
-        entries: Entries of a setting.
-        name: Name of the setting, for the error.
+    """Entries of a setting, of the form language:number → language → number, in the same order.
 
     Raises:
-        InputError: an entry of another form, or a language that is named twice.
+        InputError: an entry of another form, or a language that is named twice; names the setting.
 
     >>> language_counts(["ja:8000", "en:2000"], "most")
     {'ja': 8000, 'en': 2000}
@@ -148,15 +141,13 @@ def as_flag(setting: Setting) -> str:
     name, value = _NAMES.get(setting.name, setting.name), setting.value
     if value is ...:
         return f"--{name}"
-    many = isinstance(value, (list, tuple))
-    return f"--{name} {' '.join(map(str, value)) if many else _shown(value)}"
+    if isinstance(value, (list, tuple)):
+        return " ".join([f"--{name}", *map(str, value)])
+    return f"--{name} {_shown(value)}"
 
 
 def described(settings: type) -> list[tuple[str, str, str]]:
-    """Name, default and meaning of each setting, in order.
-
-    Args:
-        settings: Dataclass of the settings.
+    """Name, default and meaning of each setting of a dataclass, in order.
 
     >>> from training.engine.loop_settings import LoopSettings
     >>> described(LoopSettings)[2]
@@ -167,10 +158,7 @@ def described(settings: type) -> list[tuple[str, str, str]]:
         for entry in parse_docstring(parent.__doc__ or "").params:
             text = " ".join((entry.description or "").split())
             meanings |= dict.fromkeys(entry.arg_name.split(", "), text)
-    return [
-        (name, "must be given" if default is MISSING else _shown(default), meanings.get(name, ""))
-        for name, default in _defaults(settings).items()
-    ]
+    return [(name, _shown(default), meanings.get(name, "")) for name, default in _defaults(settings).items()]
 
 
 class _Loader(yaml.SafeLoader):
@@ -227,14 +215,17 @@ def _line(error: Exception) -> str:
 
 def _require_known(name: Any, known: Sequence[str], where: str = "") -> None:
     if name not in known:
-        near = difflib.get_close_matches(f"{name:.100}" if isinstance(name, str) else "", known, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+        hint = f"known are {', '.join(known)}"
+        for near in difflib.get_close_matches(f"{name!s:.100}", known, n=1):
+            hint = f"did you mean {near}?"
         raise OptionError(f"{where}unknown setting {name!s:.60}; {hint}")
 
 
 def _parts(kind: Any) -> tuple[Any, ...]:
     """The types that a value may have."""
-    return (kind,) if get_origin(kind) in (list, Literal) or not get_args(kind) else get_args(kind)
+    if get_origin(kind) in (list, Literal):
+        return (kind,)
+    return get_args(kind) or (kind,)
 
 
 def _defaults(settings: type) -> dict[str, Any]:
@@ -245,6 +236,10 @@ def _defaults(settings: type) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> str:
+    if value is MISSING:
+        return "must be given"
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, list):
-        return " ".join(map(str, value)) or "empty"
-    return str(value).lower() if value is None or isinstance(value, bool) else str(value) or "empty"
+        value = " ".join(map(str, value))
+    return str(value) or "empty"

@@ -134,13 +134,7 @@ RECIPES = {
 def write_card(folder: str | Path, card: ModelCard, *, force: bool = False) -> Path:
     """Write the card of a model as README.md into the folder of its weights, and its facts as `run.json`.
 
-    Args:
-        folder: Folder of the weights, created if needed.
-        card: Content of the card.
-        force: Whether to replace a README.md that was written by hand, or edited.
-
-    Returns:
-        The README.md.
+    Returns the README.md; `force` replaces one that was written by hand, or edited.
 
     Raises:
         CapscoreError: the card is incomplete, or there is a README.md that this function did not write or
@@ -206,7 +200,10 @@ def card_text(card: ModelCard) -> str:
     _check(card)
     recipe = RECIPES[card.recipe]
     codes = [language_code(language) for language in card.languages]
-    base = find(card.base)
+    known = find(card.base)
+    base_licence = ""
+    if known is not None:
+        base_licence = (known.licence or "").lower()
     argument = 'backbone="path/to/this/folder"'
     if recipe.thing == "network":
         argument = f'backbone="{_anonymous(card.base)}", weights="path/to/this/folder"'
@@ -217,7 +214,7 @@ def card_text(card: ModelCard) -> str:
         recipe=recipe,
         codes=codes,
         languages=", ".join(map(_named, codes)),
-        base_licence=base.licence.lower() if base is not None and base.licence else "",
+        base_licence=base_licence,
         argument=argument,
         settings=[(name, _shown(value)) for name, value in card.settings.items()],
         measured=any(result.value is not None for result in card.results),
@@ -230,7 +227,9 @@ def card_text(card: ModelCard) -> str:
 
 
 def _named(code: str) -> str:
-    return f"{NAMES[code][1]} (`{code}`)" if code in NAMES else f"`{code}`"
+    if code not in NAMES:
+        return f"`{code}`"
+    return f"{NAMES[code][1]} (`{code}`)"
 
 
 def _check(card: ModelCard) -> None:
@@ -239,15 +238,15 @@ def _check(card: ModelCard) -> None:
         raise CapscoreError(Setting("recipe", card.recipe), f": expected one of {', '.join(RECIPES)}")
     for name in ("name", "base", "license", "command", "languages", "settings", "data"):
         value = getattr(card, name)
-        if not (value.strip() if isinstance(value, str) else value):
+        if not value or not str(value).strip():
             raise CapscoreError(f"a model card needs {name}; it is empty")
     for row, source in enumerate(card.data):
         if not source.name or not source.license:
             raise InputError("needs a name and a licence (which may be 'unknown')", row=row, field="data")
     for row, result in enumerate(card.results):
         title = f"{result.metric} on {result.data}"
-        for number in (result.value, result.base_value, *(result.interval or ())):
-            if number is not None and not math.isfinite(number):
+        for number in filter(None, (result.value, result.base_value, *(result.interval or ()))):
+            if not math.isfinite(number):
                 raise InputError(f"{title} is not finite", row=row, field="results")
         if result.value is not None and not result.command:
             raise InputError(f"{title} has no command that measures it", row=row, field="results")
@@ -297,8 +296,10 @@ def _parts(result: Result) -> dict[str, object]:
     parts: dict[str, object] = {}
     if result.signature:
         scorer, settings = parse_signature(result.signature)
-        parts = {"scorer": scorer, **settings}
-    return parts if result.rows is None else {**parts, "rows": result.rows}
+        parts |= {"scorer": scorer, **settings}
+    if result.rows is not None:
+        parts["rows"] = result.rows
+    return parts
 
 
 def _hub_id(base: str) -> str | None:
@@ -308,15 +309,13 @@ def _hub_id(base: str) -> str | None:
     plain = base.removeprefix("open_clip:").removeprefix("hf-hub:").partition("@")[0]
     known = find(plain)
     if known is not None:
-        return repository_of(known) or None
+        plain = repository_of(known)
     return plain if _HUB_ID.fullmatch(plain) else None
 
 
 def _shown(value: object) -> str:
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
+    if value is None or value is True or value is False:
+        return {None: "none", True: "yes", False: "no"}[value]
     if isinstance(value, float):
         return f"{value:g}"
     if isinstance(value, (list, tuple)):

@@ -240,8 +240,8 @@ def write_run(
     results = []
     for name, value in numbers["this"].items():
         title, before = name.replace("_", " "), numbers["base"][name]
-        result = Result("validation split", name, value, command_of(recipe), title, base_value=before)
-        results.append(replace(result, rows=trained.n_measured))
+        measured = Result("validation split", name, value, command_of(recipe), title, base_value=before)
+        results.append(replace(measured, rows=trained.n_measured))
     data: list[DataSource] = []
     held_out = []
     for source in sources:

@@ -62,8 +62,7 @@ class TrainedPart:
 
     Args:
         backbone: Backbone, changed in place: parameters are frozen or not, LoRA is added.
-        settings: Which part.
-        seed: Seed of LoRA's first matrices.
+        settings, seed: Which part, and the seed of LoRA's first matrices.
 
     Attributes:
         network: Module to train.
@@ -135,17 +134,17 @@ class TrainedPart:
                 module.eval()
 
     def _checkpoint_gradients(self, name: str) -> None:
-        offered = False
         module: Any
+        n_offered = 0
         for module in self.network.modules():
             if hasattr(module, "gradient_checkpointing_enable"):
                 # the usual way loses the gradients of LoRA, whose layers begin with frozen embeddings
                 module.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-                offered = True
+                n_offered += 1
             elif hasattr(module, "set_grad_checkpointing"):
                 module.set_grad_checkpointing(True)
-                offered = True
-        if not offered:
+                n_offered += 1
+        if not n_offered:
             raise CapscoreError(
                 Setting("gradient_checkpointing", True), f": the model of {name!r} does not offer it"
             )
@@ -159,14 +158,9 @@ class TrainedPart:
     def save(
         self, folder: Path, base: str, *, recipe: str, notes: Mapping[str, Any], dtype: str, w: float = 1.0
     ) -> None:
-        """Write the weights.
+        """Write the weights, trained from a base, with the recipe and notes for the record.
 
-        Args:
-            folder: Folder of the weights.
-            base: Backbone that training began from, as `capscore.load_backbone` takes it.
-            recipe, notes: Recipe, and what else the weights remember.
-            dtype: Type of the stored numbers; of an image tower it is its own.
-            w: What the factor w of an image tower is multiplied by.
+        An image tower has a type of its own for the stored numbers, and its factor is multiplied by `w`.
         """
         backbone = self._backbone
         if isinstance(backbone, EmbeddedBackbone):
