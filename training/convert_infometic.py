@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -118,13 +119,10 @@ def _config(network: Mapping[str, Tensor], path: Path) -> InfoMetICConfig:
         few = ", ".join(list(network)[:3]) or "nothing else"
         what = "is not a checkpoint of InfoMetIC's public code: it has no vector ln.weight"
         raise CapscoreError(f"{path} {what} (it has {few})")
-    layers = {found.groups() for name in network if (found := re.match(r"(\w+)\.resblocks\.(\d+)\.", name))}
-    depths = {stack: sum(own == stack for own, _ in layers) for stack in _STACKS}
-    intra = max(depths["image_encoder"], depths["text_encoder"])
-    config = InfoMetICConfig(
-        dim=len(norm), heads=16, intra_layers=intra, inter_layers=depths["fusion_encoder"]
-    )
-    return config.released()
+    layers = set(re.findall(r"^(\w+)\.resblocks\.(\d+)\.", "\n".join(network), re.MULTILINE))
+    depths = Counter(stack for stack, _ in layers)
+    intra, inter = max(depths["image_encoder"], depths["text_encoder"]), depths["fusion_encoder"]
+    return InfoMetICConfig(dim=len(norm), heads=16, intra_layers=intra, inter_layers=inter).released()
 
 
 def _check_backbone(config: InfoMetICConfig, backbone: Backbone, theirs: Tensor | None, path: Path) -> None:
@@ -168,13 +166,22 @@ def _load(model: InfoMetIC, network: Mapping[str, Tensor], path: Path) -> None:
 
 def _card(target: Path, source: Path, config: InfoMetICConfig, backbone: str, license: str) -> ModelCard:
     plain = asdict(replace(config, backbone="", backbone_revision="", backbone_fingerprint=""))
-    command = ["python", "-m", "training.convert_infometic", "--checkpoint", source.name]
-    command += ["--out", target.name, *(["--backbone", backbone] if backbone else [])]
+    command = [
+        "python",
+        "-m",
+        "training.convert_infometic",
+        "--checkpoint",
+        source.name,
+        "--out",
+        target.name,
+    ]
     limitations = [
         "These weights were not trained here: they are a checkpoint of the public code "
         "(github.com/HAWLYQ/InfoMetIC), whose scores they give. The data are those of its paper."
     ]
-    if not backbone:
+    if backbone:
+        command += ["--backbone", backbone]
+    else:
         limitations.append("The weights do not record their backbone: they refuse none of its length.")
     return ModelCard(
         name=target.name,

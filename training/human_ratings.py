@@ -28,38 +28,25 @@ from training.data.rated import ContrastiveBatches, PearsonBatches, RatedRows, R
 from training.data.rows import CAPTIONS, RATED, Row
 from training.data.source import Source, rows_of
 from training.data.split import Split
+from training.engine import recipe
 from training.engine.config import main as run_as_command
 from training.engine.early_stopping import EarlyStopping
 from training.engine.loop import run
 from training.engine.loop_settings import LEAST, require, require_range
 from training.engine.processes import device, is_main_process, say
 from training.engine.ratings import RatingsCheck, RatingsLoss, as_percent
-from training.engine.recipe import (
-    NOT_IN_WEIGHTS,
-    RecipeSettings,
-    Trained,
-    evaluation_by,
-    images_in_words,
-    outcome,
-    own_settings,
-    run_folder,
-    run_recipe,
-    say_data,
-    temporary_folder,
-    write_run,
-)
 from training.engine.texts import TextSide
 from training.engine.trainable_parts import PartSettings, TrainedPart
 
 RECIPE = "human_ratings"
 # Settings that do not make a run what it is.
-_NO_IDENTITY = NOT_IN_WEIGHTS | {"ratings", "validation", "patience"}
+_NO_IDENTITY = recipe.NOT_IN_WEIGHTS | {"ratings", "validation", "patience"}
 # Number of training captions on which the scale of an image tower's cosines is measured.
 _SCALE_ROWS = 2000
 
 
 @dataclass
-class Settings(PartSettings, RecipeSettings):
+class Settings(PartSettings, recipe.RecipeSettings):
     """Settings of a run, besides those of every recipe and of the part that is trained.
 
     Defaults are those of the paper where it states them (Gomes et al. 2025, §3): both losses, one batch of
@@ -89,7 +76,7 @@ class Settings(PartSettings, RecipeSettings):
     patience: int | None = None
 
     def __post_init__(self) -> None:
-        RecipeSettings.__post_init__(self)
+        recipe.RecipeSettings.__post_init__(self)
         PartSettings.__post_init__(self)
         weights = ["contrastive_weight", "pearson_weight"]
         require_range(self, weights, 0, math.inf, "a weight of at least 0")
@@ -106,11 +93,8 @@ class Settings(PartSettings, RecipeSettings):
         require(ratings or not self.pearson_weight, "ratings", [], "rated captions")
 
 
-def train(settings: Settings) -> Trained:
+def train(settings: Settings) -> recipe.Trained:
     """Run the recipe: read, split, train, measure, save.
-
-    Args:
-        settings: Settings of the run.
 
     Returns:
         The outcome; its numbers are those of `RatingsCheck`, compared with the base.
@@ -120,16 +104,16 @@ def train(settings: Settings) -> Trained:
         BackboneUnavailable: the base is not available.
         MissingExtraError: LoRA without peft.
     """
-    out = run_folder(settings)
+    out = recipe.run_folder(settings)
     backbone = load_backbone(settings.base, device=device(), dtype="float32")
     sources = _sources(settings)
     part = TrainedPart(backbone, settings, seed=settings.seed)
-    pictures, texts = TrainedPictures(backbone, part.fixed, temporary_folder(out)), TextSide(backbone)
+    pictures, texts = TrainedPictures(backbone, part.fixed, recipe.temporary_folder(out)), TextSide(backbone)
     rows = RatedRows(sources, pictures)
     split = rows.given_split() if sources["validation"] else settings.split(rows)
     check = _check(settings, rows, split, pictures, texts)
-    images = images_in_words(len(pictures.keys), len(pictures.stand_ins))
-    say_data(split, check, images, f"{part.n_trained:,} trained numbers")
+    images = recipe.images_in_words(len(pictures.keys), len(pictures.stand_ins))
+    recipe.say_data(split, check, images, f"{part.n_trained:,} trained numbers")
 
     part.train()
     cosine = _mean_cosine(texts, pictures, rows, split)
@@ -146,16 +130,16 @@ def train(settings: Settings) -> Trained:
     if settings.patience is not None:
         stopping = EarlyStopping(settings.stop_by, settings.patience)
     identity = {
-        **own_settings(settings, _NO_IDENTITY),
+        **recipe.own_settings(settings, _NO_IDENTITY),
         "base_fingerprint": backbone.fingerprint,
         "training_data": rows.digest(split.training),
     }
-    evaluate = evaluation_by(check)
+    evaluate = recipe.evaluation_by(check)
     result = run(
         part.network, batches, loss, settings, evaluate=evaluate, identity=identity, early_stopping=stopping
     )
     part.network.eval()
-    trained = outcome(out, result, split, check, result.evaluation)
+    trained = recipe.outcome(out, result, split, check, result.evaluation)
     if result.finished and is_main_process():
         if check is not None:
             say(f"before: {as_percent(check.base_numbers)}; after: {as_percent(result.evaluation)}")
@@ -231,7 +215,7 @@ def _mean_cosine(texts: TextSide, pictures: TrainedPictures, rows: RatedRows, sp
 
 
 def _write_card(
-    settings: Settings, trained: Trained, rows: RatedRows, pictures: TrainedPictures, scale: float
+    settings: Settings, trained: recipe.Trained, rows: RatedRows, pictures: TrainedPictures, scale: float
 ) -> None:
     limitations, not_measured = [], []
     if pictures.stand_ins:
@@ -241,7 +225,7 @@ def _write_card(
         )
     if not trained.n_measured:
         not_measured.append("Agreement with human ratings.")
-    write_run(
+    recipe.write_run(
         settings,
         trained,
         RECIPE,
@@ -255,7 +239,7 @@ def _write_card(
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command; see the top of this file."""
-    run_recipe(Settings, train, argv, "Fine-tune a backbone on human ratings.")
+    recipe.run_recipe(Settings, train, argv, "Fine-tune a backbone on human ratings.")
 
 
 if __name__ == "__main__":

@@ -31,29 +31,18 @@ from training.data.alignment_data import AlignmentData
 from training.data.alignment_features import FeatureOptions, prepare
 from training.data.rows import ALIGNED
 from training.data.source import Source, rows_of
+from training.engine import recipe
 from training.engine.alignment_check import AlignmentCheck, set_sharpness
 from training.engine.config import main as run_as_command
 from training.engine.infometic_losses import AlignmentLoss, AlignmentLossSettings
 from training.engine.loop import run
 from training.engine.loop_settings import LEAST, require, require_range
 from training.engine.processes import device, is_main_process, main_process_first
-from training.engine.recipe import (
-    NOT_IN_WEIGHTS,
-    Trained,
-    evaluation_by,
-    images_in_words,
-    outcome,
-    own_settings,
-    run_folder,
-    run_recipe,
-    say_data,
-    write_run,
-)
 
 RECIPE = "infometic"
 FEATURES = "features"
 # Settings that do not make a run what it is; the features have a digest of their own.
-_NO_IDENTITY = NOT_IN_WEIGHTS | {"features", "evaluate_pairs", "beta", "false_alarms", "pairs_at_once"}
+_NO_IDENTITY = recipe.NOT_IN_WEIGHTS | {"features", "evaluate_pairs", "beta", "false_alarms", "pairs_at_once"}
 
 
 @dataclass
@@ -122,11 +111,8 @@ class Settings(AlignmentLossSettings, FeatureOptions):
         return InfoMetICConfig(dim=dim, **{name: getattr(self, name) for name in same})
 
 
-def train(settings: Settings) -> Trained:
+def train(settings: Settings) -> recipe.Trained:
     """Run the recipe: read, compute features, split, train, measure, save.
-
-    Args:
-        settings: Settings of the run.
 
     Returns:
         The outcome; its numbers are those of `AlignmentCheck`, compared with InfoCLIP, the baseline without
@@ -136,7 +122,7 @@ def train(settings: Settings) -> Trained:
         CapscoreError, InputError: malformed data or settings; a loss that is not finite names its batch.
         BackboneUnavailable: the backbone is not available.
     """
-    out = run_folder(settings)
+    out = recipe.run_folder(settings)
     backbone = load_backbone(settings.base, device=device(), dtype="float32")
     sources = [Source(spec, settings, ALIGNED) for spec in settings.data]
     with main_process_first():  # the others find the features
@@ -157,18 +143,18 @@ def train(settings: Settings) -> Trained:
         check = AlignmentCheck(data, split.validation, beta=settings.beta, most=most, seed=seed)
         check.base_numbers = check(load_aligner(INFO_CLIP, backbone)[0])
     n_regions = counted(len(data.regions.flat), "region")
-    say_data(split, check, f"{images_in_words(len(data.image_vector), 0)} with {n_regions}")
+    recipe.say_data(split, check, f"{recipe.images_in_words(len(data.image_vector), 0)} with {n_regions}")
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         model = InfoMetIC(settings.network(backbone.dim).on(backbone)).train()
     identity = {
-        **own_settings(settings, _NO_IDENTITY),
+        **recipe.own_settings(settings, _NO_IDENTITY),
         "base_fingerprint": backbone.fingerprint,
         "features_digest": data.digest,
         "training_pairs": xxhash.xxh3_128_hexdigest(np.ascontiguousarray(split.training).tobytes()),
     }
-    evaluate = evaluation_by(check, model)
+    evaluate = recipe.evaluation_by(check, model)
     loss = AlignmentLoss(data, settings)
     result = run(model, batches, loss, settings, evaluate=evaluate, identity=identity)
     model.eval()
@@ -176,7 +162,7 @@ def train(settings: Settings) -> Trained:
     if settings.false_alarms is not None and check is not None and result.finished:
         set_sharpness(model, check, settings.false_alarms)
         evaluation = check(model)
-    trained = outcome(out, result, split, check, evaluation)
+    trained = recipe.outcome(out, result, split, check, evaluation)
     if result.finished and is_main_process():
         _save(settings, trained, model, data, sources)
     return trained
@@ -194,7 +180,11 @@ def _features(settings: Settings, out: Path, sources: Sequence[Source], embedder
 
 
 def _save(
-    settings: Settings, trained: Trained, model: InfoMetIC, data: AlignmentData, sources: Sequence[Source]
+    settings: Settings,
+    trained: recipe.Trained,
+    model: InfoMetIC,
+    data: AlignmentData,
+    sources: Sequence[Source],
 ) -> None:
     """Write the weights, the card and the result."""
     languages = sorted(set(data.pair_language[trained.split.training].tolist()))
@@ -206,7 +196,7 @@ def _save(
         "validation": trained.numbers,
     }
     model.save_pretrained(trained.folder, dtype=settings.stored_dtype, notes=notes)
-    write_run(
+    recipe.write_run(
         settings,
         trained,
         RECIPE,
@@ -218,7 +208,7 @@ def _save(
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command; see the top of this file."""
-    run_recipe(Settings, train, argv, "Train InfoMetIC's network.")
+    recipe.run_recipe(Settings, train, argv, "Train InfoMetIC's network.")
 
 
 if __name__ == "__main__":

@@ -29,35 +29,22 @@ from training.data.rows import CAPTIONS
 from training.data.source import Source, rows_of
 from training.data.split import Split
 from training.data.triples import Noise, TripleBatches
+from training.engine import recipe
 from training.engine.config import main as run_as_command
 from training.engine.loop import run
 from training.engine.loop_settings import LEAST, require_range
 from training.engine.pr_mcs_losses import LossWeights, TripleLoss
 from training.engine.processes import device, is_main_process, main_process_first
-from training.engine.recipe import (
-    NOT_IN_WEIGHTS,
-    RecipeSettings,
-    Trained,
-    evaluation_by,
-    images_in_words,
-    outcome,
-    own_settings,
-    run_folder,
-    run_recipe,
-    say_data,
-    temporary_folder,
-    write_run,
-)
 from training.engine.robustness_check import RobustnessCheck
 from training.engine.saved_towers import save_tuned
 
 RECIPE = "pr_mcs"
 # Settings that do not make a run what it is.
-_NO_IDENTITY = NOT_IN_WEIGHTS | {"evaluate_captions"}
+_NO_IDENTITY = recipe.NOT_IN_WEIGHTS | {"evaluate_captions"}
 
 
 @dataclass
-class Settings(RecipeSettings):
+class Settings(recipe.RecipeSettings):
     """Settings of a run, besides those of every recipe.
 
     Defaults are those of the paper where it states them (Kim et al. 2023, §3.4, App. B). It does not state
@@ -117,11 +104,8 @@ class Settings(RecipeSettings):
         return LossWeights(self.clip_weight, *lambdas, margin=self.margin, keep_close=self.keep_close)
 
 
-def train(settings: Settings) -> Trained:
+def train(settings: Settings) -> recipe.Trained:
     """Run the recipe: read, split, train, measure, save.
-
-    Args:
-        settings: Settings of the run.
 
     Returns:
         The outcome; its numbers are those of `RobustnessCheck`, compared with the base.
@@ -130,7 +114,7 @@ def train(settings: Settings) -> Trained:
         CapscoreError, InputError: malformed data or settings; a loss that is not finite names its batch.
         BackboneUnavailable: the base is not available.
     """
-    out = run_folder(settings)
+    out = recipe.run_folder(settings)
     backbone = load_backbone(settings.base, device=device(), dtype="float32")
     sources = [Source(spec, settings, CAPTIONS) for spec in settings.data]
     with main_process_first():  # the others find the embeddings in the cache
@@ -143,7 +127,7 @@ def train(settings: Settings) -> Trained:
     if len(split.validation) and is_main_process():
         most, seed = settings.evaluate_captions, settings.seed
         check = RobustnessCheck(captions, split.validation, noise, backbone, most=most, seed=seed)
-    say_data(split, check, images_in_words(len(captions.keys), captions.n_stand_ins))
+    recipe.say_data(split, check, recipe.images_in_words(len(captions.keys), captions.n_stand_ins))
 
     network = backbone.text_network()
     network.requires_grad_(True)
@@ -154,15 +138,15 @@ def train(settings: Settings) -> Trained:
         backbone, captions, settings.weights, logit_scale=scale, shared_negatives=shared, before=before
     )
     identity = {
-        **own_settings(settings, _NO_IDENTITY),
+        **recipe.own_settings(settings, _NO_IDENTITY),
         "base_fingerprint": backbone.fingerprint,
         "training_data": _digest(captions, split),
         "nouns": batches.noun_finders,
     }
-    evaluate = evaluation_by(check, backbone)
+    evaluate = recipe.evaluation_by(check, backbone)
     result = run(network, batches, loss, settings, evaluate=evaluate, identity=identity)
     network.eval()
-    trained = outcome(out, result, split, check, result.evaluation)
+    trained = recipe.outcome(out, result, split, check, result.evaluation)
     if result.finished and is_main_process():
         shown = {"logit_scale": scale, "nouns": batches.noun_finders}
         _save(settings, trained, backbone, captions, sources, shown)
@@ -177,7 +161,7 @@ def _read(
     out = Path(settings.out).expanduser()
     nouns = "substitution" in settings.kinds
     check_captions(rows_of(sources), nouns=nouns)
-    captions = embed_captions(rows_of(sources), embedder, folder=temporary_folder(out))
+    captions = embed_captions(rows_of(sources), embedder, folder=recipe.temporary_folder(out))
     if not settings.keep_close:
         return captions, None
     return captions, embedder.texts(captions.texts, prefix=backbone.prefix)
@@ -185,14 +169,14 @@ def _read(
 
 def _save(
     settings: Settings,
-    trained: Trained,
+    trained: recipe.Trained,
     backbone: Backbone,
     captions: Captions,
     sources: Sequence[Source],
     shown: dict[str, object],
 ) -> None:
     """Write the weights, the card and the result."""
-    languages = sorted({captions.languages[row] for row in trained.split.training.tolist()})
+    languages = sorted({captions.rows[row].language for row in trained.split.training.tolist()})
     weights, noise = asdict(settings.weights), asdict(settings.noise)
     save_tuned(
         backbone,
@@ -215,7 +199,7 @@ def _save(
             "A substitution moved every object of its caption, in training and in the results above. As "
             "published, some of three or more may stay, which is harder to notice."
         )
-    write_run(
+    recipe.write_run(
         settings, trained, RECIPE, languages=languages, sources=sources, shown=shown, limitations=limitations
     )
 
@@ -223,15 +207,14 @@ def _save(
 def _digest(captions: Captions, split: Split) -> str:
     digest = xxhash.xxh3_128()
     for row in split.training.tolist():
-        key = captions.keys[captions.image[row]]
-        caption = (key, captions.texts[row], captions.languages[row], captions.objects[row])
-        digest.update(repr(caption).encode())
+        key, caption = captions.keys[captions.image[row]], captions.rows[row]
+        digest.update(repr((key, caption.caption, caption.language, caption.objects)).encode())
     return digest.hexdigest()
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command; see the top of this file."""
-    run_recipe(Settings, train, argv, "Fine-tune a text tower for PR-MCS.")
+    recipe.run_recipe(Settings, train, argv, "Fine-tune a text tower for PR-MCS.")
 
 
 if __name__ == "__main__":

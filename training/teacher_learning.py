@@ -12,7 +12,8 @@ N sentences, L = 1/N Σ (t − s)². The teacher is not changed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from capscore.backbones.loading import load_backbone
@@ -87,9 +88,6 @@ class TeacherLearning(StudentSettings):
 def train(settings: TeacherLearning) -> RunResult:
     """Train a student, or continue, and save it with its card to `student/` in the folder of the run.
 
-    Args:
-        settings: Settings of the run.
-
     Raises:
         CapscoreError: malformed data, languages or settings, or a folder that holds another run.
         BackboneUnavailable: teacher or student is not available.
@@ -98,8 +96,10 @@ def train(settings: TeacherLearning) -> RunResult:
     out = Path(settings.out).expanduser()
     text = read_parallel_text(settings.data, settings.languages)
     languages = sorted(text.counts())
-    validation = read_parallel_text(settings.validation, languages) if settings.validation else None
-    held_out = [] if validation is None else validation.sources
+    validation, held_out = None, []
+    if settings.validation:
+        validation = read_parallel_text(settings.validation, languages)
+        held_out = validation.sources
     number = {sentence: index for index, sentence in enumerate(dict.fromkeys([*text.sources, *held_out]))}
     shared = len(text.sources) + len(held_out) - len(number)
     counts = ", ".join(f"{language} {n:,}" for language, n in text.counts().items())
@@ -119,15 +119,14 @@ def train(settings: TeacherLearning) -> RunResult:
     }
     name, dim = f"{teacher.name}@{teacher.revision}", teacher.dim
     del teacher
-    english = settings.with_english
-    learned = [*languages, ENGLISH] if english else languages
-    student = make_student(settings, dim=dim, teacher=name, languages=learned).train()
-    rows = ShuffledBatches(
-        examples_of(text, number, with_english=english), settings.batch_size, settings.seed
-    )
+    if settings.with_english:
+        languages.append(ENGLISH)
+    student = make_student(settings, dim=dim, teacher=name, languages=languages).train()
+    examples = partial(examples_of, number=number, with_english=settings.with_english)
+    rows = ShuffledBatches(examples(text), settings.batch_size, settings.seed)
     evaluate = None
     if validation is not None:
-        evaluate = evaluation(examples_of(validation, number, with_english=english), embeddings)
+        evaluate = evaluation(examples(validation), embeddings)
     loss = squared_distance(embeddings)
     result = run(student, rows, loss, settings, evaluate=evaluate, identity=identity)
     if not result.finished:
@@ -142,7 +141,7 @@ def train(settings: TeacherLearning) -> RunResult:
 
 def _write_card(
     settings: TeacherLearning,
-    result: RunResult,
+    trained: RunResult,
     student: StudentTextTower,
     text: ParallelText,
     validation: ParallelText | None,
@@ -159,20 +158,13 @@ def _write_card(
     results, held_out = [], "nothing: no validation text was given"
     if validation is not None:
         n_rows = {**validation.counts(), ENGLISH: len(validation.sources)}
-        for name, value in result.evaluation.items():
+        for name, value in trained.evaluation.items():
             language, measure = name.split()
-            what = "to the teacher's embedding" if measure == "cosine" else "of the sentence"
-            results.append(
-                Result(
-                    "validation",
-                    measure,
-                    value,
-                    metric_name=f"{measure} {what}",
-                    language=language,
-                    command=command_of(RECIPE),
-                    rows=n_rows[language],
-                )
-            )
+            title = f"{measure} of the sentence"
+            if measure == "cosine":
+                title = "cosine to the teacher's embedding"
+            result = Result("validation", measure, value, command_of(RECIPE), title, language=language)
+            results.append(replace(result, rows=n_rows[language]))
         held_out = f"{counted(len(validation.sources) - shared, 'sentence')} of the validation text"
         if shared:
             held_out += f"; {counted(shared, 'other sentence')} of it is in the training text too"
@@ -190,7 +182,7 @@ def _write_card(
         not_measured=["Agreement with human ratings.", "Agreement with photos."],
         teacher=student.teacher,
         image_tower=student.image_tower,
-        compute=compute_of(result),
+        compute=compute_of(trained),
     )
     write_card(folder, card)
 

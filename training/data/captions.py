@@ -11,7 +11,7 @@ import numpy as np
 
 from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
-from capscore.perturbations import Object, noun_finder
+from capscore.perturbations import noun_finder
 from training.data.pictures import Pictures
 from training.data.rows import Row
 from training.data.stored import StoredRows
@@ -22,35 +22,37 @@ class Captions:
     """n captions and the embeddings of the u images that they describe.
 
     Attributes:
-        texts: Captions (n).
-        languages: Language of each, a primary subtag.
-        objects: Critical objects of each; None where they are not annotated.
+        rows: The captions, without their images.
         image: int64 (n,), number of the image that each describes.
-        names: Names by which a list may refer to each.
         embeddings: float32 (u, d), rows of unit length; a memory map.
         keys: Content keys (u): equal pixels, or equal stand-ins, are one image.
         n_stand_ins: Number of the u images that are texts standing in for an image.
     """
 
-    texts: list[str]
-    languages: list[str]
-    objects: list[tuple[Object, ...] | None]
+    rows: list[Row]
     image: np.ndarray
-    names: list[tuple[str, ...]]
     embeddings: np.ndarray
     keys: list[str]
     n_stand_ins: int
 
     def __len__(self) -> int:
-        return len(self.texts)
+        return len(self.rows)
+
+    @property
+    def texts(self) -> list[str]:
+        """The captions themselves."""
+        return [row.caption for row in self.rows]
+
+    @property
+    def names(self) -> list[tuple[str, ...]]:
+        """Names by which a list may refer to each."""
+        return [row.names for row in self.rows]
 
 
 def check_captions(rows: Iterable[Row], *, nouns: bool) -> None:
     """Read all captions once before any is embedded, so that a bad row ends a run in its first seconds.
 
-    Args:
-        rows: Captions, as `embed_captions` takes them.
-        nouns: Whether the nouns of captions without annotated objects will be needed.
+    `nouns` says whether the nouns of captions without annotated objects will be needed.
 
     Raises:
         InputError: there are no rows, a row is malformed or names no image, or several texts stand in.
@@ -72,10 +74,7 @@ def check_captions(rows: Iterable[Row], *, nouns: bool) -> None:
 def embed_captions(rows: Iterable[Row], embedder: Embedder, *, folder: str | Path | None = None) -> Captions:
     """Read captions and embed what they describe: each image once, from the cache where possible.
 
-    Args:
-        rows: Captions with an image or a text that stands in for it, read in chunks.
-        embedder: Embedder of the base.
-        folder: Folder for a temporary file; None for the system's folder for temporary files.
+    Rows are read in chunks. The embeddings are in a temporary file in `folder`; None for the system's.
 
     Raises:
         InputError: there are no rows, or a row is malformed; names it.
@@ -85,13 +84,7 @@ def embed_captions(rows: Iterable[Row], embedder: Embedder, *, folder: str | Pat
     known, image = pictures.add(rows)
     if not known:
         raise InputError("there are no captions to train on")
+    embeddings = pictures.matrix.finish()
     return Captions(
-        texts=[row.caption for row in known],
-        languages=[row.language for row in known],
-        objects=[row.objects for row in known],
-        image=np.array(image, dtype=np.int64),
-        names=[row.names for row in known],
-        embeddings=pictures.matrix.finish(),
-        keys=pictures.keys,
-        n_stand_ins=len(pictures.stand_ins),
+        known, np.array(image, dtype=np.int64), embeddings, pictures.keys, len(pictures.stand_ins)
     )

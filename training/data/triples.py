@@ -105,7 +105,7 @@ class TripleBatches:
         """The rows of a step, counted from 0 in each epoch."""
         rows, captions = self._shuffled.batch(epoch, step), self.captions
         return [
-            Triple(row, int(captions.image[row]), captions.texts[row], text, kind)
+            Triple(row, int(captions.image[row]), captions.rows[row].caption, text, kind)
             for row, (text, kind) in zip(rows, self._perturbed(rows, epoch), strict=True)
         ]
 
@@ -153,19 +153,18 @@ def perturb_rows(
     Returns:
         n texts, and bool (n,), True where the caption is unchanged.
     """
-    rows = list(rows)
-    texts = [captions.texts[row] for row in rows]
-    unchanged = np.ones(len(rows), dtype=bool)
+    chosen = [captions.rows[row] for row in rows]
+    texts = [row.caption for row in chosen]
+    unchanged = np.ones(len(chosen), dtype=bool)
     groups: dict[tuple[str, bool], list[int]] = {}
-    for index, row in enumerate(rows):
-        language = captions.languages[row]
-        annotated = kind == "substitution" and captions.objects[row] is not None
-        if kind != "substitution" or annotated or finders.get(language):
-            groups.setdefault((language, annotated), []).append(index)
+    for index, row in enumerate(chosen):
+        annotated = kind == "substitution" and row.objects is not None
+        if kind != "substitution" or annotated or finders.get(row.language):
+            groups.setdefault((row.language, annotated), []).append(index)
     for (language, annotated), group in groups.items():
         objects = None
         if annotated:
-            objects = [captions.objects[rows[index]] or () for index in group]
+            objects = [chosen[index].objects or () for index in group]
         result = perturb(
             [texts[index] for index in group],
             kind,
@@ -190,7 +189,8 @@ def noun_finders(captions: Captions, rows: Iterable[int]) -> dict[str, str]:
         LanguageWarning: there is no finder for a language.
     """
     finders: dict[str, str] = {}
-    for language in sorted({captions.languages[row] for row in rows if captions.objects[row] is None}):
+    chosen = [captions.rows[row] for row in rows]
+    for language in sorted({row.language for row in chosen if row.objects is None}):
         try:
             finders[language] = noun_finder(language)
         except InputError:

@@ -50,7 +50,7 @@ class RobustnessCheck:
         chosen = np.sort(chance.permutation(rows)[:most])
         self.n = len(chosen)
         self.kinds = tuple(kind for kind in KINDS if kind != "substitution" or kind in noise.kinds)
-        self._texts = [captions.texts[row] for row in chosen]
+        self._texts = [captions.rows[row].caption for row in chosen]
         self._perturbed: dict[str, list[str]] = {}
         finders = noun_finders(captions, chosen) if "substitution" in self.kinds else {}
         for kind in self.kinds:

@@ -30,12 +30,15 @@ def made(texts, images=None, *, languages=None, objects=None) -> Captions:
     """Captions without towers: image i is a row of its own."""
     images = list(range(len(texts))) if images is None else images
     n = max(images) + 1
+    columns = zip(
+        texts, images, languages or ["en"] * len(texts), objects or [None] * len(texts), strict=True
+    )
     return Captions(
-        texts=list(texts),
-        languages=list(languages or ["en"] * len(texts)),
-        objects=list(objects or [None] * len(texts)),
+        rows=[
+            Row(text, language, objects=named, names=(f"id{row}", f"photo{image}"))
+            for row, (text, image, language, named) in enumerate(columns)
+        ],
         image=np.array(images, dtype=np.int64),
-        names=[(f"id{row}", f"photo{image}") for row, image in enumerate(images)],
         embeddings=np.eye(n, dtype=np.float32),
         keys=[f"key {image}" for image in range(n)],
         n_stand_ins=0,
@@ -72,7 +75,7 @@ def test_each_image_is_embedded_once_and_equal_pixels_are_one_image(monkeypatch)
     half = 0.5**0.5  # a stand-in goes through the text tower with its prefix
     assert np.allclose(captions.embeddings, [[1, 0, 0], [0, 0, 1], [half, half, 0]])
     assert (len(captions), captions.n_stand_ins, len(set(captions.keys))) == (5, 1, 3)
-    assert captions.languages == ["en", "de", "en", "en", "en"]
+    assert [row.language for row in captions.rows] == ["en", "de", "en", "en", "en"]
 
 
 def test_rows_that_cannot_be_embedded_are_named():
