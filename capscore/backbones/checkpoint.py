@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from logging import getLogger
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import (
     BackboneUnavailable,
@@ -30,13 +30,15 @@ from ..errors import (
 )
 from ..files.text_files import CONFIG_BYTES, readable_size
 from ..text.languages import language_code
-from .base import tensors_digest
+from .base import resolve_dtype, tensors_digest
 
 if TYPE_CHECKING:
     import torch
 
+Network = TypeVar("Network", bound="torch.nn.Module")
 _LOG = getLogger(__name__)
-WEIGHTS = "model.safetensors"
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 TUNED_FILES = ("capscore_tuned.json", WEIGHTS)
 STUDENT_MARKER = "capscore_student.json"
 OPEN_CLIP_CONFIG = "open_clip_config.json"
@@ -176,7 +178,7 @@ def folder_kind(folder: Path) -> str:
             return kind
     if any(name.startswith("open_clip_") for name in open_clip_weights(sorted(names))):
         return "open_clip"
-    config = read_json(folder / "config.json") if "config.json" in names else {}
+    config = read_json(folder / CONFIG) if CONFIG in names else {}
     if config.get("model_type") == "capscore_eye":
         return "embedded"
     if {"modelBase", "numDims"} <= config.keys():
@@ -293,11 +295,89 @@ def write_checkpoint(
         raise ResultWriteError(f"{what} could not be saved to {folder}: {in_one_line(error)}") from error
 
 
+def find_folder(
+    spec: str | os.PathLike[str], revision: str | None = None, what: str = "weights"
+) -> tuple[Path, str, str]:
+    """A network's folder, its name, and its commit ("" for a folder); fetched if on the Hub.
+
+    `spec` is a folder, or a Hub id, which "@revision" may follow; `what` names the option in errors.
+    Raises BackboneUnavailable for neither, and CapscoreError for a revision that does not go with `spec`.
+    """
+    wanted = str(spec).strip()
+    folder, (name, _, after) = Path(wanted).expanduser(), wanted.partition("@")
+    if wanted and folder.is_dir() and not revision:
+        return folder, folder.resolve().name, ""  # not its path, so that signatures do not depend on it
+    if revision and (folder.is_dir() or after not in ("", revision)):
+        raise CapscoreError(Setting("revision", revision), " does not go with ", Setting(what, wanted))
+    try:
+        if not _HUB_ID.fullmatch(name):
+            raise BackboneUnavailable("there is no such folder, and it is not a Hub id (org/name)")
+        folder, commit = fetch(name, revision or after, lambda files: [CONFIG, WEIGHTS])
+    except BackboneUnavailable as error:
+        raise BackboneUnavailable(Setting(what, wanted), " is not available: ", *error.parts) from error
+    return folder, name, commit
+
+
+def write_network(
+    folder: str | os.PathLike[str], network: torch.nn.Module, record: Mapping[str, Any], dtype: str
+) -> None:
+    """Write a network's weights, as float32 or float16, then config.json: the record, dtype and a digest.
+
+    The folder is made if needed; other files in it stay.
+
+    Raises:
+        CapscoreError: another dtype, a folder with another model than the record's "model_type", a weight
+            that is not finite, or a record not ready for JSON.
+        ResultWriteError: the folder could not be written.
+    """
+    import torch
+
+    folder, stored = Path(folder).expanduser(), resolve_dtype(dtype)
+    if stored == "bfloat16":
+        raise CapscoreError(Setting("dtype", dtype), ": weights are stored as float32 or float16")
+    kind = record["model_type"]
+    if (folder / CONFIG).is_file():
+        kind = read_json(folder / CONFIG).get("model_type")
+    elif (folder / WEIGHTS).is_file():
+        kind = None
+    if kind != record["model_type"]:
+        raise CapscoreError(f"{folder} already holds a model of type {kind!r}: use another folder")
+    tensors = {name: tensor.to(getattr(torch, stored)) for name, tensor in network.state_dict().items()}
+    content = {**record, "dtype": stored, "weights": ""}
+    write_checkpoint(folder, CONFIG, content, tensors, f"the weights of {record['model_type']}")
+
+
+def read_network(
+    folder: Path, model_type: str, version: int
+) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+    """Content of config.json, and weights; BackboneUnavailable if missing, damaged, or of another model."""
+    kind = read_json(folder / CONFIG).get("model_type")
+    if kind != model_type:
+        raise BackboneUnavailable(f"{folder / CONFIG} describes a model of type {kind!r}, not {model_type!r}")
+    return read_checkpoint(folder, CONFIG, version, {})
+
+
+def built(
+    folder: Path, state: Mapping[str, torch.Tensor], sizes: Mapping[str, Any], build: Callable[[], Network]
+) -> Network:
+    """The network that `build` makes by its sizes, with a folder's weights, in float32 and eval mode.
+
+    Raises BackboneUnavailable if the weights are not those of such a network.
+    """
+    import torch
+
+    refuse_oversized(folder, sizes, sum(tensor.nbytes for tensor in state.values()))
+    with refusing(f"the network in {folder}"), torch.random.fork_rng(devices=[]):
+        network = build()  # with random numbers, so that those of the caller stay as they were
+        network.load_state_dict({name: tensor.float() for name, tensor in state.items()})
+    return network.eval()
+
+
 def refuse_other_models(folder: Path, kind: str) -> None:
     """Raise `CapscoreError` if a folder to be written holds a model of another kind."""
     names = [path.name for path in folder.iterdir() if path.is_file()] if folder.is_dir() else []
     needed = needed_files(names)
-    others = [name for name in needed if name == "config.json" or not name.endswith(CONFIGURATION)]
+    others = [name for name in needed if name == CONFIG or not name.endswith(CONFIGURATION)]
     if others and folder_kind(folder) != kind:
         raise CapscoreError(
             f"{folder} already holds {', '.join(others)} of another model: use another folder, or delete "
@@ -422,7 +502,7 @@ def load_config(folder: Path) -> Any:
     """The transformers config of a folder with weights; code that comes with it does not run."""
     from transformers import AutoConfig
 
-    read_json(folder / "config.json")
+    read_json(folder / CONFIG)
     weight_files(folder)  # "file missing" is a clearer error than one about the config
     with refusing(f"{folder / 'config.json'}"):
         return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)

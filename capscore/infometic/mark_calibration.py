@@ -12,7 +12,7 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,9 +22,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..backbones.base import Backbone, fingerprint_of
+from ..backbones.checkpoint import CONFIG, built, find_folder, read_network
 from ..errors import BackboneUnavailable, CapscoreError, Setting
 from ..files.shipped import weights_folder
-from .folders import CONFIG, built, find_folder, read_folder
 
 MODEL_TYPE = "capscore_mark_calibration"
 LEARNED, PUBLISHED = "learned", "published"
@@ -472,11 +472,11 @@ def load_mark_calibration(
     the calibration is not for `backbone`, which None does not check.
     """
     folder = Path(folder).expanduser()
-    content, state = read_folder(folder, MODEL_TYPE, FORMAT)
+    content, state = read_network(folder, MODEL_TYPE, FORMAT)
     try:
         config, curves = MarkNetworkConfig(**content["sizes"]), content["calibration"]
         calibration = MarkCalibration(
-            network=built(folder, state, config, lambda: MarkNetwork(config)),
+            network=built(folder, state, asdict(config), lambda: MarkNetwork(config)),
             **{name: _read_curves(curves[name]) for name in CURVES},
             nouns={language: tuple(map(str, nouns)) for language, nouns in content["nouns"].items()},
             backbone=str(content["backbone"]),

@@ -20,9 +20,9 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from ..backbones.base import Backbone, fingerprint_of, resolve_device, tensors_digest
+from ..backbones.checkpoint import CONFIG, built, find_folder, read_network, write_network
 from ..errors import BackboneUnavailable, CapscoreError, InputError, Setting
 from ..files.shipped import weights_folder
-from .folders import CONFIG, built, find_folder, read_folder, write_folder
 
 MODEL_TYPE = "infometic"
 INFO_CLIP = "info_clip"
@@ -566,11 +566,11 @@ class InfoMetIC(nn.Module):
             notes: Anything worth recording, ready for JSON; None for the notes that it was loaded with.
 
         Raises:
-            CapscoreError, ResultWriteError: as in `capscore.infometic.folders.write_folder`.
+            CapscoreError, ResultWriteError: as in `capscore.backbones.checkpoint.write_network`.
         """
         record = {"model_type": MODEL_TYPE, "format": _FORMAT, **asdict(self.config)}
         record["notes"] = dict(self.notes if notes is None else notes)
-        write_folder(folder, self, record, dtype)
+        write_network(folder, self, record, dtype)
 
     @classmethod
     def from_pretrained(
@@ -594,14 +594,14 @@ class InfoMetIC(nn.Module):
             CapscoreError: the weights are for another backbone.
         """
         folder, name, commit = find_folder(spec, revision)
-        content, state = read_folder(folder, MODEL_TYPE, _FORMAT)
+        content, state = read_network(folder, MODEL_TYPE, _FORMAT)
         try:
             config = InfoMetICConfig(**{name: content[name] for name in content if name not in _RECORD})
         except (CapscoreError, TypeError) as error:  # a wrong value, or an unknown name
             raise BackboneUnavailable(f"{folder / CONFIG}: {error}") from None
         if backbone is not None:
             config.check_backbone(backbone)
-        model = built(folder, state, config, lambda: cls(config))
+        model = built(folder, state, asdict(config), lambda: cls(config))
         model.name, model.notes = name, content["notes"]
         model.revision = commit or f"w{model.fingerprint()[:8]}"
         return model.to(resolve_device(device))

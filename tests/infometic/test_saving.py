@@ -9,8 +9,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from capscore.backbones.checkpoint import CONFIG, WEIGHTS
 from capscore.errors import BackboneUnavailable, CapscoreError
-from capscore.infometic.folders import CONFIG, WEIGHTS
 from capscore.infometic.network import InfoMetIC, load_aligner
 
 from .test_network import backbone

@@ -6,12 +6,12 @@ import os
 from dataclasses import asdict
 from typing import Any
 
-from capscore.infometic.folders import write_folder
+from capscore.backbones.checkpoint import write_network
 from capscore.infometic.mark_calibration import CURVES, FORMAT, MODEL_TYPE, MarkCalibration, MarkCurve
 
 
 def save_mark_calibration(calibration: MarkCalibration, folder: str | os.PathLike[str]) -> None:
-    """Write a mark calibration, its weights in float16; errors as in `write_folder`."""
+    """Write a mark calibration, its weights in float16; errors as in `write_network`."""
     record = {
         "model_type": MODEL_TYPE,
         "format": FORMAT,
@@ -19,7 +19,7 @@ def save_mark_calibration(calibration: MarkCalibration, folder: str | os.PathLik
         "calibration": {name: _curves_as_json(getattr(calibration, name)) for name in CURVES},
         **{name: getattr(calibration, name) for name in ("backbone", "backbone_revision", "nouns", "notes")},
     }
-    write_folder(folder, calibration.network, record, "float16")
+    write_network(folder, calibration.network, record, "float16")
 
 
 def _curves_as_json(curves: Any) -> dict[str, Any]:
