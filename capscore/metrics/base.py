@@ -21,7 +21,7 @@ from .rows import (
     check_length,
     find_empty,
     language_codes,
-    reference_list,
+    reference_lists,
     spread,
 )
 from .scores import Scores
@@ -183,11 +183,16 @@ class Scorer(ABC):
         **extra: Iterable[Any] | None,
     ) -> PreparedRows:
         """Check rows and measure each of them alone; arguments and errors as in `score`."""
-        rows = check_rows(self, candidates, images, references, language, on_error, extra)
+        odd = OddRows()
+        rows = check_rows(self, candidates, images, references, language, on_error, extra, odd)
         measured = self.measure(rows, on_error)
-        kept, found = rows.kept(), iter(measured.details or ())
-        details = None if measured.details is None else [next(found) if fine else None for fine in kept]
-        errors = [""] * len(rows)
+        n_rows, kept = len(rows.candidates), rows.kept()
+        details: list[dict[str, Any] | None] | None = None
+        if measured.details is not None:
+            details = [None] * n_rows
+            for row, detail in zip(np.flatnonzero(kept).tolist(), measured.details, strict=True):
+                details[row] = detail
+        errors = [""] * n_rows
         for row, error in rows.failures.items():
             errors[row] = error.message_with_field()
 
@@ -195,10 +200,14 @@ class Scorer(ABC):
             # the text of a failed row may be anything but a string
             return [blank if error else item for item, error in zip(items, errors, strict=True)]
 
+        candidates = references = None
+        if self.waits:
+            candidates = of_scored(rows.candidates, "")
+            references = of_scored(rows.references or [[]] * n_rows, [])
         prepared = PreparedRows(
             values={name: spread(measured.values[name], kept) for name in self.value_names},
-            candidates=of_scored(rows.candidates, "") if self.waits else None,
-            references=of_scored(rows.references or [[]] * len(rows), []) if self.waits else None,
+            candidates=candidates,
+            references=references,
             image_keys=of_scored(measured.image_keys, ""),
             truncated=measured.truncated,
             n_references=rows.n_references,
@@ -208,7 +217,7 @@ class Scorer(ABC):
             skips_empty=rows.skips_empty,
             details=details,
         )
-        self.count_odd(prepared, OddRows()).warn()
+        self.count_odd(prepared, odd).warn()
         return prepared
 
     def count_odd(self, rows: PreparedRows, odd: OddRows, start: int = 0) -> OddRows:
@@ -369,8 +378,9 @@ def check_rows(
     language: str | Iterable[str] | None,
     on_error: str,
     extra: Mapping[str, Iterable[Any] | None],
+    odd: OddRows,
 ) -> InputRows:
-    """Check what `Scorer.score` was given, and its errors; no image is opened."""
+    """Check what `Scorer.score` was given, and its errors; no image is opened. Odd rows are counted."""
     from ..images.load import check_images
 
     if on_error not in ("raise", "skip"):
@@ -402,27 +412,23 @@ def check_rows(
         empty = find_empty(captions, scorer.empty, fail)
     lists = None
     if references is not None:
-        lists = as_list(references, "references", "lists of references", n_rows)
         may_be_empty = scorer.empty == "score" and not scorer.takes_backbone  # as coco-caption does
-        for row, texts in enumerate(lists):
-            try:
-                lists[row] = reference_list(texts, may_be_empty)
-            except InputError as error:
-                fail(row, error)
-                lists[row] = []
+        lists = reference_lists(references, n_rows, may_be_empty, fail)
     codes = language_codes(language, n_rows, fail)
     problems = {code: scorer.language_problem(code) for code in dict.fromkeys(codes)}
-    for row, code in enumerate(codes if any(problems.values()) else ()):
-        if problems[code]:
-            fail(row, InputError(problems[code], field="language"))
-    columns = {
-        column.name: as_list(extra[column.name], column.name, column.values, n_rows)
-        for column in scorer.extra_columns
-        if extra.get(column.name) is not None
-    }
+    if any(problems.values()):
+        for row, code in enumerate(codes):
+            if problems[code]:
+                fail(row, InputError(problems[code], field="language"))
+    columns = {}
+    for column in scorer.extra_columns:
+        if extra.get(column.name) is not None:
+            columns[column.name] = as_list(extra[column.name], column.name, column.values, n_rows)
     if are_texts:
-        OddRows().add(captions, images, lists).warn()
-    n_references = np.array([len(texts) for texts in lists or [[]] * n_rows], dtype=np.int64)
+        odd.add(captions, images, lists)
+    n_references = np.zeros(n_rows, dtype=np.int64)
+    if lists is not None:
+        n_references[:] = [len(texts) for texts in lists]
     empty[list(failures)] = False  # each row is counted once
     skips_empty = scorer.empty == "skip"
     return InputRows(captions, images, lists, codes, n_references, failures, empty, skips_empty, columns)

@@ -62,11 +62,11 @@ class CLIPScore(BackboneScorer):
         return options.get("pairs") != "texts", options.get("pairs") == "texts"
 
     def constants(self) -> dict[str, object]:
-        return {"w": self.backbone.w, **({"pairs": self.pairs} if self.pairs else {})}
+        return {"w": self.embedder.backbone.w, **({"pairs": self.pairs} if self.pairs else {})}
 
     def combine(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         cosines = values["text_cosine" if self.pairs == "texts" else "image_cosine"]
-        return clip_score(cosines, self.backbone.w), {}
+        return clip_score(cosines, self.embedder.backbone.w), {}
 
     def measure(self, rows: InputRows, on_error: str) -> Measured:
         if not self.compares_photos:

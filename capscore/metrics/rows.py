@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ class PreparedRows:
     def __len__(self) -> int:
         return len(self.languages)
 
-    @property
+    @cached_property
     def kept(self) -> np.ndarray:
         """bool (n,), True where a row did not fail and its caption was not left out as empty."""
         fine = np.array([not error for error in self.errors], dtype=bool)
@@ -59,9 +60,12 @@ class PreparedRows:
         def cut(column: Any) -> Any:
             if isinstance(column, dict):
                 return {name: cut(values) for name, values in column.items()}
-            return column[index : index + 1] if isinstance(column, list | np.ndarray) else column
+            if isinstance(column, list | np.ndarray):
+                return column[index : index + 1]
+            return column
 
-        return PreparedRows(**{name: cut(column) for name, column in vars(self).items()})
+        names = (entry.name for entry in fields(self))
+        return PreparedRows(**{name: cut(getattr(self, name)) for name in names})
 
     @classmethod
     def concatenate(cls, parts: Sequence[PreparedRows]) -> PreparedRows:
@@ -73,9 +77,14 @@ class PreparedRows:
                 return {name: joined([column[name] for column in columns]) for name in first}
             if isinstance(first, np.ndarray):
                 return np.concatenate(columns)
-            return list(itertools.chain.from_iterable(columns)) if isinstance(first, list) else first
+            if isinstance(first, list):
+                return [*itertools.chain.from_iterable(columns)]
+            return first
 
-        return cls(**{name: joined([getattr(part, name) for part in parts]) for name in vars(parts[0])})
+        whole = {}
+        for entry in fields(cls):
+            whole[entry.name] = joined([getattr(part, entry.name) for part in parts])
+        return cls(**whole)
 
 
 @dataclass(frozen=True)
@@ -155,14 +164,15 @@ def row_settings(rows: PreparedRows) -> dict[str, object]:
     What happened to empty captions is named where there are any: only then does it change a number.
     """
     kept = np.flatnonzero(rows.kept).tolist()
-    counts = {int(rows.n_references[row]) for row in kept}
-    languages = {rows.languages[row] for row in kept or range(len(rows))}
-    ordered = sorted(languages, key=lambda language: (not language, language))
-    return {
-        "refs": counts.pop() if len(counts) == 1 else "var" if counts else 0,
-        "lang": "+".join(language or "unstated" for language in ordered),
-        **({"empty": "skip" if rows.skips_empty else "score"} if rows.empty.any() else {}),
-    }
+    counts = {int(rows.n_references[row]) for row in kept} or {0}
+    languages = {rows.languages[row] for row in kept or range(len(rows.languages))}
+    ordered = sorted(languages - {""}) + ["unstated"] * ("" in languages)
+    settings: dict[str, object] = {"refs": "var", "lang": "+".join(ordered)}
+    if len(counts) == 1:
+        settings["refs"] = counts.pop()
+    if rows.empty.any():
+        settings["empty"] = "skip" if rows.skips_empty else "score"
+    return settings
 
 
 def spread(values: np.ndarray, kept: np.ndarray) -> np.ndarray:
@@ -177,12 +187,14 @@ def find_empty(captions: list[Any], how: str, fail: Callable[[int, InputError], 
     empty = np.zeros(len(captions), dtype=bool)
     for row, caption in enumerate(captions):
         problem = text_problem(caption)
-        if problem and not is_empty(caption):
+        if not problem:
+            continue
+        if not is_empty(caption):
             fail(row, InputError(f"expected a caption, got {problem}", field="candidate"))
-        elif problem and how == "raise":
+        elif how == "raise":
             # not left to on_error: a system must not gain by saying nothing
             raise empty_caption(caption).at(row)
-        elif problem:
+        else:
             captions[row], empty[row] = "", True
     return empty
 
@@ -264,17 +276,35 @@ def text_problem(text: Any) -> str:
         return _shown(text)
     if _SURROGATE.search(text):
         return f"{text!r:.60}, which holds half a surrogate pair (text decoded wrongly)"
-    return f"an empty string ({text!r:.60} has no visible character)" if is_empty(text) else ""
+    if is_empty(text):
+        return f"an empty string ({text!r:.60} has no visible character)"
+    return ""
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
+    if value is None:
+        return "None"
     try:
-        return "None" if value is None else f"{value!r:.60} ({type(value).__name__})"
+        return f"{value!r:.60} ({type(value).__name__})"
     except ValueError:  # Python does not print numbers of thousands of digits
         return f"a very large number ({type(value).__name__})"
 
 
-def reference_list(texts: Any, may_be_empty: bool) -> list[str]:
+def reference_lists(
+    references: Any, n_rows: int, may_be_empty: bool, fail: Callable[[int, InputError], None]
+) -> list[list[str]]:
+    """n lists of references; [] for a row whose list is bad."""
+    lists = as_list(references, "references", "lists of references", n_rows)
+    for row, texts in enumerate(lists):
+        try:
+            lists[row] = _reference_list(texts, may_be_empty)
+        except InputError as error:
+            fail(row, error)
+            lists[row] = []
+    return lists
+
+
+def _reference_list(texts: Any, may_be_empty: bool) -> list[str]:
     if hasattr(texts, "to_pylist"):
         texts = texts.to_pylist()
     if isinstance(texts, str) and not re.fullmatch(r"\s*\[.*\]\s*", texts, re.DOTALL):  # no list in writing
@@ -295,8 +325,10 @@ def reference_list(texts: Any, may_be_empty: bool) -> list[str]:
 
 def language_codes(language: Any, n_rows: int, fail: Callable[[int, InputError], None]) -> list[str]:
     """Primary subtags; "" where the language is not stated: None, "" or a missing value."""
-    if language is None or isinstance(language, str):
-        return ["" if language is None else language_code(language)] * n_rows
+    if language is None:
+        return [""] * n_rows
+    if isinstance(language, str):
+        return [language_code(language)] * n_rows
     codes = as_list(language, "language", "language codes", n_rows)
     for row, tag in enumerate(codes):
         try:

@@ -73,10 +73,8 @@ class BackboneScorer(Scorer):
         from ..embedding.cache import resolve_cache
         from ..embedding.embedder import Embedder
 
-        of_backbone, of_embedder = (
-            {name: options[name] for name in names if name in options}
-            for names in (_OF_BACKBONE, _OF_EMBEDDER)
-        )
+        of_backbone = {name: options[name] for name in _OF_BACKBONE if name in options}
+        of_embedder = {name: options[name] for name in _OF_EMBEDDER if name in options}
         cache = resolve_cache(options.get("cache"))
         towers = load_backbone(spec, **of_backbone)
         _LOG.info("loaded %s@%s on %s, %s", towers.name, towers.revision, towers.device, towers.dtype)
@@ -133,14 +131,15 @@ class BackboneScorer(Scorer):
         self, rows: PreparedRows, values: Mapping[str, np.ndarray], settings: Mapping[str, object]
     ) -> Scores:
         """`finish`, with numbers that are known only now, and the settings they depend on."""
-        cosines = {name: rows.values[name][rows.kept] for name in self.value_names}
-        scores, components = self.combine({**cosines, **values})
+        kept = rows.kept
+        measured = {name: rows.values[name][kept] for name in self.value_names}
+        scores, components = self.combine({**measured, **values})
+        stated = self.first_settings
         # named where there are long texts: only then does it change a number; of texts that are not split
         # against the backbone's custom, it is not known which are long
-        is_long = any(rows.values[name][rows.kept].any() for name in self.signed_values)
-        is_long |= self.cuts_by_wish
-        settings = {**({"long": self.long} if is_long else {}), **settings, **row_settings(rows)}
-        stated = {**self.first_settings, **settings, **self.last_settings}
+        if self.cuts_by_wish or any(measured[name].any() for name in self.signed_values):
+            stated["long"] = self.long
+        stated |= {**settings, **row_settings(rows), **self.last_settings}
         return self.make_scores(rows, scores, components, stated)
 
     @property
@@ -151,33 +150,34 @@ class BackboneScorer(Scorer):
     @property
     def first_settings(self) -> dict[str, object]:
         """The settings that come before those of the rows."""
-        return {
-            "backbone": f"{self.backbone.name}@{self.backbone.revision}",
-            **({"rated": self.backbone.rated_from} if self.backbone.rated_from else {}),
-            **self.constants(),
-            "prefix": self.prefix,
-            **({"text": self.backbone.text_rule} if self.backbone.text_rule else {}),
-        }
+        backbone = self.backbone
+        settings: dict[str, object] = {"backbone": f"{backbone.name}@{backbone.revision}"}
+        if backbone.rated_from:
+            settings["rated"] = backbone.rated_from
+        settings |= {**self.constants(), "prefix": self.prefix}
+        if backbone.text_rule:
+            settings["text"] = backbone.text_rule
+        return settings
 
     @property
     def last_settings(self) -> dict[str, object]:
         """The settings that come after those of the rows."""
-        return {
-            "dtype": DTYPES[self.backbone.dtype],
-            **({"exif": "yes"} if self.needs_images else {}),
-            "version": __version__,
-        }
+        settings: dict[str, object] = {"dtype": DTYPES[self.backbone.dtype]}
+        if self.needs_images:
+            settings["exif"] = "yes"
+        return settings | {"version": __version__}
 
     def measure(self, rows: InputRows, on_error: str) -> Measured:
         self.warn_about_languages(rows.languages)
-        image_keys = [""] * len(rows)
+        n_rows = len(rows.candidates)
+        image_keys = [""] * n_rows
         if self.needs_images:
             images = self.embedder.images(rows.images, on_error=on_error, skip=rows.left_out())
             rows.failures.update(images.failures)
             image_keys = images.keys
         kept = np.flatnonzero(rows.kept())
-        lists = rows.references if self.compares_texts and rows.references else [[]] * len(rows)
-        references = [text for row in kept for text in lists[row]]
+        lists = rows.references if self.compares_texts and rows.references else [[]] * n_rows
+        references = [*itertools.chain.from_iterable(lists[row] for row in kept)]
         sizes = np.array([len(lists[row]) for row in kept], dtype=np.int64)
         owners = np.repeat(np.arange(len(kept)), sizes)  # which kept row a reference belongs to
         embedded, is_long = self.texts([*(rows.candidates[row] for row in kept), *references])
@@ -197,7 +197,7 @@ class BackboneScorer(Scorer):
             pairs /= np.maximum(lengths[owners] * lengths[len(kept) :], 1e-9)
             values["text_cosine"] = np.full(len(kept), -np.inf)
             np.maximum.at(values["text_cosine"], owners, pairs)
-        truncated = np.zeros(len(rows), dtype=bool)
+        truncated = np.zeros(n_rows, dtype=bool)
         truncated[kept[embedded.truncated[candidates]]] = True
         truncated[kept[owners[embedded.truncated[compared]]]] = True
         self.warn_about_truncation(truncated)
@@ -257,16 +257,17 @@ class BackboneScorer(Scorer):
     def warn_about_languages(self, languages: Iterable[str]) -> None:
         """Warn about languages that the backbone was not trained on; one code per row."""
         known = self.backbone.languages
-        strange = sorted(set(languages) - {""} - known) if known is not None else []
-        if strange:
+        if known is None:
+            return
+        if strange := sorted(set(languages) - {""} - known):
             message = (
                 f"backbone {self.backbone.name!r} was not trained on {', '.join(strange)} (it knows "
-                f"{', '.join(sorted(known or ()))}): scores in these languages mean little"
+                f"{', '.join(sorted(known))}): scores in these languages mean little"
             )
             warn(LanguageWarning(message))
 
     def count_odd(self, rows: PreparedRows, odd: OddRows, start: int = 0) -> OddRows:
-        for row, key in enumerate(rows.image_keys if self.embedder.blank else ()):
+        for row, key in enumerate(rows.image_keys):
             if key in self.embedder.blank:
                 odd.count("blank", start + row)
         return odd

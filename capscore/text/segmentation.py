@@ -35,7 +35,17 @@ from .spaced_words import INVISIBLE, SPACED, counted_words, spaced_words
 
 # Languages written without spaces between words; those below have no segmenter.
 _UNSPACED = frozenset(("ja", "th", "zh"))
-_UNSEGMENTED = frozenset("bo dz ii km lo my nod shn tts".split())
+_UNSEGMENTED = {
+    "bo": "Tibetan",
+    "dz": "Dzongkha",
+    "ii": "Yi",
+    "km": "Khmer",
+    "lo": "Lao",
+    "my": "Burmese",
+    "nod": "Northern Thai",
+    "shn": "Shan",
+    "tts": "Isan",
+}
 # Thai to Burmese, Khmer, Tai Le and New Tai Lue, Tai Tham, kana, Han, and their extensions.
 _UNSPACED_SIGN = re.compile(
     "[\u0e00-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -157,8 +167,8 @@ def _segmented_code(language: str | None) -> str:
     code = stated_code(language)
     if code in _UNSEGMENTED:
         raise InputError(
-            f"{code!r} is written without spaces between words, and capscore has no segmenter for it (it has "
-            "segmenters for ja, ko, th and zh)",
+            f"{_UNSEGMENTED[code]} ({code!r}) is written without spaces between words, and capscore has no "
+            "segmenter for it (it has segmenters for ja, ko, th and zh)",
             field="language",
         )
     return code

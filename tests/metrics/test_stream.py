@@ -48,11 +48,11 @@ def test_a_stream_has_its_rows_in_order_with_the_scores_of_each_metric(rows):
     found = list(scored)
     assert [row["id"] for row in found] == list(range(N_ROWS))
     assert [row["mcs"] for row in found] == pytest.approx([*EXPECTED.values()], abs=1e-6)
-    summary = scored.summary()["ref_clip_score"]
+    summary = scored.summary()["metrics"]["ref_clip_score"]
     assert (summary["n_items"], summary["n_unique_images"]) == (N_ROWS, 3)  # the same photos in each batch
     assert "|refs:var|lang:de+en|" in summary["signature"]
     empty = stream([])
-    assert list(empty) == [] and empty.summary() == {"mcs": {}}
+    assert list(empty) == [] and empty.summary()["metrics"] == {}
 
 
 @pytest.mark.filterwarnings("ignore:rows that look wrong")
@@ -61,7 +61,7 @@ def test_a_text_around_some_photos_is_in_the_signature_of_a_judge(rows):
     texts = [None, "On a farm.", ""]
     some = [{**row, "context": text} for row, text in zip(rows, texts, strict=False)]
     scored = capscore.score_stream(some, judge, batch_rows=1)
-    assert len(list(scored)) == 3 and "|context:var|" in scored.summary()["judge"]["signature"]
+    assert len(list(scored)) == 3 and "|context:var|" in scored.summary()["metrics"]["judge"]["signature"]
     columns = [row["caption"] for row in some], [row["image"] for row in some]
     for given, expected in (
         (texts, "|context:var|"),
@@ -105,7 +105,10 @@ def test_nodes_score_their_parts_of_a_streaming_data_set(rows, tmp_path, monkeyp
     for rank in range(2):
         scored = stream(split_dataset_by_node(streamed, rank, 2), batch_rows=8)
         part = {row["id"]: row["mcs"] for row in scored}
-        assert scored.summary()["mcs"]["n_items"] == len(part) >= 20 and not part.keys() & found.keys()
+        assert (
+            scored.summary()["metrics"]["mcs"]["n_items"] == len(part) >= 20
+            and not part.keys() & found.keys()
+        )
         found |= part
     assert found == pytest.approx(EXPECTED, abs=1e-6)
 
@@ -118,7 +121,7 @@ def test_a_poisoned_row_is_named_or_skipped(rows):
     scored = stream(rows, batch_rows=8, on_error="skip")
     found = list(scored)
     right = [score for row, score in EXPECTED.items() if row != 17]
-    assert scored.summary()["mcs"]["mcs"] == pytest.approx(sum(right) / 49)
+    assert scored.summary()["metrics"]["mcs"]["mean"] == pytest.approx(sum(right) / 49)
     for column in (lambda row: row["mcs"] is None, lambda row: row["capscore_error"]):
         assert [row["id"] for row in found if column(row)] == [17]
 
