@@ -67,4 +67,4 @@ def test_a_stream_warns_once_at_its_end():
         assert len(list(stream)) == 5
     (said,) = [str(item.message) for item in caught if item.category is capscore.RowWarning]
     assert "2 have a caption such as nan or none (first: row 1" in said
-    assert np.isfinite(stream.summary()["rouge_l"]["rouge_l"])
+    assert np.isfinite(stream.summary()["metrics"]["rouge_l"]["mean"])
