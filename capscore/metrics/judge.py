@@ -20,6 +20,7 @@ from ..backbones.base import DTYPES, fingerprint_of
 from ..errors import InputError, OptionError, Setting
 from ..files.columns import is_missing
 from ..images.load import DECODING
+from ..options import check_whole_number
 from ..registry import READINGS
 from .base import Scorer
 from .rows import ExtraColumn, InputRows, Measured, PreparedRows, is_empty, row_settings, text_problem
@@ -150,9 +151,7 @@ class Judge(Scorer):
         super().check(options)
         reading = options.get("reading", "yes")
         READINGS.get(reading).check({**options, "reading": reading})
-        pixels = options.get("max_pixels", 0)
-        if isinstance(pixels, bool) or not isinstance(pixels, int) or pixels < 0:
-            raise InputError(Setting("max_pixels", pixels), ": expected a whole number, 0 for no limit")
+        check_whole_number("max_pixels", options.get("max_pixels", 0), 0)
 
     @classmethod
     def open_backbone(cls, spec: Any, options: Mapping[str, Any]) -> Asker:
