@@ -137,6 +137,14 @@ class Photos:
             else:
                 yield key, result
 
+    def rows_by_key(self) -> dict[str, list[int]]:
+        """Content key of each distinct photo → all of its rows."""
+        found: dict[str, list[int]] = {key: [] for key in self.rows}
+        for row, key in enumerate(self.keys):
+            if key:
+                found[key].append(row)
+        return found
+
     def read_keys(self, skip: Collection[int], advance: Callable[[int], None]) -> None:
         """Find the key of each row; each path, and each object, is read once."""
         # identity tells objects apart only while they are alive

@@ -139,13 +139,11 @@ class Asker(PhotoPipeline):
         """What the model says to a prompt about each photo, by row; the images were read before."""
         found: dict[int, str] = {}
         with _LOCK, self.photos(images, skip={*range(len(images))} - {*prompts}) as photos:
-            owners: dict[str, list[int]] = {}
-            for row in prompts:
-                owners.setdefault(photos.keys[row], []).append(row)
+            rows_of = photos.rows_by_key()
             with self.bar("Asking for reasons", len(prompts)) as advance:
-                sized = photos.each(lambda key, image: _sized(image, max_pixels), owners, self.workers)
+                sized = photos.each(lambda key, image: _sized(image, max_pixels), ahead=self.workers)
                 for key, image in sized:
-                    for row in owners[key]:
+                    for row in rows_of[key]:
                         found[row] = self.model.generate(image, prompts[row])
                         advance(1)
         return found

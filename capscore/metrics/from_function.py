@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 import xxhash
 
 from .. import __version__
-from ..errors import CapscoreError, ImageError, InputError
+from ..errors import CapscoreError, InputError
 from .base import Scorer
 from .loading import documented_arguments
 from .rows import InputRows, Measured, PreparedRows, row_settings
@@ -22,7 +22,7 @@ from .scores import Scores
 
 OF_A_ROW = ("candidate", "image", "references", "language")
 OF_ROWS = ("candidates", "images", "references", "languages")
-_BLOCK = 256  # rows of one call of a function of many rows
+_BLOCK = 256  # rows, or distinct photos, of one call of a function of many rows
 
 Aggregate = Callable[[np.ndarray], float]
 
@@ -55,48 +55,27 @@ class FunctionScorer(Scorer):
         return _made_again, (self.metric, {**self.options, "empty": self.empty})
 
     def measure(self, rows: InputRows, on_error: str) -> Measured:
+        from ..embedding.photos import PhotoPipeline, in_batches
+
         keys = [""] * len(rows)
-        numbers: list[float] = []
-        kept = np.flatnonzero(rows.kept()).tolist()
-        size = 1 if self.inputs[0] == OF_A_ROW[0] else _BLOCK
-        for start in range(0, len(kept), size):
-            photos = self._photos(rows, kept[start : start + size], keys, on_error)
-            if not photos:
-                continue
-            if size > 1:
-                numbers += self._numbers(rows, photos)
-                continue
-            for row in photos:
-                try:
-                    numbers += self._numbers(rows, photos)
-                except InputError as error:
-                    rows.failures[row] = error.at(row)
-                    if on_error == "raise":
-                        raise rows.failures[row] from error
-        return Measured({"number": np.array(numbers)}, keys, np.zeros(len(rows), dtype=bool))
-
-    def _photos(
-        self, rows: InputRows, asked: Sequence[int], keys: list[str], on_error: str
-    ) -> dict[int, Any]:
-        """Row → its photo, None for a metric that opens none; without rows whose photo cannot be read."""
-        from ..images.load import content_key, load_image
-
+        numbers: dict[int, float] = {}
         if not self.needs_images:
-            return dict.fromkeys(asked)
-        found = {}
-        for row in asked:
-            try:
-                keys[row] = content_key(rows.images[row])
-                found[row] = load_image(rows.images[row])
-            except ImageError as error:
-                keys[row] = ""
-                rows.failures[row] = error.at(row)
-                if on_error == "raise":
-                    raise rows.failures[row] from error
-        return found
+            for some in in_batches(np.flatnonzero(rows.kept()).tolist(), _BLOCK):
+                numbers |= self._numbers(rows, dict.fromkeys(some), on_error)
+        else:
+            with PhotoPipeline().photos(rows.images, on_error=on_error, skip=rows.left_out()) as photos:
+                keys, rows_of = photos.keys, photos.rows_by_key()
+                for batch in in_batches(photos.each(lambda key, photo: photo), _BLOCK):
+                    shown: dict[int, Any] = {}
+                    for key, photo in batch:
+                        shown |= dict.fromkeys(rows_of[key], photo)
+                    numbers |= self._numbers(rows, shown, on_error)
+            rows.failures.update(photos.failures)
+        kept = np.flatnonzero(rows.kept()).tolist()
+        return Measured({"number": np.array([numbers[row] for row in kept])}, keys, np.zeros(len(rows), bool))
 
-    def _numbers(self, rows: InputRows, photos: dict[int, Any]) -> list[float]:
-        """What the function gives for some rows."""
+    def _numbers(self, rows: InputRows, photos: dict[int, Any], on_error: str) -> dict[int, float]:
+        """What the function gives for some rows with their photos; None where it opens none."""
         lists = rows.references or [[]] * len(rows)
         columns = {
             "candidate": [rows.candidates[row] for row in photos],
@@ -104,15 +83,24 @@ class FunctionScorer(Scorer):
             "references": [lists[row] for row in photos],
             "language": [rows.languages[row] for row in photos],
         }
-        if self.inputs[0] == OF_A_ROW[0]:
-            given = [columns[name][0] for name in self.inputs]
-            found = [type(self).function(*given, **self.options)]
-        else:
+        function = type(self).function
+        if self.inputs[0] == OF_ROWS[0]:
             of_rows = dict(zip(OF_ROWS, columns.values(), strict=True))
-            found = list(type(self).function(*(of_rows[name] for name in self.inputs), **self.options))
+            found = list(function(*(of_rows[name] for name in self.inputs), **self.options))
             if len(found) != len(photos):
                 raise CapscoreError(f"{self.metric} gave {len(found)} numbers for {len(photos)} rows")
-        return [*map(self._number, found)]
+            return dict(zip(photos, map(self._number, found), strict=True))
+        numbers = {}
+        for place, row in enumerate(photos):
+            try:
+                number = function(*(columns[name][place] for name in self.inputs), **self.options)
+            except InputError as error:
+                rows.failures[row] = error.at(row)
+                if on_error == "raise":
+                    raise rows.failures[row] from error
+            else:
+                numbers[row] = self._number(number)
+        return numbers
 
     def _number(self, value: Any) -> float:
         try:
