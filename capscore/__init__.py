@@ -62,6 +62,7 @@ _LAZY = {
     "module_folder": "files.shipped",
     "perturb": "perturbations.perturbed_file",
     "read_rows": "files.references",
+    "robustness": "benchmarks.robustness.run",
     "score_file": "scoring.files",
     "score_stream": "scoring.streams",
 }
@@ -111,6 +112,7 @@ __all__ = [
     "module_folder",
     "perturb",
     "read_rows",
+    "robustness",
     "score_file",
     "score_stream",
 ]
@@ -127,6 +129,7 @@ if TYPE_CHECKING:
         MissingImages,
     )
     from .benchmarks.data.load import load_benchmark
+    from .benchmarks.robustness.run import robustness
     from .benchmarks.run import benchmark
     from .comparing import Comparison, compare, compare_systems
     from .embedding.cache import EmbeddingCache

@@ -12,7 +12,6 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..backbones.loading import check_spec
 from ..errors import CapscoreError, InputError, Setting
 from ..files.console import say_step
 from ..metrics.base import Scorer
@@ -154,12 +153,16 @@ class NamedMetric(NamedTuple):
 
 
 def named_metrics(
-    metrics: str | Sequence[str] | Mapping[str, Measurable | None], load: LoadOptions
+    metrics: str | Sequence[str] | Mapping[str, Measurable | None],
+    load: LoadOptions,
+    loader: ScorerLoader | None = None,
 ) -> tuple[list[NamedMetric], dict[str, Path]]:
     """What the argument `metrics` of `benchmark` names: metrics, and files of scores by name.
 
+    `loader` loads them; None makes one from `load`.
+
     Raises:
-        CapscoreError: an unknown metric or backbone, or an option that no metric takes.
+        CapscoreError: an unknown metric, or an option that no metric takes.
     """
     given: Mapping[str, Measurable | None]
     if isinstance(metrics, Mapping):
@@ -168,7 +171,7 @@ def named_metrics(
         given = dict.fromkeys([metrics] if isinstance(metrics, str) else metrics)
     named: list[NamedMetric] = []
     files: dict[str, Path] = {}
-    loader = ScorerLoader(load.arguments())
+    loader = loader or ScorerLoader(load.arguments())
     for name, source in given.items():
         if isinstance(source, (str, Path)):
             files[name] = Path(source)
@@ -182,8 +185,6 @@ def named_metrics(
     loaded = [component_of(name)[0] for name, source in given.items() if source is None]
     own = {name: value for name, value in load.metric_options.items() if name not in _SHARED_OPTIONS}
     check_options(loaded, own)
-    if isinstance(load.backbone, str):
-        check_spec(load.backbone)
     return named, files
 
 
@@ -198,7 +199,6 @@ def _backbone_of(name: str, kind: type[Scorer]) -> str | None:
         return None
     if not kind.takes_backbone:
         raise InputError(Setting("metric", name), f": {metric} has no backbone")
-    check_spec(backbone)
     return backbone
 
 
@@ -287,7 +287,7 @@ def _measure(run: BenchmarkRun, task: Task, rows: KeyedRows, metric: NamedMetric
     signature = measured.signature
     if component:
         signature += f"|component:{component}"
-    backbone = getattr(getattr(scorer, "backbone", None), "name", "")
+    backbone = backbone_name(scorer)
     plain_name = name.partition("@")[0]
     known_as = plain_name.replace(scorer.metric, scorer.known_as, 1)
     result = MetricResult(
@@ -309,6 +309,11 @@ def _measure(run: BenchmarkRun, task: Task, rows: KeyedRows, metric: NamedMetric
         notes.append(f"rows are ranked by the {scorer.ranked_by} of their score")
     reading = _unusual_reading(scorer, measured.signature)
     return _beside_published(run, task, result, known_as, backbone, notes, reading)
+
+
+def backbone_name(scorer: Scorer) -> str:
+    """Name of the backbone of a metric; "" if it has none."""
+    return getattr(getattr(scorer, "backbone", None), "name", "")
 
 
 def _unusual_reading(scorer: Scorer, signature: str) -> str:

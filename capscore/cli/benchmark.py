@@ -78,6 +78,7 @@ def benchmark(
     metric_options: Mapping[str, Any] = {},
 ) -> int | None:
     """Measure metrics, and write and print the results."""
+    from ..backbones.loading import check_spec
     from ..benchmarks.reading import configurations
     from ..benchmarks.run import benchmark as measure
     from ..benchmarks.run import named_metrics
@@ -113,6 +114,8 @@ def benchmark(
         raise UsageError(f"--scores: {', '.join(taken)} is the name of a metric; NAME=FILE gives another")
     metrics = {**dict.fromkeys(names), **files}
     with terminal.as_usage():
+        for name in backbone or ():
+            check_spec(name)
         named_metrics(metrics, load)
     where: dict[str, Any] = {"config": config or (), "data_dir": data_dir, "rows": rows}
     found = measure(suite or data or (), metrics, **where, options=task_options, load=load)

@@ -1,4 +1,4 @@
-"""`capscore robustness`: tables, files, styles and degrees, stand-ins, exit codes."""
+"""`capscore robustness`: tables, files, styles and degrees, exit codes."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def backbones(toys, monkeypatch):
 
 @pytest.fixture
 def file(tmp_path):
-    """Captions in two languages with their photos, and texts for them."""
+    """Captions in two languages with their photos."""
     for name, pixels in (("r", RED), ("b", BLUE)):
         (tmp_path / f"{name}.png").write_bytes(encode(pixels))
     rows = [
-        {"image": "r.png", "caption": "red red ball by a tree", "language": "en", "stand_in": "red"},
-        {"image": "b.png", "caption": "two blue birds and a blue sea", "language": "en", "stand_in": "blue"},
-        {"image": "r.png", "caption": "ein red Ball am Baum", "language": "de", "stand_in": "red"},
-        {"image": "b.png", "caption": "zwei blue Vögel im Wasser", "language": "de", "stand_in": "blue"},
+        {"image": "r.png", "caption": "red red ball by a tree", "language": "en"},
+        {"image": "b.png", "caption": "two blue birds and a blue sea", "language": "en"},
+        {"image": "r.png", "caption": "ein red Ball am Baum", "language": "de"},
+        {"image": "b.png", "caption": "zwei blue Vögel im Wasser", "language": "de"},
     ]
     return write_jsonl(tmp_path / "captions.jsonl", rows)
 
@@ -122,17 +122,6 @@ def test_a_kind_without_rules_in_a_language_is_named_and_has_no_average(tmp_path
     assert averages["drop_negation"]["measured"] is None
 
 
-def test_texts_stand_in_for_photos_and_the_plain_tower_embeds_them(file, tmp_path, tuned, backbones):
-    (tmp_path / "r.png").unlink()
-    done = robustness("-m", "mcs@plain", "-m", f"pr_mcs@{tuned}", "--captions", file, "--stand-in")
-    assert done.stdout.replace("\n", "").count("images:stand-in,plain@w00000000") == 4
-    assert set(backbones) == {"plain", str(tuned)}
-    assert backbones["plain"].encoded_images == backbones[str(tuned)].encoded_images == 0
-    assert "an English caption, embedded by the plain tower" in flat(done.stdout)
-    without = robustness("-m", "mcs", "--captions", file)
-    assert_refused(without, "line 1: image: no such file", 1)
-
-
 def test_a_benchmark_by_configurations(tmp_path):
     official("xflickrco").write(tmp_path)
     given = ("-m", "mcs", "--data", "xflickrco", "--data-dir", tmp_path, "--config", "de")
@@ -152,7 +141,7 @@ def test_a_benchmark_by_configurations(tmp_path):
         ("-m cider", "cider compares captions with references; robustness is measured for"),
         ("-m mcs --kind jumbel", "--kind jumbel: expected repetition"),
         ("-m mcs --data xvnli", "give either --data, for a benchmark, or --captions"),
-        ("-m mcs --config de", "--config de does not go with --captions"),
+        ("-m mcs --config de", "--config and --captions: give only one of them"),
         ("-m mcs --degrees --kind typos", "--degrees: expected one of repetition"),
         ("-m mcs --candidate-column capt", "there is no such column"),
     ],

@@ -1,134 +1,118 @@
-"""Perturbs and scores captions: captions and metrics in, drops, retrieval and published figures out.
-
-A text that replaces a photo is embedded by the plain backbone, from which the metric's was fine-tuned:
-scores of a tuned tower and of its base are comparable only if both look at the same thing.
-"""
+"""Perturbs and scores captions: captions with their photos and metrics in, drops and false alarms out."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from ... import __version__
 from ...backbones import find as find_backbone
 from ...backbones.checkpoint import cached_snapshot, read_json
 from ...errors import CapscoreError, InputError, MissingExtraError
+from ...metrics.base import Scorer
+from ...metrics.loading import ScorerLoader, component_of, default_backbone
 from ...metrics.signature import format_signature
-from ...metrics.with_backbone import row_cosines
-from ...options import Sampling
-from ...perturbations import KINDS, P, Perturbed, all_kinds, check_draws, chosen_kinds, perturb
+from ...options import LoadOptions, RowOptions
+from ...perturbations import KINDS, Perturbed, perturb
+from ...perturbations.by_degree import DEGREES, DegreePerturbed, by_degree
+from ...perturbations.by_degree import RULES as DEGREE_RULES
+from ...perturbations.styles import RULES as STYLE_RULES
+from ...perturbations.styles import STYLES, restyle
+from ...registry import BENCHMARKS
+from ...statistics.correlation import spearman
 from ..protocols.recall import retrieval
 from ..protocols.results import ProtocolResult, Statistic, counted, estimates
 from ..published import Published, find
-from ..reading import collected_warnings
+from ..reading import collected_warnings, configurations
 from ..results import MetricResult
-from .captions import CaptionSet
-
-if TYPE_CHECKING:
-    from ...embedding.embedder import Embedder
-    from ...metrics.with_backbone import BackboneScorer
+from ..run import Measurable, NamedMetric, backbone_name, named_metrics
+from .captions import CaptionSet, benchmark_captions, file_captions
+from .results import Numbers, Robustness, RobustnessOptions, SetResult, Versions
 
 KS = (1, 5, 10)
 # benchmarks whose captions papers report under another name
 _PUBLISHED_AS = {"flickr8k_human": "flickr8k"}
+# the metric of which false alarms are counted, with a backbone that was not fine-tuned
+_PLAIN_METRIC = "mcs"
 # captions of one version (perturbed, in another style), and the row of the set that each is made of
 Version = tuple[Sequence[str], Sequence[int]]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class RobustnessOptions:
-    """How captions are perturbed, and how scores become numbers.
+def robustness(
+    captions: str | Path | Sequence[str] | Sequence[CaptionSet],
+    metrics: str | Sequence[str] | Mapping[str, Measurable | None],
+    *,
+    config: str | Sequence[str] = (),
+    data_dir: str | Path | None = None,
+    rows: RowOptions = RowOptions(),
+    options: RobustnessOptions = RobustnessOptions(),
+    load: LoadOptions = LoadOptions(),
+) -> Robustness:
+    """Measure how far the score of a true caption falls once the caption is perturbed.
+
+    Drops are those of Kim et al. 2023 (PR-MCS), per language, with intervals over photos, the mean score of
+    the unchanged captions, and how often they retrieve their photo.
 
     Args:
-        kinds: Names of perturbations, or of sets: "paper", "unseen", "all".
-        p: Probability with which a word is drawn.
-        order: Order of the objects in a substitution: "published", any order that differs, or "every", an
-            order in which every object moves.
-        sampling: Draws of photos for the intervals of the drops; its seed is the one of all random draws.
+        captions: Names of benchmarks; or a file with captions, photos and languages; or sets of captions.
+        metrics: Names of metrics that look at the photo alone, also METRIC@BACKBONE, or name → scorer.
+        config: Configurations of the benchmarks, or "all"; () takes each benchmark's default.
+        data_dir: Folder of a benchmark's official files; of several benchmarks, of a folder for each.
+        rows: How rows are read: columns of a file, split, and `images`, the folder of the photos.
+        options: Perturbations, intervals, styles and degrees.
+        load: How metrics named here, and their backbones, are loaded.
 
     Raises:
-        InputError: a value is not allowed; the message says what is expected.
+        InputError: a metric of another kind, a file or option that does not fit; names file and row.
+        CapscoreError: an unknown name, no captions, photos that are missing, or no perturbation that fits.
+        ImageError: a photo that cannot be read.
 
-    >>> RobustnessOptions(kinds=("jumble",), sampling=Sampling(bootstrap=200)).p
-    0.4
+    >>> import capscore
+    >>> found = capscore.robustness("multi30k", ["mcs@embedded", "pr_mcs"], config="de",
+    ...                             data_dir="multi30k")                                # doctest: +SKIP
+    >>> print(found)                                                                    # doctest: +SKIP
+    >>> found.sets[0].results[1].value("drop_average")                                  # doctest: +SKIP
+    -0.5023…
     """
-
-    kinds: tuple[str, ...] = ("paper",)
-    p: float = P
-    order: str = "published"
-    sampling: Sampling = field(default_factory=Sampling)
-
-    def __post_init__(self) -> None:
-        chosen = chosen_kinds(self.kinds)
-        object.__setattr__(self, "kinds", tuple(kind for kind in all_kinds() if kind in chosen))
-        check_draws(self.p, self.sampling.seed, self.order)
-
-    def to_dict(self) -> dict[str, Any]:
-        """All options by name, ready for JSON."""
-        drawn = {"seed": self.sampling.seed, "bootstrap": self.sampling.bootstrap}
-        return {"kinds": list(self.kinds), "p": self.p, "order": self.order, **drawn}
+    loader = ScorerLoader(load.arguments())
+    named = photo_metrics(metrics, load, loader)
+    sets = _caption_sets(captions, config, data_dir, rows, options)
+    scorers = {metric.name: metric.make() for metric in named}
+    against = {}
+    for metric in named if options.styles else ():
+        spec = plain_backbone(_backbone_spec(metric, scorers[metric.name], load))
+        against[metric.name] = f"{_PLAIN_METRIC}@{spec}", loader(_PLAIN_METRIC, spec)
+    return Robustness([measure(part, scorers, options, against) for part in sets])
 
 
-@dataclass(frozen=True)
-class RobustnessRun:
-    """A set of captions and what it says about every metric.
+def photo_metrics(
+    metrics: str | Sequence[str] | Mapping[str, Measurable | None],
+    load: LoadOptions,
+    loader: ScorerLoader | None = None,
+) -> list[NamedMetric]:
+    """Metrics by name, each of which looks at the photo and at nothing else.
 
-    Attributes:
-        captions: Captions that were scored.
-        options: How they were perturbed and counted.
-        images: "photos", or "stand-in" if texts replace them.
-        unchanged: Kind → number of captions that it left unchanged.
-        not_found: Number of critical objects that are not in their captions.
-        results: One result per metric, with the statistics "mean_original"; "mean_<kind>", "drop_<kind>" and
-            their plain means "mean_average" and "drop_average" over the published kinds,
-            "mean_average_unseen" and "drop_average_unseen" over the others; "original_of_first", the original
-            mean as a share of the first metric's; "text_to_image_r@<k>", the share of captions that find
-            their photo. Its scores are those of the original captions.
-        skipped: Kind → why the captions could not be perturbed this way.
-        notes: Remarks that a reader needs.
+    Raises:
+        InputError: there is none, one compares with references, or a file or a component is given.
+        CapscoreError: an unknown metric or backbone, or an option that no metric takes.
     """
-
-    captions: CaptionSet
-    options: RobustnessOptions
-    images: str
-    unchanged: dict[str, int]
-    not_found: int
-    results: list[MetricResult]
-    skipped: dict[str, str]
-    notes: tuple[str, ...]
-
-    @property
-    def language(self) -> str:
-        """Language of the captions."""
-        return self.captions.language
-
-    def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        return {
-            **self.captions.names(),
-            "split": self.captions.split,
-            "capscore_version": __version__,
-            "files": self.captions.files,
-            "n_photos": len(set(self.captions.image_ids)),
-            "images": self.images,
-            "options": self.options.to_dict(),
-            "unchanged": self.unchanged,
-            "objects_not_found": self.not_found,
-            "results": [result.to_dict() for result in self.results],
-            "skipped": self.skipped,
-            "notes": list(self.notes),
-        }
+    named, files = named_metrics(metrics, load, loader)
+    if not named:
+        raise InputError("there is nothing to measure: name a metric", field="metric")
+    for metric in named:
+        check_metric(metric.name, metric.kind)
+    for name in (*files, *(metric.name for metric in named if metric.component)):
+        raise InputError(f"{name}: robustness is measured of the scores of a metric", field="metric")
+    return named
 
 
-def check_metric(name: str, scorer: Any) -> None:
-    """Check that a metric, or its class, looks at the photo and at nothing else; an InputError otherwise."""
-    if scorer.needs_references or not scorer.needs_images:
+def check_metric(name: str, kind: Scorer | type[Scorer]) -> None:
+    """Raise InputError unless a metric looks at the photo and at nothing else."""
+    if kind.needs_references or not kind.needs_images:
         raise InputError(
             f"{name} compares captions with references; robustness is measured for metrics that look at the "
             "photo alone: mcs, pr_mcs, clip_score",
@@ -136,34 +120,57 @@ def check_metric(name: str, scorer: Any) -> None:
         )
 
 
-def run_robustness(
+def _caption_sets(
+    captions: str | Path | Sequence[str] | Sequence[CaptionSet],
+    config: str | Sequence[str],
+    data_dir: str | Path | None,
+    rows: RowOptions,
+    options: RobustnessOptions,
+) -> list[CaptionSet]:
+    """The captions that are measured, one set per language."""
+    names: list[str] = []
+    sets: list[CaptionSet] = []
+    if isinstance(captions, str) and BENCHMARKS.find(captions) is not None:
+        names = [captions]
+    elif isinstance(captions, (str, Path)):
+        sets = file_captions(captions, rows, partial=options.partial)
+    else:
+        for given in captions:
+            if isinstance(given, CaptionSet):
+                sets.append(given)
+            else:
+                names.append(given)
+    configs = [config] if isinstance(config, str) else config
+    for where in configurations(names, configs, data_dir):
+        sets += benchmark_captions(where, rows, partial=options.partial)
+    if options.sample is not None:
+        sets = [part.sample(options.sample, options.sampling.seed) for part in sets]
+    return sets
+
+
+# ---- one set of captions ----
+
+
+def measure(
     captions: CaptionSet,
-    scorers: Mapping[str, BackboneScorer],
-    options: RobustnessOptions | None = None,
-    *,
-    plain_embedders: Mapping[str, Embedder] | None = None,
-) -> RobustnessRun:
-    """Score original and perturbed captions against their photos, or against texts in place of photos.
+    scorers: Mapping[str, Scorer],
+    options: RobustnessOptions = RobustnessOptions(),
+    against: Mapping[str, tuple[str, Scorer]] = {},
+) -> SetResult:
+    """Score captions as they are and perturbed; and in other styles, and by degree, as `options` say.
 
     Args:
         captions: n captions of one language.
         scorers: Name → metric that looks at photos and needs no references.
-        options: How captions are perturbed; None takes the published perturbations.
-        plain_embedders: Name → embedder of the texts that replace photos, for captions that have such
-            texts.
+        options: How captions are perturbed.
+        against: Name → name and scorer of the plain metric that styles are held against.
 
     Raises:
         CapscoreError: no captions, a metric of another kind, no perturbation that fits the captions.
         ImageError: a photo that cannot be read.
-
-    >>> sets = benchmark_captions("multi30k", "de", data_dir="multi30k")           # doctest: +SKIP
-    >>> run = run_robustness(sets[0], {"mcs": capscore.load("mcs")})                # doctest: +SKIP
-    >>> run.results[0].value("drop_average")                                        # doctest: +SKIP
-    -0.0523…
     """
-    options = options or RobustnessOptions()
     if not len(captions):
-        raise InputError(f"{captions.data} ({captions.language}): there are no captions", field="captions")
+        raise InputError(f"{captions.title}: there are no captions", field="captions")
     for name, scorer in scorers.items():
         check_metric(name, scorer)
     perturbed, skipped = perturbed_captions(captions, options)
@@ -171,26 +178,24 @@ def run_robustness(
         raise CapscoreError("; ".join(dict.fromkeys(skipped.values())))
     results: list[MetricResult] = []
     for name, scorer in scorers.items():
-        embedder = None if plain_embedders is None else plain_embedders[name]
         first = results[0].value("mean_original") if results else None
-        results.append(_measure(name, scorer, captions, perturbed, options, embedder, first))
+        results.append(_result(name, scorer, captions, perturbed, options, first))
     notes = list(captions.notes)
-    if captions.stand_ins is not None:
-        notes.append("no photo was opened: an English caption, embedded by the plain tower, replaces it")
     if options.order == "every" and "substitution" in perturbed:
         notes.append("substitution: every object moves, which is stronger than as published")
     not_found = sum(int(part.not_found.sum()) for part in perturbed.values())
     if not_found:
         notes.append(f"{counted(not_found, 'critical object')} not found in their captions, and left there")
-    return RobustnessRun(
+    return SetResult(
         captions=captions,
         options=options,
-        images="photos" if captions.stand_ins is None else "stand-in",
         unchanged={kind: int(part.unchanged.sum()) for kind, part in perturbed.items()},
         not_found=not_found,
         results=results,
         skipped=skipped,
         notes=tuple(notes),
+        styles=measure_styles(captions, scorers, against) if options.styles else None,
+        degrees=measure_degrees(captions, scorers, options) if options.degrees else None,
     )
 
 
@@ -198,64 +203,84 @@ def perturbed_captions(
     captions: CaptionSet, options: RobustnessOptions
 ) -> tuple[dict[str, Perturbed], dict[str, str]]:
     """The captions under each perturbation; and kind → why their language does not allow it."""
-    how: dict[str, Any] = {"p": options.p, "seed": options.sampling.seed, "order": options.order}
 
     def perturbed(kind: str) -> Perturbed:
-        objects = captions.objects if kind == "substitution" else None
-        return perturb(captions.captions, kind, captions.language, objects=objects, **how)
+        return perturb(
+            captions.captions,
+            kind,
+            captions.language,
+            p=options.p,
+            seed=options.sampling.seed,
+            objects=captions.objects if kind == "substitution" else None,
+            order=options.order,
+        )
 
-    return made_or_skipped(options.kinds, perturbed)
+    return _made_or_skipped(options.kinds, perturbed)
 
 
-def made_or_skipped(names: Iterable[str], make: Callable[[str], T]) -> tuple[dict[str, T], dict[str, str]]:
+def _made_or_skipped(names: Iterable[str], make: Callable[[str], T]) -> tuple[dict[str, T], dict[str, str]]:
     """What is made for each name; and name → why the captions' language does not allow it."""
     made: dict[str, T] = {}
     skipped: dict[str, str] = {}
     for name in names:
         try:
             made[name] = make(name)
-        except (MissingExtraError, InputError) as error:
-            if getattr(error, "row", None) is not None:  # the fault is in a caption, not in the language
+        except MissingExtraError as error:
+            skipped[name] = str(error)
+        except InputError as error:
+            if error.row is not None:  # the fault is in a caption, not in the language
                 raise
-            skipped[name] = error.message if isinstance(error, InputError) else str(error)
+            skipped[name] = error.message
     return made, skipped
 
 
-def _measure(
+def _scores(
+    scorer: Scorer, captions: CaptionSet, versions: Mapping[str, Version]
+) -> tuple[dict[str, np.ndarray], dict[str, object]]:
+    """Scores (m,) of each version's m texts, each with the photo of its row; settings for the signature."""
+    texts: list[str] = []
+    rows: list[int] = []
+    for some, of_rows in versions.values():
+        texts += some
+        rows += of_rows
+    images = [captions.images[row] for row in rows]
+    measured = scorer.score(texts, images, language=captions.language)
+    cuts = np.cumsum([len(part) for part, _ in versions.values()])[:-1]
+    scores = dict(zip(versions, np.split(measured.scores, cuts), strict=True))
+    return scores, {**measured.settings, "images": "photos"}
+
+
+def _result(
     name: str,
-    scorer: BackboneScorer,
+    scorer: Scorer,
     captions: CaptionSet,
     perturbed: Mapping[str, Perturbed],
     options: RobustnessOptions,
-    embedder: Embedder | None,
     first: float | None,
 ) -> MetricResult:
+    """Means, drops and retrieval of a metric; `first` is the original mean of the first one, if another."""
     start, n = time.perf_counter(), len(captions)
-    versions = {kind: part.captions for kind, part in perturbed.items()}
+    versions: dict[str, Version] = {"": (captions.captions, range(n))}
+    for kind, part in perturbed.items():
+        versions[kind] = part.captions, range(n)
     with collected_warnings() as said:
-        by_kind, settings = score_versions(
-            scorer,
-            captions,
-            {kind: (texts, range(n)) for kind, texts in {"": captions.captions, **versions}.items()},
-            embedder,
-        )
+        by_kind, settings = _scores(scorer, captions, versions)
     scores = by_kind.pop("")
     original = float(scores.mean())
-    means_and_drops, notes = _means_and_drops(scores, by_kind, captions.image_ids, options)
-    share = 1.0 if first is None and original else original / first if first else None
-    statistics = [
-        Statistic("mean_original", original, None, n),
-        *means_and_drops,
-        Statistic("original_of_first", share, None, n),
-        *_retrieval(scorer, captions, embedder),
-    ]
+    statistics, notes = _means_and_drops(scores, by_kind, captions.image_ids, options)
+    if first is None:
+        first = original
+    share = original / first if first else None
+    statistics = [Statistic("mean_original", original, None, n), *statistics]
+    statistics += [Statistic("original_of_first", share, None, n), *_retrieval(scorer, captions)]
     for kind, part in perturbed.items():
         if n_unchanged := int(part.unchanged.sum()):
             notes.append(f"{kind}: left {n_unchanged:,} of {counted(n, 'caption')} unchanged; counted")
-    notes += [] if original else ["the mean of the original captions is 0, so the drop is undefined"]
+    if not original:
+        notes.append("the mean of the original captions is 0, so the drop is undefined")
     return MetricResult(
         metric=name,
-        backbone=scorer.backbone.name,
+        backbone=backbone_name(scorer),
         signature=format_signature(scorer.metric, {**settings, **_perturbation_settings(perturbed)}),
         outcome=ProtocolResult(tuple(statistics), {}, tuple(notes)),
         n_rows=n,
@@ -289,8 +314,8 @@ def _means_and_drops(
     """
     index = {name: number for number, name in enumerate(dict.fromkeys(photos))}
     unit = np.array([index[name] for name in photos])
-    before, *rest = (np.bincount(unit, weights=column) for column in (original, *perturbed.values()))
-    after = np.stack(rest)
+    before = np.bincount(unit, weights=original)
+    after = np.stack([np.bincount(unit, weights=column) for column in perturbed.values()])
     published = np.array([kind in KINDS for kind in perturbed])
     groups = {"average": published, "average_unseen": ~published}
     groups = {name: group for name, group in groups.items() if group.any()}
@@ -301,21 +326,22 @@ def _means_and_drops(
             found = np.where(base > 0, (after @ drawn) / base - 1, np.nan)
         return np.vstack([found, *(found[group].mean(axis=0) for group in groups.values())])
 
-    n, names = len(original), [*perturbed, *groups]
+    n, means = len(original), {name: float(column.mean()) for name, column in perturbed.items()}
+    counts = dict.fromkeys(perturbed, n)
+    every = np.array(list(means.values()))
+    for name, group in groups.items():
+        means[name], counts[name] = float(every[group].mean()), n * int(group.sum())
     size = {"n_units": len(index), "n_rows": len(perturbed) * len(index)}
-    of_drops = [f"drop_{name}" for name in names]
+    of_drops = [f"drop_{name}" for name in means]
     found, notes = estimates(drops, of_drops, unit="image", sampling=options.sampling, **size)
-    means = np.array([column.mean() for column in perturbed.values()])
-    of_names = [*means.tolist(), *(float(means[group].mean()) for group in groups.values())]
-    counts = [n] * len(perturbed) + [n * int(group.sum()) for group in groups.values()]
     statistics = []
-    for name, mean, count in zip(names, of_names, counts, strict=True):
-        statistics.append(Statistic(f"mean_{name}", mean, None, count))
-        statistics.append(Statistic(f"drop_{name}", *found[f"drop_{name}"], count))
+    for name, mean in means.items():
+        statistics.append(Statistic(f"mean_{name}", mean, None, counts[name]))
+        statistics.append(Statistic(f"drop_{name}", *found[f"drop_{name}"], counts[name]))
     return statistics, notes
 
 
-def _retrieval(scorer: BackboneScorer, captions: CaptionSet, embedder: Embedder | None) -> list[Statistic]:
+def _retrieval(scorer: Scorer, captions: CaptionSet) -> list[Statistic]:
     """How often an original caption finds its photo among all photos of the set; None of a single photo, and
     of a metric without embeddings.
     """
@@ -324,12 +350,7 @@ def _retrieval(scorer: BackboneScorer, captions: CaptionSet, embedder: Embedder 
         first.setdefault(name, row)
     found: Mapping[int, float | None] = dict.fromkeys(KS)
     if len(first) > 1 and scorer.embedder is not None:
-        if captions.stand_ins is None:
-            photos = scorer.embedder.images([captions.images[row] for row in first.values()])
-        else:
-            assert embedder is not None
-            stand_ins = [captions.stand_ins[row] for row in first.values()]
-            photos = embedder.texts(stand_ins, prefix=embedder.backbone.prefix)
+        photos = scorer.embedder.images([captions.images[row] for row in first.values()])
         texts = scorer.embedder.texts(captions.captions, prefix=scorer.prefix)
         index = {name: number for number, name in enumerate(first)}
         found = retrieval(
@@ -353,53 +374,130 @@ def _published(captions: CaptionSet, metric: str) -> dict[str, list[Published]]:
     return found
 
 
-# ---- scores against photos, or against texts that stand for these ----
+# ---- right captions in other styles ----
 
 
-def score_versions(
-    scorer: BackboneScorer,
-    captions: CaptionSet,
-    versions: Mapping[str, Version],
-    embedder: Embedder | None,
-) -> tuple[dict[str, np.ndarray], dict[str, object]]:
-    """Scores (m,) of each version's m texts, each with the photo of its row or its stand-in; settings.
+def measure_styles(
+    captions: CaptionSet, scorers: Mapping[str, Scorer], against: Mapping[str, tuple[str, Scorer]]
+) -> Versions:
+    """Score right captions in each style with metrics and with their plain metrics; as in `measure`."""
+    restyled, skipped = _made_or_skipped(
+        STYLES, lambda style: restyle(captions.captions, style, captions.language, photos=captions.image_ids)
+    )
+    versions = {style: (part.captions, part.rows) for style, part in restyled.items()}
+    numbers = {}
+    for name, (_, plain_scorer) in against.items():
+        own, _ = _scores(scorers[name], captions, versions)
+        other, _ = _scores(plain_scorer, captions, versions)
+        numbers[name] = {style: alarms(own[style], other[style]) for style in versions}
+    names = {name: other for name, (other, _) in against.items()}
+    return Versions("styles", {"rules": STYLE_RULES}, numbers, skipped, names)
 
-    `embedder` embeds the texts that replace photos.
+
+def alarms(scores: np.ndarray, plain_scores: np.ndarray) -> Numbers:
+    """Scores of a metric and of the plain metric for the same captions → its false alarms.
+
+    A right caption raises a false alarm if a metric gives it less than half of what the plain metric does.
+
+    Returns:
+        "n", the number of captions; "below_half", the share of them that scores below half of the plain
+        metric; "kept", the mean score as a share of the plain metric's; both None if there are no captions;
+        "not_scored", the number of captions left out because the plain metric gives them 0.
+
+    >>> alarms(np.array([0.2, 0.9, 0.0]), np.array([1.0, 1.0, 0.0]))
+    {'n': 2, 'below_half': 0.5, 'kept': 0.55, 'not_scored': 1}
     """
-    texts = [text for part, _ in versions.values() for text in part]
-    rows = [row for _, part in versions.values() for row in part]
-    if captions.stand_ins is None:
-        images = [captions.images[row] for row in rows]
-        measured = scorer.score(texts, images, language=captions.language)
-        scores, settings = measured.scores, {**measured.settings, "images": "photos"}
-    else:
-        assert embedder is not None
-        stand_ins = [captions.stand_ins[row] for row in rows]
-        scores, settings = _against_stand_ins(scorer, texts, stand_ins, captions.language, embedder)
-    cuts = np.cumsum([len(part) for part, _ in versions.values()])[:-1]
-    return dict(zip(versions, np.split(scores, cuts), strict=True)), settings
+    scored = plain_scores > 0
+    own, other = scores[scored], plain_scores[scored]
+    below_half = kept = None
+    if len(own):
+        below_half, kept = float((own < 0.5 * other).mean()), float(own.mean() / other.mean())
+    return {"n": len(own), "below_half": below_half, "kept": kept, "not_scored": len(scored) - len(own)}
 
 
-def _against_stand_ins(
-    scorer: BackboneScorer, texts: Sequence[str], stand_ins: Sequence[str], language: str, embedder: Embedder
-) -> tuple[np.ndarray, dict[str, object]]:
-    """A metric's scores (n,) with cosines to n texts in place of those to the photos; the settings."""
-    scorer.warn_about_languages([language])
-    embedded, is_long = scorer.texts(texts)
-    scorer.warn_about_truncation(embedded.truncated[embedded.index])
-    tower = embedder.backbone
-    photos = embedder.texts(stand_ins, prefix=tower.prefix)
-    if tower.dim != scorer.backbone.dim:
-        raise CapscoreError(
-            f"{scorer.backbone.name} has embeddings of {scorer.backbone.dim} numbers, and {tower.name}, "
-            f"which embeds the texts that replace photos, has embeddings of {tower.dim}"
-        )
-    cosines = row_cosines(embedded.matrix, embedded.index, photos.matrix, photos.index)
-    scores, _ = scorer.combine({"image_cosine": cosines})
-    long = {"long": scorer.long} if is_long.any() else {}
-    first = {**scorer.first_settings, **long, "refs": 0, "lang": language}
-    last = {key: value for key, value in scorer.last_settings.items() if key != "exif"}
-    return scores, {**first, **last, "images": f"stand-in,{tower.name}@{tower.revision}"}
+# ---- more and more noise ----
+
+
+def measure_degrees(
+    captions: CaptionSet, scorers: Mapping[str, Scorer], options: RobustnessOptions
+) -> Versions:
+    """Score captions as they are, and perturbed to each degree by the published kinds; as in `measure`."""
+    seed = options.sampling.seed
+
+    def perturbed(kind: str) -> list[DegreePerturbed]:
+        objects = captions.objects if kind == "substitution" else None
+        given: dict[str, Any] = {"seed": seed, "objects": objects}
+        return [by_degree(captions.captions, kind, captions.language, degree=d, **given) for d in DEGREES]
+
+    by_kind, skipped = _made_or_skipped([kind for kind in options.kinds if kind in KINDS], perturbed)
+    every = range(len(captions))
+    versions: dict[str, Version] = {"": (captions.captions, every)}
+    for kind, parts in by_kind.items():
+        for degree, part in zip(DEGREES, parts, strict=True):
+            versions[f"{kind} {degree}"] = part.captions, every
+    numbers: dict[str, dict[str, Numbers]] = {}
+    for name, scorer in scorers.items():
+        scores, _ = _scores(scorer, captions, versions)
+        numbers[name] = {}
+        for kind, parts in by_kind.items():
+            after = [scores[f"{kind} {degree}"] for degree in DEGREES]
+            numbers[name][kind] = curve(scores[""], after, [part.touched for part in parts])
+    return Versions("kinds", {"rules": DEGREE_RULES, "seed": seed}, numbers, skipped)
+
+
+def curve(
+    original: np.ndarray,
+    perturbed: Sequence[np.ndarray],
+    touched: Sequence[np.ndarray],
+    degrees: Sequence[float] = DEGREES,
+) -> Numbers:
+    """Scores (n,), at each degree scores (n,) and shares of words touched (n,) → how the score falls.
+
+    Captions that are touched at no degree are left out; so are, of ρ over captions, those that score 0.
+
+    Returns:
+        "degrees"; "touched", the mean share of the words that was touched at each degree; "drops", the change
+        of the mean score at each degree, −0.25 for a quarter, None where it is undefined; "n", the number of
+        captions that the kind can change; "of_means", Spearman's ρ of the mean fall and the mean share over
+        the degrees, where values that are equal to a tenth of a percent count as equal; "of_captions",
+        Spearman's ρ of the fall and the share over all captions at all degrees.
+
+    >>> scores, shares = [np.array([0.9, 0.8]), np.array([0.5, 0.4])], np.array([[0.1, 0.2], [0.5, 0.6]])
+    >>> found = curve(np.ones(2), scores, shares, (0.2, 0.6))
+    >>> [round(drop, 2) for drop in found["drops"]], round(found["of_captions"], 6)
+    ([-0.15, -0.55], 1.0)
+    """
+    shares = np.stack([np.asarray(row, dtype=float) for row in touched])
+    changed = shares.max(axis=0) > 0
+    before, after, shares = original[changed], np.stack(perturbed)[:, changed], shares[:, changed]
+    found: dict[str, Any] = {"degrees": list(degrees), "n": len(before)}
+    found |= {"touched": [0.0] * len(degrees), "drops": [None] * len(degrees)}
+    found |= {"of_means": None, "of_captions": None}
+    if not len(before):
+        return found
+    means, scored = shares.mean(axis=1), before > 0
+    found["touched"] = means.tolist()
+    if scored.any():
+        drops = after.mean(axis=1) / float(before.mean()) - 1
+        found["drops"] = drops.tolist()
+        falls = 1 - after[:, scored] / before[scored]
+        # a score that is lost as a whole cannot fall further: what is left of it is rounding
+        found["of_means"] = spearman(-np.round(drops, 3), np.round(means, 3))
+        found["of_captions"] = spearman(falls.ravel(), shares[:, scored].ravel())
+    return found
+
+
+# ---- backbones before fine-tuning ----
+
+
+def _backbone_spec(metric: NamedMetric, scorer: Scorer, load: LoadOptions) -> str:
+    """What names the backbone of a metric."""
+    name, sign, backbone = metric.name.partition("@")
+    if sign:
+        return backbone
+    if isinstance(metric.kind, Scorer):
+        return backbone_name(scorer)
+    return str(load.backbone or default_backbone(component_of(name)[0]))
 
 
 def plain_backbone(spec: str) -> str:

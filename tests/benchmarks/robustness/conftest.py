@@ -6,7 +6,6 @@ import pytest
 
 import capscore
 from capscore.benchmarks.robustness import CaptionSet
-from capscore.embedding.embedder import Embedder
 
 from ...toy import BLUE, RED, ColourBackbone
 
@@ -20,9 +19,3 @@ def captions() -> CaptionSet:
 @pytest.fixture
 def scorer():
     return capscore.load("mcs", backbone=ColourBackbone(), cache=False)
-
-
-@pytest.fixture
-def plain():
-    """The tower of texts that stand for photos."""
-    return Embedder(ColourBackbone(fingerprint="plain"), cache=None)

@@ -9,7 +9,9 @@ import pytest
 from scipy.stats import spearmanr
 
 import capscore
-from capscore.benchmarks.robustness.styles_and_degrees import alarms, curve, run_alarms, run_degrees
+from capscore.benchmarks.robustness import RobustnessOptions
+from capscore.benchmarks.robustness.run import alarms, curve, measure_degrees, measure_styles
+from capscore.options import Sampling
 from capscore.perturbations.by_degree import DEGREES, by_degree
 from capscore.perturbations.styles import STYLES, restyle
 
@@ -30,31 +32,28 @@ class Harsh(ColourBackbone):
         return rows
 
 
-def test_false_alarms_by_hand(captions, scorer, plain):
+def test_false_alarms_by_hand(captions, scorer):
     harsh = capscore.load("mcs", backbone=Harsh(fingerprint="harsh"), cache=False)
-    metrics = {"harsh": (harsh, scorer, "mcs@colours"), "mcs": (scorer, scorer, "mcs@colours")}
-    run = run_alarms(captions, metrics)
+    plain = "mcs@colours", scorer
+    run = measure_styles(captions, {"harsh": harsh, "mcs": scorer}, {"harsh": plain, "mcs": plain})
     assert run.against["harsh"] == "mcs@colours"
-    assert run.skipped == {} and list(run.rows["harsh"]) == list(STYLES)
-    for style, found in run.rows["mcs"].items():
+    assert run.skipped == {} and list(run.numbers["harsh"]) == list(STYLES)
+    for style, found in run.numbers["mcs"].items():
         texts = restyle(captions.captions, style, "en", photos=captions.image_ids)
         assert found["n"] + found["not_scored"] == len(texts.captions), style
         assert not found["n"] or (found["below_half"], found["kept"]) == (0, 1)
     # of the four captions only "blue sea" has two words
-    given = run.rows["harsh"]["given"]
+    given = run.numbers["harsh"]["given"]
     assert given["n"] == 4 and given["below_half"] == 0.25
     before, after = (
         part.score(captions.captions, captions.images, language="en").scores for part in (scorer, harsh)
     )
     assert given["kept"] == pytest.approx(after.mean() / before.mean()) and given["kept"] < 0.9
     assert run.to_dict()["results"][0]["styles"]["given"]["below_half"] == 0.25
-    texts = replace(captions, stand_ins=["red", "red", "blue", "blue"], images=[None] * 4)
-    run = run_alarms(texts, {"m": (harsh, scorer, "mcs")}, plain_embedders={"m": plain})
-    assert run.rows["m"]["given"]["below_half"] == 0.25
     # a language without a tagger
-    run = run_alarms(replace(captions, language="sw"), {"mcs": (scorer, scorer, "mcs")})
+    run = measure_styles(replace(captions, language="sw"), {"mcs": scorer}, {"mcs": plain})
     assert list(run.skipped) == ["nouns", "stopped", "fragment"]
-    assert "word classes" in run.skipped["nouns"] and "given" in run.rows["mcs"]
+    assert "word classes" in run.skipped["nouns"] and "given" in run.numbers["mcs"]
 
 
 def test_a_score_of_exactly_half_is_not_a_false_alarm():
@@ -85,9 +84,10 @@ def test_a_curve_by_hand():
 
 
 def test_curves_of_a_metric(captions, scorer):
-    run = run_degrees(captions, {"mcs": scorer}, kinds=["masking", "jumble"], seed=2)
-    assert list(run.rows["mcs"]) == ["masking", "jumble"]
-    found = run.rows["mcs"]["masking"]
+    options = RobustnessOptions(["masking", "jumble"], sampling=Sampling(seed=2))
+    run = measure_degrees(captions, {"mcs": scorer}, options)
+    assert list(run.numbers["mcs"]) == ["masking", "jumble"]
+    found = run.numbers["mcs"]["masking"]
     before = scorer.score(captions.captions, captions.images, language="en").scores
     for number, degree in enumerate(DEGREES):
         noisy = by_degree(captions.captions, "masking", "en", degree=degree, seed=2)

@@ -1,4 +1,4 @@
-"""Perturbed and scored: against the formula computed a second way, published figures, stand-ins."""
+"""Perturbed and scored: against the formula computed a second way, published figures."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ import pytest
 
 import capscore
 from capscore.backbones import find
-from capscore.benchmarks.robustness import RobustnessOptions, run_robustness
-from capscore.benchmarks.robustness.run import plain_backbone
+from capscore.benchmarks.robustness import Robustness, RobustnessOptions
+from capscore.benchmarks.robustness.results import averages
+from capscore.benchmarks.robustness.run import measure, plain_backbone
 from capscore.errors import BackboneUnavailable, CapscoreError, InputError
 from capscore.options import Sampling
 from capscore.perturbations import KINDS, UNSEEN_KINDS, perturb
-from capscore.show.robustness_tables import averages, groups, robustness_reports
 from capscore.statistics.bootstrap import NO_INTERVALS
 from capscore.tables import signed
 
 from ...toy import ColourBackbone
 
 quick = RobustnessOptions(sampling=NO_INTERVALS)
-STAND_INS = ["red", "red", "blue", "blue"]
 COLOURS = {"r": (1, 0, 0), "b": (0, 0, 1)}
 
 
@@ -36,9 +35,7 @@ def by_hand(text, photo):
 
 
 def test_numbers_are_those_of_the_formula(captions, scorer):
-    run = run_robustness(
-        captions, {"mcs": scorer}, RobustnessOptions(kinds=("all",), sampling=Sampling(0, seed=4))
-    )
+    run = measure(captions, {"mcs": scorer}, RobustnessOptions(kinds=("all",), sampling=Sampling(0, seed=4)))
     (result,) = run.results
 
     def mean(texts):
@@ -59,9 +56,7 @@ def test_numbers_are_those_of_the_formula(captions, scorer):
 
 
 def test_each_text_and_photo_is_embedded_once_and_the_signature_says_how(captions, scorer):
-    (result,) = run_robustness(
-        captions, {"mcs": scorer}, replace(quick, sampling=Sampling(0, seed=7))
-    ).results
+    (result,) = measure(captions, {"mcs": scorer}, replace(quick, sampling=Sampling(0, seed=7))).results
     texts = {text for kind in KINDS for text in perturb(captions.captions, kind, "en", seed=7).captions}
     assert scorer.backbone.encoded_texts == len(texts | {*captions.captions})
     assert scorer.backbone.encoded_images == 2
@@ -73,7 +68,7 @@ def test_each_text_and_photo_is_embedded_once_and_the_signature_says_how(caption
 
 def test_kept_shares_are_relative_to_the_first_metric(captions, scorer):
     other = capscore.load("mcs", backbone=ColourBackbone(), cache=False, prefix="green ")
-    run = run_robustness(captions, {"mcs": scorer, "again": scorer, "green": other}, quick)
+    run = measure(captions, {"mcs": scorer, "again": scorer, "green": other}, quick)
     first, again, green = run.results
     assert first.value("original_of_first") == again.value("original_of_first") == 1.0
     originals = [result.value("mean_original") for result in run.results]
@@ -81,13 +76,13 @@ def test_kept_shares_are_relative_to_the_first_metric(captions, scorer):
     assert originals[2] < originals[0]
     # every caption names the colour of its photo, of which there are two
     assert [first.value(f"text_to_image_r@{k}") for k in (1, 5, 10)] == [1.0, 1.0, 1.0]
-    assert "|  | again | 1.000 | 100.0 | 100.0 | 100.0 |" in robustness_reports([run])[0].markdown()
+    assert "|  | again | 1.000 | 100.0 | 100.0 | 100.0 |" in Robustness([run]).markdown()
 
 
 def test_objects_of_the_data_are_what_is_substituted(captions, scorer):
     given = replace(captions, objects=[["ball", "red"], ["car", "tree"], ["whale"], []])
     asked = replace(quick, kinds=("substitution",), order="every")
-    run = run_robustness(given, {"mcs": scorer}, asked)
+    run = measure(given, {"mcs": scorer}, asked)
     assert run.unchanged == {"substitution": 2} and run.not_found == 1
     assert run.notes[-2:] == (
         "substitution: every object moves, which is stronger than as published",
@@ -101,13 +96,13 @@ def test_objects_of_the_data_are_what_is_substituted(captions, scorer):
 
 def test_an_interval_is_that_of_photos_drawn_with_their_captions(captions, scorer):
     options = RobustnessOptions(sampling=Sampling(60, seed=2))
-    first, second = (run_robustness(captions, {"mcs": scorer}, options) for _ in range(2))
+    first, second = (measure(captions, {"mcs": scorer}, options) for _ in range(2))
     assert first.results[0].statistics == second.results[0].statistics
     drawn = {name for name, row in first.results[0].statistics.items() if row.interval}
     assert drawn == {*(f"drop_{kind}" for kind in KINDS), "drop_average"}
     # two photos: a draw has the first twice, both, or the second twice
     options = RobustnessOptions(kinds=("masking",), sampling=Sampling(400, 0.9999, seed=1))
-    result = run_robustness(captions, {"mcs": scorer}, options).results[0]
+    result = measure(captions, {"mcs": scorer}, options).results[0]
     masked = perturb(captions.captions, "masking", "en", seed=1).captions
     before, after = (
         np.array([by_hand(*pair) for pair in zip(texts, captions.image_ids, strict=True)])
@@ -115,7 +110,7 @@ def test_an_interval_is_that_of_photos_drawn_with_their_captions(captions, score
     )
     ends = [after[part].sum() / before[part].sum() - 1 for part in (slice(0, 2), slice(2, 4))]
     assert result.statistics["drop_masking"].interval == pytest.approx((min(ends), max(ends)), abs=1e-6)
-    alone = run_robustness(captions.take([0, 1]), {"mcs": scorer}, RobustnessOptions()).results[0]
+    alone = measure(captions.take([0, 1]), {"mcs": scorer}, RobustnessOptions()).results[0]
     assert all(row.interval is None for row in alone.statistics.values())
     assert any(note.startswith("no intervals:") for note in alone.outcome.notes)
     assert alone.value("text_to_image_r@1") is None
@@ -123,75 +118,37 @@ def test_an_interval_is_that_of_photos_drawn_with_their_captions(captions, score
 
 def test_published_figures_are_shown(captions, scorer):
     published = replace(captions, data="coco_captions", split="test")
-    run = run_robustness(published, {"mcs": scorer, "pr_mcs@x": scorer}, quick)
+    run = measure(published, {"mcs": scorer, "pr_mcs@x": scorer}, quick)
     printed = "|  | published | 1.4177 | −37.9 | −78.1 | −99.2 | −97.0 | −82.1 | −78.9 |"
-    assert printed in robustness_reports([run])[0].markdown()
-    assert averages(groups([run])[0], "pr_mcs@x")["drop_jumble"][1] == pytest.approx(-0.9702, abs=1e-3)
-    texts = [part for part in robustness_reports([run])[0].parts if isinstance(part, str)]
-    assert any(text.startswith("published pr_mcs@x (en): Kim et al. 2023, Table 7") for text in texts)
+    assert printed in Robustness([run]).markdown()
+    assert averages([run], "pr_mcs@x")[1]["drop_jumble"] == pytest.approx(-0.9702, abs=1e-3)
+    assert "published pr_mcs@x (en): Kim et al. 2023, Table 7" in str(Robustness([run]))
 
 
 def test_a_kind_without_rules_for_a_language_is_left_out_with_a_note(captions, scorer):
     swahili = replace(captions, language="sw")
-    run = run_robustness(swahili, {"mcs": scorer}, replace(quick, kinds=("negation", "jumble")))
+    run = measure(swahili, {"mcs": scorer}, replace(quick, kinds=("negation", "jumble")))
     assert list(run.skipped) == ["negation"] and "no rules for 'negation'" in run.skipped["negation"]
     assert list(run.unchanged) == ["jumble"]
     assert any("was not trained on sw" in warning for warning in run.results[0].warnings)
-    lines = [part for part in robustness_reports([run])[0].parts if isinstance(part, str)]
-    assert any(line.strip().startswith("negation: not run.") for line in lines)
+    assert "negation: not run." in str(Robustness([run]))
     with pytest.raises(CapscoreError, match="no rules for 'negation'"):
-        run_robustness(swahili, {"mcs": scorer}, replace(quick, kinds=("negation",)))
+        measure(swahili, {"mcs": scorer}, replace(quick, kinds=("negation",)))
 
 
 def test_languages_are_averaged_plainly(captions, scorer):
     german = replace(captions.take([0, 1, 2]), language="de")
-    runs = [run_robustness(part, {"mcs": scorer}, quick) for part in (captions, german)]
-    (group,) = groups(runs)
-    drops = [run.results[0].value("drop_average") for run in runs]
-    assert averages(group, "mcs")["drop_average"] == (pytest.approx(sum(drops) / 2), None)
-    found = robustness_reports(runs)[0].parts[0].rows
-    assert [row[0] for row in found if row[0]] == ["en", "de", "all"]
-    assert found[-1][1] == "drop %" and found[-1][-1] == signed(100 * sum(drops) / 2, 1)
-
-
-# ---- texts that stand for photos ----
-
-
-def test_a_text_can_stand_in_for_a_photo(captions, scorer, plain):
-    given = replace(captions, images=[None] * 4, stand_ins=STAND_INS)
-    run = run_robustness(given, {"mcs": scorer}, quick, plain_embedders={"mcs": plain})
-    seen = run_robustness(captions, {"mcs": scorer}, quick)
-    # the toy's tower gives the word the embedding that it gives the colour
-    assert run.results[0].scores == pytest.approx(seen.results[0].scores, abs=1e-6)
-    for name in ("text_to_image_r@1", "original_of_first"):
-        assert run.results[0].value(name) == seen.results[0].value(name)
-    assert run.images == "stand-in" and any(note.startswith("no photo was opened") for note in run.notes)
-    assert "|images:stand-in,colours@w00000000|" in run.results[0].signature
-    assert "exif" not in run.results[0].signature
-
-
-def tower(name, rows):
-    """A metric whose tower gives every text the same embedding."""
-
-    class Same(ColourBackbone):
-        dim = rows.shape[1]
-
-        def encode_tokens(self, ids):
-            return np.repeat(rows, len(ids), axis=0)
-
-    return capscore.load("mcs", backbone=Same(fingerprint=name), cache=False)
-
-
-def test_stand_ins_are_embedded_by_the_plain_tower(captions, plain):
-    given = replace(captions, stand_ins=STAND_INS)
-    ruined = tower("blind", np.array([[0, 1, 0]], dtype=np.float32))
-    run = run_robustness(given, {"mcs": ruined}, quick, plain_embedders={"mcs": plain})
-    # green captions against red and blue; against themselves they would score 2.5
-    assert run.results[0].value("mean_original") == 0 and plain.backbone.encoded_texts == 2
-    assert run.results[0].value("original_of_first") is run.results[0].value("drop_average") is None
-    wide = tower("wide", np.eye(1, 4, dtype=np.float32))
-    with pytest.raises(CapscoreError, match="embeddings of 4 numbers, and colours, which embeds the texts"):
-        run_robustness(given, {"mcs": wide}, quick, plain_embedders={"mcs": plain})
+    found = capscore.robustness([captions, german], {"mcs": scorer}, options=quick)
+    drops = [run.results[0].value("drop_average") for run in found.sets]
+    (sets,) = found.groups().values()
+    measured, published = averages(sets, "mcs")
+    assert (measured["drop_average"], published["drop_average"]) == (pytest.approx(sum(drops) / 2), None)
+    rows = found.report().parts[0].parts[0].rows
+    assert [row[0] for row in rows if row[0]] == ["en", "de", "all"]
+    assert rows[-1][1] == "drop %" and rows[-1][-1] == signed(100 * sum(drops) / 2, 1)
+    table = found.to_pandas()
+    assert list(table["kind"][:6]) == ["", *KINDS] and set(table["language"]) == {"en", "de"}
+    assert list(table["drop"][1:6]) == [found.sets[0].results[0].value(f"drop_{kind}") for kind in KINDS]
 
 
 def tuned(folder, base):
@@ -232,6 +189,6 @@ def test_bad_options(settings):
 
 def test_unmeasurable_requests_are_refused(captions, scorer):
     with pytest.raises(InputError, match="rouge_l compares captions with references"):
-        run_robustness(captions, {"rouge_l": capscore.load("rouge_l")}, quick)
+        measure(captions, {"rouge_l": capscore.load("rouge_l")}, quick)
     with pytest.raises(InputError, match=r"toy \(en\): there are no captions"):
-        run_robustness(captions.take([]), {"mcs": scorer}, quick)
+        measure(captions.take([]), {"mcs": scorer}, quick)
