@@ -110,8 +110,8 @@ def toy():
 
 
 def measured(benchmark, config, folder, metrics, options=QUICK, **rows):
-    where = {"config": config, "data_dir": folder, "rows": RowOptions(**rows)}
-    (run,) = capscore.benchmark(benchmark, metrics, options=options, **where).runs
+    where = {"config": config, "data_dir": folder, **rows}
+    (run,) = capscore.benchmark(benchmark, metrics, **vars(options), **where).runs
     return run
 
 
@@ -308,7 +308,7 @@ def test_a_suite_is_its_parts(folder_of, tmp_path):
     for slug in slugs:
         (tmp_path / slug).symlink_to(folder_of(slug))
     (tmp_path / "composite").mkdir()
-    found = capscore.benchmark("english", "rouge_l", data_dir=tmp_path, options=QUICK)
+    found = capscore.benchmark("english", "rouge_l", data_dir=tmp_path, **vars(QUICK))
     assert len(found.runs) == 4
     for run in found.runs:
         alone = measured(run.benchmark, run.config, tmp_path / run.benchmark, "rouge_l")
@@ -328,7 +328,7 @@ def test_a_damaged_file_does_not_stop_the_rest_of_a_suite(tmp_path):
     (tmp_path / "flickr8k").mkdir()  # a familiar name
     official("flickr8k_human").write(tmp_path / "flickr8k")
     (tmp_path / "flickr8k" / "ExpertAnnotations.txt").write_text("broken\n")
-    found = capscore.benchmark("english", "rouge_l", data_dir=tmp_path, options=QUICK)
+    found = capscore.benchmark("english", "rouge_l", data_dir=tmp_path, **vars(QUICK))
     assert "line 1: expected 5 tab-separated columns" in found.failed["flickr8k_human · expert"]
     assert [run.name for run in found.runs] == ["flickr8k_human · crowdflower"]
     (tmp_path / "flickr8k_human").mkdir()

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ..files.console import say_step
 from ..metrics.base import Scorer
 from ..metrics.loading import ScorerLoader, check_options, component_of
 from ..metrics.signature import parse_signature
-from ..options import LoadOptions, RowOptions
+from ..options import LoadOptions, RowOptions, Sampling, split_options
 from ..registry import METRICS
 from .data.annotation_files import AnnotationError, MissingAnnotations
 from .published import Published, find
@@ -40,9 +40,7 @@ def benchmark(
     *,
     config: str | Sequence[str] = (),
     data_dir: str | Path | None = None,
-    rows: RowOptions = RowOptions(),
-    options: TaskOptions = TaskOptions(),
-    load: LoadOptions = LoadOptions(),
+    **options: Any,
 ) -> BenchmarkResults:
     """Measure metrics on benchmarks, beside published figures.
 
@@ -59,9 +57,9 @@ def benchmark(
         config: Configurations, or "all"; () takes each benchmark's default.
         data_dir: Folder of the benchmark's official files; of several benchmarks, or of a suite, a folder
             with one folder for each. None downloads them if their source is public.
-        rows: `split` to measure on, by default the test split, and `images`, the folder of the photos.
-        options: How scores become numbers, and of which rows.
-        load: How metrics named here, and their backbones, are loaded.
+        **options: What is read (`split`, by default the test split, and `images`, the folder of the photos,
+            of `capscore.options.RowOptions`), how scores become numbers (`benchmarks.TaskOptions`: raters,
+            missing, partial, compare), intervals drawn (`Sampling`) and metrics loaded (`capscore.load`).
 
     Raises:
         InputError: there is nothing to measure; a file of scores does not fit; names file and row.
@@ -74,16 +72,21 @@ def benchmark(
     >>> print(found)                                                                    # doctest: +SKIP
     >>> found.to_pandas()[["metric", "statistic", "value"]]                             # doctest: +SKIP
     """
+    rows, load, sampling, task_options = split_options(
+        options, RowOptions, LoadOptions, Sampling, TaskOptions
+    )
+    if "sampling" not in options:
+        task_options = replace(task_options, sampling=sampling)
     named, files = named_metrics(metrics, load)
     if not named and not files:
         raise InputError("nothing to measure: name a metric, or a file of scores", field="metrics")
     if data in SUITES:
-        return _run_suite(str(data), named, files, data_dir or "", rows, options, load.progress)
+        return _run_suite(str(data), named, files, data_dir or "", rows, task_options, load.progress)
     names = [data] if isinstance(data, str) else data
     configs = [config] if isinstance(config, str) else config
     runs = []
     for where in configurations(names, configs, data_dir):
-        run = run_metrics(where, named, files, rows, options, load.progress)
+        run = run_metrics(where, named, files, rows, task_options, load.progress)
         if not run.results:
             raise CapscoreError(reasons(run.skipped))
         runs.append(run)

@@ -87,13 +87,12 @@ def benchmark(
     terminal.check_result_file("write_queries", write_queries, (".jsonl",), force)
     terminal.check_result_files(force, output=output, markdown=markdown)
     _check_eval_results(eval_results, org)
-    rows = RowOptions(split=split, images=image_dir)
     show: dict[str, Any] = {"output": output, "markdown": markdown, "as_json": as_json, "quiet": quiet}
     with terminal.as_usage():
         sampling = Sampling(bootstrap, confidence, seed)
-        task_options = TaskOptions(raters, missing, sampling, partial, compare)
+        numbers = vars(TaskOptions(raters, missing, sampling, partial, compare))
     of_scores = {"scores": scores, "write_queries": write_queries}
-    load = options.load_options({"progress": False if quiet else None, **metric_options}, backbone)
+    loading = options.loading(metric_options, backbone, quiet)
     if (suite is None) == (not data):
         raise UsageError("give either --data, for one benchmark, or --suite, for all that --data-dir holds")
     if suite is not None:
@@ -104,7 +103,7 @@ def benchmark(
         targets = configurations(data or (), config or (), data_dir)
     if write_queries is not None:
         terminal.check_alone("write_queries", {"eval_results": eval_results})
-        _write_queries(write_queries, targets, rows)
+        _write_queries(write_queries, targets, RowOptions(split=split, images=image_dir))
         return None
     files = options.named_files(scores or ())
     names = options.on_backbones(metric or (["mcs"] if backbone and not files else []), backbone)
@@ -116,9 +115,10 @@ def benchmark(
     with terminal.as_usage():
         for name in backbone or ():
             check_spec(name)
-        named_metrics(metrics, load)
-    where: dict[str, Any] = {"config": config or (), "data_dir": data_dir, "rows": rows}
-    found = measure(suite or data or (), metrics, **where, options=task_options, load=load)
+        named_metrics(metrics, options.load_options(loading))
+    where: dict[str, Any] = {"config": config or (), "data_dir": data_dir}
+    where |= {"split": split, "images": image_dir}
+    found = measure(suite or data or (), metrics, **where, **numbers, **loading)
     document = found.to_dict()
     terminal.show_results(document, [found.report()], **show)
     if eval_results is not None:

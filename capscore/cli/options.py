@@ -207,15 +207,23 @@ def check_metric_options(metrics: Sequence[str], options: Mapping[str, object]) 
         check_options(metrics, checked)
 
 
-def load_options(given: Mapping[str, Any], backbones: Sequence[str] | None = None) -> LoadOptions:
-    """The options of metrics and backbones that a command got; of several backbones, metrics name theirs."""
+def load_options(given: Mapping[str, Any]) -> LoadOptions:
+    """The options of metrics and backbones that a command got."""
     known, shared, own = all_options(), dict[str, Any](), dict[str, Any]()
     for name, value in given.items():
         part = own if name in known and known[name].own else shared
         part[name] = value
-    if backbones and len(backbones) == 1:
-        shared["backbone"] = backbones[0]
     return LoadOptions(**shared, metric_options=own)
+
+
+def loading(
+    metric_options: Mapping[str, Any], backbones: Sequence[str] | None, quiet: bool
+) -> dict[str, Any]:
+    """How metrics are loaded, as the library takes it; of several backbones, metrics name theirs."""
+    found = {"progress": False if quiet else None, **metric_options}
+    if backbones and len(backbones) == 1:
+        found["backbone"] = backbones[0]
+    return found
 
 
 def on_backbones(metrics: Sequence[str], backbones: Sequence[str] | None) -> list[str]:

@@ -20,7 +20,6 @@ from typing import Annotated
 
 from ..errors import Setting, json_visible
 from ..files.console import make_console
-from ..options import OutputOptions, RowOptions
 from . import options, terminal
 from .options import argument, noise_option, option
 
@@ -59,23 +58,22 @@ def perturb(
         p = P
     terminal.check_only_one(Setting("language", language), Setting("language_column", language_column))
     terminal.check_not_standard_output(output, ": rows go to standard output if this option is left out")
-    rows = RowOptions(
-        candidate_column=candidate_column,
-        language_column=language_column,
-        split=split,
-        language=options.language_of(language),
-        on_error=on_error,
-    )
+    code = options.language_of(language)
     found = perturb_rows(
         input,
         kinds,
         p=p,
         seed=seed,
-        rows=rows,
-        output=OutputOptions(output=output, force=force),
         progress=False if quiet or output is None else None,
+        candidate_column=candidate_column,
+        language_column=language_column,
+        split=split,
+        language=code,
+        on_error=on_error,
+        output=output,
+        force=force,
     )
-    options.say_notes(found.source, found.names, rows.language)
+    options.say_notes(found.source, found.names, code)
     if output is None:
         refuse_bytes(found.source, Setting("output"), "JSONL on standard output")
         for row in found.rows():

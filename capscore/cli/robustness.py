@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from ..options import RowOptions, Sampling
+from ..options import Sampling
 from . import options, terminal
 from .options import noise_option, option
 from .terminal import UsageError, say
@@ -76,7 +76,7 @@ def robustness(
         terminal.check_alone("data", columns)
     else:
         terminal.check_alone("captions", {"config": config, "data_dir": data_dir})
-    load = options.load_options({"progress": False if quiet else None, **metric_options}, backbone)
+    loading = options.loading(metric_options, backbone, quiet)
     with terminal.as_usage():
         noise = RobustnessOptions(
             options.chosen_kinds(kind or ["paper"]),
@@ -90,13 +90,13 @@ def robustness(
         names = options.on_backbones(metric or [], backbone)
         if not names:
             raise UsageError("there is nothing to measure: give --metric")
-        photo_metrics(names, load)
+        photo_metrics(names, options.load_options(loading))
         configurations(data or (), config or (), data_dir)
     if degrees and not set(noise.kinds) & set(KINDS):
         raise UsageError(f"--degrees: expected one of {', '.join(KINDS)} as --kind")
-    rows = RowOptions(**columns, split=split, images=image_dir)
-    where: dict[str, Any] = {"config": config or (), "data_dir": data_dir, "rows": rows}
-    found = measure(captions or data or (), names, **where, options=noise, load=load)
+    where: dict[str, Any] = {"config": config or (), "data_dir": data_dir, **columns}
+    where |= {"split": split, "images": image_dir}
+    found = measure(captions or data or (), names, **where, **vars(noise), **loading)
     show: dict[str, Any] = {"output": output, "markdown": markdown, "as_json": as_json, "quiet": quiet}
     terminal.show_results(found.to_dict(), [found.report()], **show)
     missed = found.not_measured()

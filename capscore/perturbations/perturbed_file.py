@@ -22,7 +22,7 @@ from ..files.row_source import (
     rows_in_memory,
 )
 from ..files.write import Writer, check_output
-from ..options import OutputOptions, RowOptions
+from ..options import OutputOptions, RowOptions, split_options
 from ..tables import Report, Table
 from ..text.languages import language_code
 from ..text.segmentation import not_split_by_blanks
@@ -37,9 +37,8 @@ def perturb(
     *,
     p: float = P,
     seed: int = 0,
-    rows: RowOptions = RowOptions(),
-    output: OutputOptions = OutputOptions(),
     progress: bool | None = None,
+    **options: Any,
 ) -> PerturbedRows:
     """Perturb captions of a file or a list in one or several ways, as PR-MCS does.
 
@@ -52,10 +51,10 @@ def perturb(
         kinds: Names of perturbations, or "paper" for the five of PR-MCS, "unseen" for six others, "all".
         p: Probability of drawing a word, in repetition, removal and masking.
         seed: Seed for all random draws.
-        rows: How rows are read: columns, split, and `language` of all captions. With `on_error="skip"`, rows
-            that cannot be perturbed stay as they are, with a column that says why.
-        output: `output`, a file for the rows of the result, beside it OUTPUT.summary.json; and `force`.
         progress: Whether a progress bar is shown; None shows one for long work in a terminal.
+        **options: How rows are read (`capscore.options.RowOptions`: columns, split, language of all captions;
+            with `on_error="skip"`, rows that cannot be perturbed stay as they are, with a column that says
+            why), and what is written (`OutputOptions`: output, beside it OUTPUT.summary.json, and force).
 
     Raises:
         InputError: an unknown kind or option, a file that cannot be read, or a row that cannot be perturbed;
@@ -67,6 +66,7 @@ def perturb(
     >>> [row["caption"] for row in found.rows()]
     ['a [MASK] runs on the beach', 'beach dog a runs on the']
     """
+    rows, output = split_options(options, RowOptions, OutputOptions)
     if isinstance(kinds, str):
         kinds = [kinds]
     chosen = chosen_kinds(kinds)

@@ -87,7 +87,7 @@ def maker(backbone=None, **options):
 
 def results(slug, folder, metrics=None, options=quick, config=None):
     metrics = metrics or {"infometic": maker()}
-    (run,) = capscore.benchmark(slug, metrics, config=config or (), data_dir=folder, options=options).runs
+    (run,) = capscore.benchmark(slug, metrics, config=config or (), data_dir=folder, **vars(options)).runs
     json.dumps(run.to_dict(), allow_nan=False)
     return {result.metric: result for result in run.results}
 

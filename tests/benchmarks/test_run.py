@@ -56,7 +56,7 @@ def write_photos(folder, *numbers):
 
 def run(folder, metrics, options=quick, **more):
     where = {"config": "expert", "data_dir": folder}
-    (found,) = capscore.benchmark("flickr8k_human", metrics, options=options, **where, **more).runs
+    (found,) = capscore.benchmark("flickr8k_human", metrics, **vars(options), **where, **more).runs
     return found
 
 
@@ -219,7 +219,7 @@ def test_metrics_are_named_or_scorers_or_what_makes_them(tmp_path):
 def test_results_print_and_become_rows_of_pandas(tmp_path):
     rated(tmp_path)
     where = {"config": "expert", "data_dir": tmp_path}
-    found = capscore.benchmark("flickr8k_human", "rouge_l", options=quick, **where)
+    found = capscore.benchmark("flickr8k_human", "rouge_l", **vars(quick), **where)
     (expert,) = found.runs
     assert "flickr8k_human · expert (test, 12 rows)" in str(found) and str(expert.report()) in str(found)
     table = found.to_pandas()
@@ -292,7 +292,7 @@ def test_missing_metrics_and_unknown_splits_are_errors(tmp_path):
     with pytest.raises(InputError, match="nothing to measure"):
         run(tmp_path, [])
     with pytest.raises(InputError, match="there is no split 'dev': one of test"):
-        run(tmp_path, rouge, rows=RowOptions(split="dev"))
+        run(tmp_path, rouge, split="dev")
 
 
 def test_all_splits_are_measured_together(tmp_path):
@@ -300,8 +300,8 @@ def test_all_splits_are_measured_together(tmp_path):
     builder = benchmark_builder("vicr", data_dir=tmp_path, images=False)
     rows = [row for split in ("train", "validation", "test") for row in builder.examples(split)]
     cider = {"cider": lambda: capscore.load("cider")}
-    whole = {"data_dir": tmp_path, "rows": RowOptions(split="all")}
-    (found,) = capscore.benchmark("vicr", cider, options=quick, **whole).runs
+    whole = {"data_dir": tmp_path, "split": "all"}
+    (found,) = capscore.benchmark("vicr", cider, **vars(quick), **whole).runs
     beside = [figure for figures in found.results[0].published.values() for figure in figures]
     assert beside and {figure.language for figure in beside} <= {None, "en"}
     assert {figure.unlike for figure in beside} == {"the split all, not test"}

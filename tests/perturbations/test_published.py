@@ -15,7 +15,6 @@ from scipy import stats
 
 import capscore
 from capscore.errors import CapscoreError, InputError, MissingExtraError
-from capscore.options import RowOptions
 from capscore.perturbations import (
     KINDS,
     MASK,
@@ -160,13 +159,13 @@ def test_flags_are_pairs_of_letters():
 def test_objects_of_a_file_are_swapped_rather_than_nouns(tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text('{"caption": "a red dog and a blue cat", "objects": ["red", "blue"]}\n')
-    found = capscore.perturb(path, "substitution", rows=RowOptions(language="en"))
+    found = capscore.perturb(path, "substitution", language="en")
     assert [row["caption"] for row in found.rows()] == ["a blue dog and a red cat"]
 
 
 def test_captions_of_a_list_are_perturbed_as_those_of_a_file_are():
     texts = ["a dog runs on the beach", " ", "zwei Hunde"]
-    found = capscore.perturb(texts, ["jumble", "masking"], seed=3, rows=RowOptions(on_error="skip"))
+    found = capscore.perturb(texts, ["jumble", "masking"], seed=3, on_error="skip")
     table = found.to_pandas()
     assert list(table["caption"][:2]) == [
         perturb(texts[:1], kind, seed=3).captions[0] for kind in found.kinds

@@ -30,7 +30,6 @@ from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
 from capscore.metrics.mcs import MCS
 from capscore.metrics.signature import format_signature
-from capscore.options import RowOptions
 from capscore.registry import METRICS
 from capscore.tables import Report, Table, fixed
 from training.engine.config import main as run_as_command
@@ -289,8 +288,9 @@ def measure_ratings(
                     {metric: METRICS.get(metric)(embedder)},
                     config=rated.config or (),
                     data_dir=data / rated.home,
-                    rows=RowOptions(split=rated.split, images=photos / rated.photos),
-                    options=dataclasses.replace(options, raters=raters, partial=True),
+                    split=rated.split,
+                    images=photos / rated.photos,
+                    **vars(dataclasses.replace(options, raters=raters, partial=True)),
                 )
                 (run,) = found.runs
                 (result,) = run.results

@@ -8,9 +8,10 @@ captioning models, capeval1k, composite, polaris, thumb), Flickr8k's photos (PHO
 of `weights.measuring.held_out`. Out: the tables of `capscore robustness` for each set of captions, and what
 the other parts give, in one JSON file and one of Markdown.
 
-Each backbone is compared with MCS on the backbone that it was fine-tuned from. Captions of captioning models
-have no photo here: a caption stands for its own photo, embedded by that plain backbone, so that MCS is full
-and the score is the share that is kept. What is not there is listed as not measured.
+Each backbone is compared with MCS on the backbone that it was fine-tuned from. Where there are no photos, an
+English caption replaces each, embedded by that plain backbone: scores of a tuned tower and of its base are
+comparable only if both look at the same thing. A caption of a captioning model replaces its own photo, so
+that MCS is full and the score is the share that is kept. What is not there is listed as not measured.
 """
 
 from __future__ import annotations
@@ -29,23 +30,27 @@ import numpy as np
 
 import capscore
 from capscore.benchmarks.data.load import load_benchmark
+from capscore.benchmarks.reading import Configuration, read_benchmark
 from capscore.benchmarks.robustness import (
     CaptionSet,
+    Robustness,
     RobustnessOptions,
-    RobustnessRun,
-    benchmark_captions,
+    SetResult,
     file_captions,
-    run_robustness,
 )
-from capscore.benchmarks.robustness.run import plain_backbone
-from capscore.benchmarks.robustness.styles_and_degrees import VersionsRun, alarms, run_alarms, run_degrees
+from capscore.benchmarks.robustness.run import (
+    alarms,
+    measure,
+    measure_degrees,
+    measure_styles,
+    plain_backbone,
+)
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.embedding.cache import resolve_cache
-from capscore.embedding.embedder import Embedder
+from capscore.embedding.embedder import EmbeddedRows, Embedder
 from capscore.errors import CapscoreError, InputError
 from capscore.metrics.mcs import MCS
 from capscore.metrics.with_backbone import row_cosines
-from capscore.show.robustness_tables import alarms_report, curves_report, robustness_reports
 from capscore.statistics.bootstrap import NO_INTERVALS
 from capscore.tables import Report, Table, fixed, signed
 from training.engine.config import main as run_as_command
@@ -55,6 +60,7 @@ from .figures import Figure, percent, study_parser, write_results
 
 LEAST = 50  # a language with fewer captions is not measured
 SAMPLE, BY_DEGREE, OF_MODELS = 500, 100, 1000  # captions of a set, of a curve, of models per data set
+REPLACED = "no photo was opened: an English caption, embedded by the plain tower, replaces it"
 TRANSLATED = {"multi30k": ("de", "fr", "cs"), "xflickrco": ("de", "es", "ja", "zh", "ru", "tr")}
 
 
@@ -66,13 +72,22 @@ class Tower(NamedTuple):
     plain: Embedder
 
 
+class TextsForPhotos(Embedder):
+    """An embedder of captions whose photos are texts, which the plain backbone embeds."""
+
+    def __init__(self, own: Embedder, plain: Embedder) -> None:
+        super().__init__(own.backbone, cache=own.cache)
+        self.plain = plain
+
+    def images(self, images: Sequence[str], **how: Any) -> EmbeddedRows:
+        return self.plain.texts(list(images), prefix=self.plain.backbone.prefix)
+
+
 class Measured(NamedTuple):
     """What was measured of one set of captions."""
 
-    runs: RobustnessRun  # every kind, as published
-    every_object_moved: RobustnessRun
-    styles: VersionsRun
-    degrees: VersionsRun
+    every_kind: SetResult  # as published, with styles and degrees
+    every_object_moved: SetResult
 
 
 # -------------------------------------------------------------------------- captions
@@ -80,12 +95,46 @@ class Measured(NamedTuple):
 
 def caption_sets(data: Path, held_out: Path) -> Iterator[tuple[str, Callable[[], list[CaptionSet]]]]:
     """Titles, and what reads their captions."""
-    for name in ("photos", "english", "dutch", "xtd10"):
-        yield name, partial(file_captions, held_out / f"{name}.jsonl", stand_in=name != "photos")
+    yield "photos", partial(file_captions, held_out / "photos.jsonl")
+    for name in ("english", "dutch", "xtd10"):
+        yield name, partial(file_with_texts, held_out / f"{name}.jsonl")
     for slug, languages in TRANSLATED.items():
         for language in languages:
-            read = partial(benchmark_captions, slug, language, data_dir=data / slug, stand_in=True)
-            yield f"{slug}, {language}", read
+            yield f"{slug}, {language}", partial(translated_with_texts, slug, language, data / slug)
+
+
+def with_texts(data: str, rows: Iterable[tuple[str, str, str, str]]) -> list[CaptionSet]:
+    """Rows of (language, caption, photo, text that replaces the photo) → a set per language."""
+    found: dict[str, CaptionSet] = {}
+    for language, caption, photo, text in rows:
+        new = CaptionSet(data, "", "", language, [], [], [], notes=(REPLACED,))
+        captions = found.setdefault(language, new)
+        captions.captions.append(caption)
+        captions.image_ids.append(photo)
+        captions.images.append(text)
+    return list(found.values())
+
+
+def file_with_texts(path: Path) -> list[CaptionSet]:
+    """The captions of a file of `weights.measuring.held_out`, each with a text in place of its photo."""
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    texts = [row["stand_in"] for row in rows]
+    captions = [(row["language"], row["caption"]) for row in rows]
+    return with_texts(path.name, ((*row, text, text) for row, text in zip(captions, texts, strict=True)))
+
+
+def translated_with_texts(slug: str, language: str, folder: Path) -> list[CaptionSet]:
+    """The captions of a benchmark's language, with the first English caption in place of each photo."""
+    english: dict[str, str] = {}
+    _, rows = read_benchmark(Configuration(slug, "en", folder), images=False)
+    for _, row in rows:
+        english.setdefault(row["image_id"], row["references"][0])
+    _, rows = read_benchmark(Configuration(slug, language, folder), images=False)
+    found = []
+    for _, row in rows:
+        photo = row["image_id"]
+        found += [(language, caption, photo, english[photo]) for caption in row["references"]]
+    return with_texts(slug, dict.fromkeys(found))
 
 
 def model_captions(data: Path) -> Iterator[tuple[str, Callable[[], list[str]]]]:
@@ -117,20 +166,23 @@ def written_alike(captions: Iterable[str], most: int = OF_MODELS) -> list[str]:
 
 def measure_set(captions: CaptionSet, towers: Sequence[Tower]) -> Measured:
     """Drops, false alarms and curves of each backbone on one set of captions."""
-    plain_name = f"mcs@{towers[0].plain.backbone.name}"
-    scorers = {plain_name: MCS(towers[0].plain), **{tower.name: MCS(tower.own) for tower in towers}}
-    plains = {plain_name: towers[0].plain, **{tower.name: tower.plain for tower in towers}}
-    how = {"plain_embedders": None if captions.stand_ins is None else plains}
-    all_kinds, moved = (
-        run_robustness(captions, scorers, options, **how)
-        for options in (
-            RobustnessOptions(kinds=("all",), sampling=NO_INTERVALS),
-            RobustnessOptions(kinds=("substitution",), order="every", sampling=NO_INTERVALS),
-        )
+    plain = towers[0].plain
+
+    def scorer(embedder: Embedder) -> MCS:
+        return MCS(TextsForPhotos(embedder, plain) if REPLACED in captions.notes else embedder)
+
+    plain_name = f"mcs@{plain.backbone.name}"
+    tuned = {tower.name: scorer(tower.own) for tower in towers}
+    scorers = {plain_name: scorer(plain), **tuned}
+    every = RobustnessOptions(kinds=("all",), sampling=NO_INTERVALS)
+    moved = RobustnessOptions(kinds=("substitution",), order="every", sampling=NO_INTERVALS)
+    against = dict.fromkeys(tuned, (plain_name, scorers[plain_name]))
+    found = replace(
+        measure(captions, scorers, every),
+        styles=measure_styles(_with_paragraphs(captions), scorers, against),
+        degrees=measure_degrees(captions.sample(BY_DEGREE, 0), scorers, every),
     )
-    against = {tower.name: (scorers[tower.name], MCS(tower.plain), plain_name) for tower in towers}
-    styles = run_alarms(_with_paragraphs(captions), against, **how)
-    return Measured(all_kinds, moved, styles, run_degrees(captions.sample(BY_DEGREE, 0), scorers, **how))
+    return Measured(found, measure(captions, scorers, moved))
 
 
 def _with_paragraphs(captions: CaptionSet) -> CaptionSet:
@@ -208,18 +260,19 @@ class Study:
     def document(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
         names = [f"{tower.own.backbone.name}@{tower.own.backbone.revision}" for tower in self.towers]
-        sets = [{name: run.to_dict() for name, run in part._asdict().items()} for part in self.sets]
+        sets = []
+        for measured in self.sets:
+            found = {name: Robustness([one]).to_dict() for name, one in measured._asdict().items()}
+            sets.append(found)
         parts = {"models": self.models, "seeing": self.seeing, "missing": self.missing}
         return {"backbones": names, "sets": sets, **parts}
 
     def markdown(self) -> str:
         """All tables."""
         reports: list[Report] = []
-        for data in dict.fromkeys(part.runs.captions.data for part in self.sets):
-            own = [part for part in self.sets if part.runs.captions.data == data]
-            columns = [list(column) for column in zip(*own, strict=True)]
-            reports += [*robustness_reports(columns[0]), *robustness_reports(columns[1])]
-            reports += [alarms_report(columns[2]), curves_report(columns[3])]
+        for data in dict.fromkeys(part.every_kind.captions.data for part in self.sets):
+            own = [part for part in self.sets if part.every_kind.captions.data == data]
+            reports += [Robustness(list(column)).report() for column in zip(*own, strict=True)]
         models = [
             [slug, name, f"{part['n']:,}", percent(part["below_half"]), percent(part["kept"])]
             for slug, by_name in self.models.items()

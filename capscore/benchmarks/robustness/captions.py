@@ -163,12 +163,12 @@ def file_captions(
     if names.language is None and rows.language is None:
         raise InputError(Setting("language_column"), f": {path} has no column with languages of captions")
     objects = next((name for name in OBJECT_COLUMNS if name in source.columns), None)
+    only = "" if rows.language is None else language_code(rows.language)
     folder = ImageFolder(Path(rows.images or source.folder), option="image_dir")
     found: dict[str, list[_Row]] = {}
     for chunk in source.chunks(CHUNK_ROWS):
         for code, row in _file_rows(source, chunk, names, objects, folder, partial):
-            code = code or language_code(rows.language)
-            found.setdefault(code, []).append(row)
+            found.setdefault(code or only, []).append(row)
     files = {source.path.name: AnnotationSource(source.path).sha256()} if source.path.is_file() else {}
     about = CaptionSet(source.path.name, "", "", "", [], [], [], files=files)
     return [_set(about, code, of, objects is not None, partial) for code, of in found.items()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,7 +16,7 @@ from ...errors import CapscoreError, InputError, MissingExtraError
 from ...metrics.base import Scorer
 from ...metrics.loading import ScorerLoader, component_of, default_backbone
 from ...metrics.signature import format_signature
-from ...options import LoadOptions, RowOptions
+from ...options import LoadOptions, RowOptions, Sampling, split_options
 from ...perturbations import KINDS, Perturbed, perturb
 from ...perturbations.by_degree import DEGREES, DegreePerturbed, by_degree
 from ...perturbations.by_degree import RULES as DEGREE_RULES
@@ -48,9 +49,7 @@ def robustness(
     *,
     config: str | Sequence[str] = (),
     data_dir: str | Path | None = None,
-    rows: RowOptions = RowOptions(),
-    options: RobustnessOptions = RobustnessOptions(),
-    load: LoadOptions = LoadOptions(),
+    **options: Any,
 ) -> Robustness:
     """Measure how far the score of a true caption falls once the caption is perturbed.
 
@@ -62,9 +61,9 @@ def robustness(
         metrics: Names of metrics that look at the photo alone, also METRIC@BACKBONE, or name → scorer.
         config: Configurations of the benchmarks, or "all"; () takes each benchmark's default.
         data_dir: Folder of a benchmark's official files; of several benchmarks, of a folder for each.
-        rows: How rows are read: columns of a file, split, and `images`, the folder of the photos.
-        options: Perturbations, intervals, styles and degrees.
-        load: How metrics named here, and their backbones, are loaded.
+        **options: How rows are read (`capscore.options.RowOptions`: columns of a file, split, images, …),
+            captions perturbed and counted (`benchmarks.robustness.RobustnessOptions`: kinds, styles, degrees,
+            …), intervals drawn (`Sampling`) and metrics loaded (`capscore.load`).
 
     Raises:
         InputError: a metric of another kind, a file or option that does not fit; names file and row.
@@ -78,15 +77,18 @@ def robustness(
     >>> found.sets[0].results[1].value("drop_average")                                  # doctest: +SKIP
     -0.5023…
     """
+    rows, load, sampling, noise = split_options(options, RowOptions, LoadOptions, Sampling, RobustnessOptions)
+    if "sampling" not in options:
+        noise = replace(noise, sampling=sampling)
     loader = ScorerLoader(load.arguments())
     named = photo_metrics(metrics, load, loader)
-    sets = _caption_sets(captions, config, data_dir, rows, options)
+    sets = _caption_sets(captions, config, data_dir, rows, noise)
     scorers = {metric.name: metric.make() for metric in named}
     against = {}
-    for metric in named if options.styles else ():
+    for metric in named if noise.styles else ():
         spec = plain_backbone(_backbone_spec(metric, scorers[metric.name], load))
         against[metric.name] = f"{_PLAIN_METRIC}@{spec}", loader(_PLAIN_METRIC, spec)
-    return Robustness([measure(part, scorers, options, against) for part in sets])
+    return Robustness([measure(part, scorers, noise, against) for part in sets])
 
 
 def photo_metrics(
@@ -341,7 +343,7 @@ def _means_and_drops(
     return statistics, notes
 
 
-def _retrieval(scorer: Scorer, captions: CaptionSet) -> list[Statistic]:
+def _retrieval(scorer: Any, captions: CaptionSet) -> list[Statistic]:
     """How often an original caption finds its photo among all photos of the set; None of a single photo, and
     of a metric without embeddings.
     """

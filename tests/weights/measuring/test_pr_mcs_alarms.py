@@ -46,14 +46,25 @@ def captions():
 
 
 def test_a_set_of_captions_has_drops_styles_and_curves(tower, captions):
-    runs, moved, styles, degrees = study.measure_set(captions, [tower])
-    assert runs.images == "photos" and [result.metric for result in runs.results] == ["mcs@colours", "harsh"]
+    runs, moved = study.measure_set(captions, [tower])
+    styles, degrees = runs.styles, runs.degrees
+    assert [result.metric for result in runs.results] == ["mcs@colours", "harsh"]
     plain, harsh = (result.value("original_of_first") for result in runs.results)
     assert plain == 1 and harsh < 0.9
     assert len(runs.unchanged) == 5 + 6 and list(moved.unchanged) == ["substitution"]
-    assert list(styles.rows) == ["harsh"] and styles.rows["harsh"]["given"]["below_half"] == 0.25
-    assert styles.rows["harsh"]["paragraph"]["n"] == 2
-    assert [*degrees.rows["harsh"]] == ["repetition", "removal", "masking", "jumble", "substitution"]
+    assert list(styles.numbers) == ["harsh"] and styles.numbers["harsh"]["given"]["below_half"] == 0.25
+    assert styles.numbers["harsh"]["paragraph"]["n"] == 2
+    assert [*degrees.numbers["harsh"]] == ["repetition", "removal", "masking", "jumble", "substitution"]
+
+
+def test_texts_in_place_of_photos_are_embedded_by_the_plain_tower(tower, captions):
+    rows = zip(captions.captions, captions.image_ids, ["red", "red", "blue", "blue"], strict=True)
+    (texts,) = study.with_texts("toy", [("en", *row) for row in rows])
+    seen, read = (study.measure_set(part, [tower])[0].results for part in (captions, texts))
+    # the toy's tower gives the word the embedding that it gives the colour
+    for one, other in zip(seen, read, strict=True):
+        assert other.scores == pytest.approx(one.scores, abs=1e-6)
+        assert other.value("text_to_image_r@1") == one.value("text_to_image_r@1")
 
 
 def test_five_photos_make_a_paragraph_where_each_has_one_caption(captions):
@@ -98,7 +109,7 @@ def test_the_command_measures_what_is_there_and_lists_what_is_missing(tmp_path, 
     files = [tmp_path / "out.json", tmp_path / "out.md"]
     study.main([*folders, "--backbone", "harsh", "--output", str(files[0]), "--markdown", str(files[1])])
     found, table = json.loads(files[0].read_text()), files[1].read_text()
-    assert [part["runs"]["data"] for part in found["sets"]] == ["english.jsonl"]
+    assert [part["every_kind"]["runs"][0]["data"] for part in found["sets"]] == ["english.jsonl"]
     assert found["models"]["polaris"]["harsh"]["below_half"] == 0.5
     assert found["models"]["all"] == found["models"]["polaris"]
     titles = [f"R@{k} en, 2 test photos" for k in (1, 5, 10)]
