@@ -34,7 +34,7 @@ def publish_metric(
 ) -> None:
     """Publish a metric as a Space, for evaluate.load("ORG/METRIC").
 
-    METRIC is mcs, pr_mcs, ref_clip_score, infometic, clip_score or cider.
+    METRIC is any metric, of an installed package too; one that ships no module gets a plain one.
 
     --install says how the Space installs capscore: `release` (this version, from the package index), or the
     path of a wheel, which is put into the Space.

@@ -32,6 +32,11 @@ def module_folder(metric: str) -> str:
     return _folder("metrics", "module", metric)
 
 
+def shipped_modules() -> list[str]:
+    """Names of the metrics whose `evaluate` modules ship, sorted."""
+    return _slugs(_parent_folder("metrics"))
+
+
 def benchmark_folder(slug: str) -> str:
     """Folder of a benchmark's loading script, as `load_dataset` of datasets < 4 takes it.
 

@@ -7,16 +7,20 @@ on, its card and builder alone.
 
 from __future__ import annotations
 
+import inspect
 import re
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from huggingface_hub import RepoCard
+
 from .. import __version__
-from ..benchmarks.data.export import export_benchmark
+from ..benchmarks.data.export import card_of, export_benchmark
 from ..benchmarks.data.load import builder_class
 from ..errors import InputError, Setting
-from ..files.shipped import benchmark_folder, module_folder
+from ..files.shipped import module_folder, shipped_modules
+from .made_module import made_module
 from .push import CARD, Plan, files_in, read_card
 
 RELEASE = "release"
@@ -34,19 +38,23 @@ def plan_metric(name: str, repo_id: str, install: Sequence[str], *, endpoint: st
     """List what to publish of a metric, with the lines of requirements.txt for this Space.
 
     Args:
-        name: Name of the metric, which `evaluate.load` wants the Space to have too.
+        name: Name of the metric, which `evaluate.load` wants the Space to have too. One that ships no module,
+            such as a metric of another package, gets a plain one.
         repo_id: "org/name" of the Space.
         install: How the Space installs this library: "release", or paths of wheels, which it gets.
         endpoint: Address of the Hub.
     """
-    files = files_in(Path(module_folder(name)), "[!.]*")
-    requirements_text = files["requirements.txt"].read_text(encoding="utf-8")
+    if name in shipped_modules():
+        paths = files_in(Path(module_folder(name)), "[!.]*")
+        files = {file: path.read_bytes() for file, path in paths.items()}
+    else:
+        files = made_module(name, repo_id)
     address = f"{endpoint}/spaces/{repo_id}/resolve/main"
-    requirements_text, wheels = requirements(requirements_text, install, address)
+    requirements_text, wheels = requirements(files["requirements.txt"].decode(), install, address)
     card = re.sub(
         r"^```python\n.*?^```$",
         lambda code: code[0].replace(f'evaluate.load("metrics/{name}"', f'evaluate.load("{repo_id}"'),
-        files[CARD].read_text(encoding="utf-8"),
+        files[CARD].decode("utf-8"),
         flags=re.DOTALL | re.MULTILINE,
     )
     return Plan(
@@ -104,7 +112,7 @@ def may_be_published(slug: str) -> bool:
     >>> may_be_published("xvnli"), may_be_published("flickr8k_human")
     (True, False)
     """
-    return read_card(Path(benchmark_folder(slug), CARD)).data.get("license") in MAY_BE_PASSED_ON
+    return RepoCard(card_of(slug)).data.get("license") in MAY_BE_PASSED_ON
 
 
 def plan_benchmark(
@@ -132,10 +140,10 @@ def plan_benchmark(
         AnnotationError: a file is missing or damaged.
     """
     if not may_be_published(slug):
-        folder = Path(benchmark_folder(slug))
-        card = _card_without_data((folder / CARD).read_text(encoding="utf-8"), slug)
-        files = {f"builder/{slug}.py": folder / f"{slug}.py"}
-        licence = builder_class(slug).LICENSE
+        card = _card_without_data(card_of(slug), slug)
+        builder = builder_class(slug)
+        files = {f"builder/{slug}.py": Path(inspect.getfile(builder))}
+        licence = builder.LICENSE
         note = f"the licence ({licence}) does not permit redistribution: only card and builder are published"
         loads = f"capscore.load_benchmark({slug!r}, data_dir=…)"
     else:

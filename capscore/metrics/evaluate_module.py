@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import os
 import textwrap
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -28,7 +27,7 @@ from .rows import PreparedRows
 _OF_EVALUATE = frozenset(inspect.signature(evaluate.Metric).parameters) - {"config_name", "kwargs"}
 
 
-class CaptionModule(evaluate.Metric, ABC):
+class CaptionModule(evaluate.Metric):
     """Base of the modules in `metrics/`; a module names its `metric` and describes itself.
 
     Further arguments of `evaluate.load` are options of `capscore.load`; an option that the metric does not
@@ -85,9 +84,11 @@ class CaptionModule(evaluate.Metric, ABC):
     # ------------------------------------------------- description
 
     @classmethod
-    @abstractmethod
     def describe(cls) -> tuple[str, str]:
-        """Description and citation of the metric."""
+        """Description and citation of the metric: those of its class, unless a module has others."""
+        kind = METRICS.get(cls.metric)
+        about = inspect.cleandoc(kind.__doc__ or "").partition("\n\nArgs:")[0]
+        return about, "\n\n".join(kind.citation)
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -15,6 +15,7 @@ import capscore
 from capscore.errors import InputError
 from capscore.hub.push import Plan, push
 from capscore.hub.weights import plan_weights
+from capscore.registry import METRICS, register_metric
 from tests.datasets_scripts.conftest import official
 
 from .conftest import change, done, failed
@@ -79,7 +80,7 @@ def test_invalid_ways_to_install_are_refused(install, tmp_path, monkeypatch):
 
 def test_an_unknown_metric_or_organisation_is_refused():
     send = ("--install", "release", "--dry-run")
-    assert "there is no module 'msc'" in failed("metric", "msc", "--org", "jo", *send, code=2)
+    assert "metric 'msc' is not one of" in failed("metric", "msc", "--org", "jo", *send, code=2)
     for org in ("jo/tiny/more", "jo--"):
         assert "is not a Hub id" in failed("metric", "mcs", "--org", org, *send, code=2)
     with pytest.raises(InputError, match="expected org/name") as caught:
@@ -247,3 +248,30 @@ def test_repositories_of_others_are_refused(hub, student):
     for name in ("tiny", "new"):
         assert "403" in failed("weights", student, "--org", "ann", "--name", name, "--overwrite-card")
     assert hub.steps == []
+
+
+# ---- what ships no module, and what another package has ----
+
+
+def test_a_metric_without_a_module_gets_a_plain_one(hub, wheels):
+    send = ("metric", "rouge_l", "--org", "jo", "--install", "release")
+    assert "created and filled jo/rouge_l" in done(*send)
+    held = hub.files_of("spaces/jo/rouge_l")
+    assert {"README.md", "app.py", "requirements.txt", "rouge_l.py"} <= held.keys()
+    assert held["requirements.txt"].decode() == f"capscore[app]=={VERSION}\n"
+    scope: dict = {}
+    exec(compile(held["rouge_l.py"], "rouge_l.py", "exec"), scope)
+    module = scope["Module"]()
+    found = module.compute(predictions=["a dog"], references=[["a dog"]], language="en")
+    assert found["rouge_l"] == pytest.approx(1.0) and "ROUGE-L" in module.describe()[0]
+    assert 'evaluate.load("jo/rouge_l")' in held["README.md"].decode()
+
+
+def test_a_metric_of_no_package_is_refused():
+    register_metric("mine")(lambda candidate: 1.0)
+    try:
+        METRICS.get("mine").__module__ = "nowhere"
+        message = failed("metric", "mine", "--org", "jo", "--install", "release", code=2)
+    finally:
+        METRICS.unregister("mine")
+    assert "is in no installed package" in message

@@ -137,21 +137,31 @@ def _copy_without_features(path: Path, target: Path) -> None:
             copy.write_table(source.read_row_group(group).replace_schema_metadata(None))
 
 
+def card_of(slug: str) -> str:
+    """The card of a benchmark: the one that ships, or one that is made from its builder."""
+    import yaml
+
+    text = benchmark_card(slug)
+    if text:
+        return text
+    kind = builder_class(slug)
+    licence = kind.LICENSE.lower()
+    head = {"license": licence, "pretty_name": slug}
+    if not re.fullmatch(r"[a-z0-9.-]+", licence):
+        head |= {"license": "other", "license_name": kind.LICENSE}
+    return (
+        f"---\n{yaml.safe_dump(head, sort_keys=False)}---\n\n# {slug}\n\n{kind.__doc__}\n\n"
+        f"## How to load\n\n## Licence\n\n{kind.LICENSE}\n\n"
+        f"## Citation\n\n```bibtex\n{kind.citation()}\n```\n"
+    )
+
+
 def _card(slug: str, written: dict[str, Any]) -> str:
     """The benchmark's card, with the configurations that were written."""
     import yaml
 
-    text = benchmark_card(slug)
-    if not text:
-        kind = builder_class(slug)
-        head: dict[str, Any] = {"license": "other", "license_name": kind.LICENSE, "pretty_name": slug}
-        body = (
-            f"\n# {slug}\n\n{kind.__doc__}\n\n## How to load\n\n## Licence\n\n{kind.LICENSE}\n\n"
-            f"## Citation\n\n```bibtex\n{kind.citation()}\n```\n"
-        )
-    else:
-        _, front, body = re.split(r"^---\n", text, maxsplit=2, flags=re.MULTILINE)
-        head = yaml.safe_load(front)
+    _, front, body = re.split(r"^---\n", card_of(slug), maxsplit=2, flags=re.MULTILINE)
+    head: dict[str, Any] = yaml.safe_load(front)
     head["configs"] = [
         {"config_name": config, "data_files": part["files"]} for config, part in written.items()
     ]
