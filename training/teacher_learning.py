@@ -17,7 +17,6 @@ from functools import partial
 from pathlib import Path
 
 from capscore.backbones.loading import load_backbone
-from capscore.backbones.text_towers import StudentTextTower
 from capscore.benchmarks.protocols.results import counted
 from capscore.errors import CapscoreError
 from training.data.batches import ShuffledBatches
@@ -28,6 +27,7 @@ from training.engine.loop import RunResult, run
 from training.engine.model_card import ModelCard, Result, write_card
 from training.engine.processes import device, is_main_process, main_process_first, say
 from training.engine.recipe import command_of, compute_of, own_settings, shown_settings, write_settings
+from training.engine.saved_towers import StudentRecord, save_student
 from training.engine.student import (
     StudentSettings,
     evaluation,
@@ -121,7 +121,7 @@ def train(settings: TeacherLearning) -> RunResult:
     del teacher
     if settings.with_english:
         languages.append(ENGLISH)
-    student = make_student(settings, dim=dim, teacher=name, languages=languages).train()
+    student = make_student(settings, dim).train()
     examples = partial(examples_of, number=number, with_english=settings.with_english)
     rows = ShuffledBatches(examples(text), settings.batch_size, settings.seed)
     evaluate = None
@@ -132,9 +132,12 @@ def train(settings: TeacherLearning) -> RunResult:
     if not result.finished:
         say(f"stopped after step {result.step}; the same command continues")
     elif is_main_process():
-        folder = out / "student"
-        student.eval().save_pretrained(folder)
-        _write_card(settings, result, student, text, validation, shared)
+        folder, named = out / "student", settings.image_tower or settings.teacher
+        if Path(named).is_dir():
+            named = str(Path(named).resolve())  # found from wherever the student is loaded
+        record = StudentRecord(named, languages=languages, teacher=name)
+        save_student(student.eval(), folder, record)
+        _write_card(settings, result, record, text, validation, shared)
         say(f'the student is in {folder}: capscore.load("mcs", backbone="{folder}")')
     return result
 
@@ -142,7 +145,7 @@ def train(settings: TeacherLearning) -> RunResult:
 def _write_card(
     settings: TeacherLearning,
     trained: RunResult,
-    student: StudentTextTower,
+    student: StudentRecord,
     text: ParallelText,
     validation: ParallelText | None,
     shared: int,

@@ -6,7 +6,7 @@ CLIP text tower's embeddings in other languages (`training/`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 _MODULES = ["Transformer", "Pooling", "Dense"]
-_STUDENT_FORMAT = 1
+STUDENT_FORMAT = 1
 _STUDENT_FIELDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("dim", "max_tokens"), (int,)),
     **dict.fromkeys(("image_tower", "prefix", "teacher"), (str,)),
@@ -39,13 +39,27 @@ _STUDENT_FIELDS: dict[str, tuple[type, ...]] = {
 class TextTower(nn.Module):
     """An encoder of transformers without pooler → the mean of the tokens that are not masked → a linear map.
 
-    Called with int64 (n, L) ids and mask (1 token, 0 padding), it gives (n, dim), not normalised.
+    Called with int64 (n, L) ids and mask (1 token, 0 padding), it gives (n, dim), not normalised. Texts have
+    up to `max_tokens` tokens, special ones included; None for as many as encoder and tokenizer allow.
+
+    Raises:
+        CapscoreError: `max_tokens` is out of the encoder's range.
     """
 
     def __init__(
-        self, encoder: Any, projection: nn.Linear, tokenizer: PreTrainedTokenizerBase, max_tokens: int
+        self,
+        encoder: Any,
+        projection: nn.Linear,
+        tokenizer: PreTrainedTokenizerBase,
+        max_tokens: int | None = None,
     ):
         super().__init__()
+        if max_tokens is None:
+            max_tokens = context_length(encoder.config, encoder, tokenizer)
+        allowed = position_limit(encoder.config, encoder)
+        if max_tokens < 3 or (allowed is not None and max_tokens > allowed):
+            problem = f": the encoder reads 3 to {allowed} tokens"
+            raise CapscoreError(Setting("max_tokens", max_tokens), problem)
         if getattr(encoder, "pooler", None) is not None:
             encoder.pooler = None
         self.encoder, self.projection = encoder, projection
@@ -211,96 +225,33 @@ def load_multilingual_clip(folder: Path, options: BackboneOptions) -> Backbone:
     sizes = {"numDims": projection.out_features, "transformerDimensions": projection.in_features}
     if any(settings.get(key, size) != size for key, size in sizes.items()):
         raise BackboneUnavailable(f"{named} does not fit the weights, which have {sizes}")
-    tokenizer = load_tokenizer(folder, config)
-    tower = TextTower(encoder, projection, tokenizer, context_length(config, encoder, tokenizer))
+    tower = TextTower(encoder, projection, load_tokenizer(folder, config))
     return PairedBackbone(tower, options, settings=base.settings_digest(folder))
 
 
-class StudentTextTower(TextTower):
-    """A transformers encoder → attention-masked mean over all tokens → Linear(hidden, dim), not normalised.
-
-    Args:
-        encoder: Model from `transformers.AutoModel`.
-        tokenizer: Tokenizer of the encoder.
-        dim: Length of the teacher's embeddings.
-        max_tokens: Context length, special tokens included; None for the longest that the encoder allows.
-        image_tower: Spec of the teacher's image tower for `load_backbone`.
-        prefix: Text put before every candidate and reference.
-        languages: Codes of its training languages, stored in `language_code`'s form; None if not known.
-        teacher: Name of the teacher, for the record.
-        logit_scale: Factor on cosines during training; None for the image tower's.
-
-    Raises:
-        CapscoreError: `max_tokens` is out of the encoder's range, or a language code is unknown.
-    """
-
-    def __init__(
-        self,
-        encoder: Any,
-        tokenizer: Any,
-        *,
-        dim: int,
-        max_tokens: int | None = None,
-        image_tower: str = "",
-        prefix: str = "",
-        languages: Iterable[str] | None = None,
-        teacher: str = "",
-        logit_scale: float | None = None,
-    ):
-        allowed = position_limit(encoder.config, encoder)
-        if max_tokens is None:
-            max_tokens = context_length(encoder.config, encoder, tokenizer)
-        elif max_tokens < 3 or (allowed is not None and max_tokens > allowed):
-            raise CapscoreError(
-                Setting("max_tokens", max_tokens), f": the encoder reads 3 to {allowed} tokens"
-            )
-        super().__init__(encoder, nn.Linear(encoder.config.hidden_size, dim), tokenizer, max_tokens)
-        self.image_tower, self.prefix, self.teacher = image_tower, prefix, teacher
-        self.languages = None if languages is None else frozenset(map(language_code, languages))
-        self.logit_scale = logit_scale
-
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write the tower to a folder, capscore_student.json last.
-
-        Raises:
-            ResultWriteError: it could not be written; an earlier one in the folder is unharmed.
-        """
-        content: dict[str, Any] = {"format": _STUDENT_FORMAT}
-        content |= {field: getattr(self, field) for field in _STUDENT_FIELDS}
-        content["languages"] = None if self.languages is None else sorted(self.languages)
-
-        def save_more(folder: Path) -> None:
-            self.encoder.config.save_pretrained(folder)
-            self.tokenizer.save_pretrained(folder)
-
-        marker, tensors = checkpoint.STUDENT_MARKER, self.state_dict()
-        checkpoint.write_checkpoint(Path(folder), marker, content, tensors, "the student", save_more)
-
-    @classmethod
-    def from_pretrained(cls, folder: str | Path) -> StudentTextTower:
-        """Load a saved student, in float32, on the CPU, in eval mode."""
-        folder = Path(folder)
-        marker = checkpoint.read_marker(folder / checkpoint.STUDENT_MARKER, _STUDENT_FORMAT, _STUDENT_FIELDS)
-        config = checkpoint.load_config(folder)
-        encoder, projection = _parts(folder, config, "encoder.", "projection.")
-        if projection.out_features != marker["dim"]:
-            raise BackboneUnavailable(f"the weights in {folder} do not fit its dim of {marker['dim']}")
-        fields = {field: marker[field] for field in _STUDENT_FIELDS}
-        tower = cls(encoder, load_tokenizer(folder, config), **fields)
-        tower.projection = projection
-        return tower.eval()
+def read_student(folder: Path) -> tuple[TextTower, dict[str, Any]]:
+    """The text tower in a student's folder, float32, on the CPU, in eval mode; and what its marker says."""
+    marker = checkpoint.read_marker(folder / checkpoint.STUDENT_MARKER, STUDENT_FORMAT, _STUDENT_FIELDS)
+    config = checkpoint.load_config(folder)
+    encoder, projection = _parts(folder, config, "encoder.", "projection.")
+    if projection.out_features != marker["dim"]:
+        raise BackboneUnavailable(f"the weights in {folder} do not fit its dim of {marker['dim']}")
+    tower = TextTower(encoder, projection, load_tokenizer(folder, config), marker["max_tokens"])
+    return tower.eval(), marker
 
 
 def load_student(folder: Path, options: BackboneOptions) -> Backbone:
     """Load a saved student; prefix, languages and image tower that the options leave out are its own."""
-    tower = StudentTextTower.from_pretrained(folder)
-    languages = tower.languages if options.languages is None else options.languages
+    tower, marker = read_student(folder)
+    languages = options.languages
+    if languages is None and marker["languages"] is not None:
+        languages = frozenset(map(language_code, marker["languages"]))
     return PairedBackbone(
         tower,
-        replace(options, prefix=options.prefix or tower.prefix, languages=languages),
+        replace(options, prefix=options.prefix or marker["prefix"], languages=languages),
         settings=base.settings_digest(folder),
-        made_for=tower.image_tower,
-        logit_scale=tower.logit_scale,
+        made_for=marker["image_tower"],
+        logit_scale=marker["logit_scale"],
     )
 
 

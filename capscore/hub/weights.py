@@ -172,7 +172,7 @@ def _load_text_tower(folder: Path, kind: str) -> list[str]:
     if kind == "tuned":
         tuned.load_folder(folder, BackboneOptions(name=folder.name))
         return []
-    text_towers.StudentTextTower.from_pretrained(folder)
+    text_towers.read_student(folder)
     if content["image_tower"]:
         return []
     return ["the tower names no image tower: users must pass image_tower=…"]

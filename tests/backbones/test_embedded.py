@@ -26,7 +26,7 @@ from capscore.backbones.embedded.text_encoder import folded
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, InputError
 from capscore.files.shipped import weights_folder
-from training.engine.saved_towers import save_image_tower
+from training.engine.saved_towers import StudentRecord, save_image_tower, save_student
 from weights.making.classes import class_descriptions
 
 from .tiny_gate import PARTS
@@ -191,7 +191,8 @@ def test_the_gate_works_behind_the_adapter(folder, eye):
 
 
 def test_a_student_can_use_the_image_tower_and_has_its_w(folder, eye, photos, tmp_path):
-    make_student(tmp_path / "t", dim=512, image_tower=str(folder)).save_pretrained(tmp_path / "student")
+    tower = make_student(tmp_path / "t", dim=512)
+    save_student(tower, tmp_path / "student", StudentRecord(image_tower=str(folder)))
     student = load_backbone(tmp_path / "student", device="cpu")
     assert (student.w, student.has_feature_map) == (1.6, True)
     boxes = np.array([[0, 0, 30, 20], [9, 9, 20, 40]], np.float64)

@@ -15,8 +15,9 @@ from sentence_transformers import SentenceTransformer
 from capscore.backbones import Known, base, checkpoint, loading, text_towers
 from capscore.backbones.base import BackboneOptions
 from capscore.backbones.checkpoint import folder_kind
-from capscore.backbones.text_towers import StudentTextTower
+from capscore.backbones.text_towers import read_student
 from capscore.errors import BackboneUnavailable, CapscoreError, ResultWriteError
+from training.engine.saved_towers import StudentRecord, save_student
 
 from . import tiny_transformers as tiny
 from .tiny_kinds import edit_json, make_student
@@ -76,8 +77,8 @@ def test_m_clip_by_hand(checkpoints, backbones):
 
 @pytest.mark.parametrize("kind", ["xlm-roberta", "bert", "distilbert"])
 def test_a_student_by_hand_which_is_the_same_when_it_is_saved_and_loaded(kind, tmp_path):
-    about = {"max_tokens": 30, "image_tower": "some/clip", "prefix": "Ein Foto: ", "teacher": "tiny CLIP"}
-    tower = make_student(tmp_path / "t", kind, **about, languages=["cmn", "nb", "deu"], logit_scale=12.5)
+    about = {"image_tower": "some/clip", "prefix": "Ein Foto: ", "teacher": "tiny CLIP", "logit_scale": 12.5}
+    tower = make_student(tmp_path / "t", kind, max_tokens=30)
     ids = tower.tokenize(TEXTS).ids
     tokens, mask = base.pad_batch(ids, tower.tokenizer.pad_token_id)
     assert not mask.all(), "there should be padding to mask"
@@ -85,13 +86,13 @@ def test_a_student_by_hand_which_is_the_same_when_it_is_saved_and_loaded(kind, t
     with torch.no_grad():
         expected = [masked_mean(tower.encoder, weight, bias, row) for row in ids]
         np.testing.assert_allclose(tower(tokens, mask), expected, atol=1e-5)
-    tower.save_pretrained(tmp_path / "student")
-    marker = {"format": 1, "dim": 16, "languages": ["de", "no", "zh"], "logit_scale": 12.5, **about}
+    save_student(tower, tmp_path / "student", StudentRecord(**about, languages=["cmn", "nb", "deu"]))
+    marker = {"format": 1, "dim": 16, "max_tokens": 30, "languages": ["de", "no", "zh"], **about}
     assert json.loads((tmp_path / "student" / MARKER).read_text(encoding="utf-8")) == marker
-    loaded = StudentTextTower.from_pretrained(tmp_path / "student")
+    loaded, said = read_student(tmp_path / "student")
     assert base.weights_digest(loaded) == base.weights_digest(tower) and not loaded.training
-    assert loaded.tokenize(TEXTS).ids == ids and loaded.languages == {"de", "no", "zh"}
-    assert all(getattr(loaded, field) == marker[field] for field in (*about, "dim", "logit_scale"))
+    assert loaded.tokenize(TEXTS).ids == ids and (loaded.dim, loaded.max_tokens) == (16, 30)
+    assert said == marker
 
 
 def test_sentence_transformers_are_what_the_library_encodes(checkpoints, backbones, load, tmp_path):
@@ -243,11 +244,11 @@ def test_a_second_save_replaces_the_first_or_leaves_it(copied, tmp_path, monkeyp
     with monkeypatch.context() as patch:
         patch.setattr("safetensors.torch.save_file", full_disk)
         with pytest.raises(ResultWriteError, match="No space left"):
-            tower.save_pretrained(folder)
+            save_student(tower, folder, StudentRecord())
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
-    tower.save_pretrained(folder)
+    save_student(tower, folder, StudentRecord())
     assert {path.name for path in folder.iterdir()} >= before.keys() and not list(folder.glob(".*"))
-    assert base.weights_digest(StudentTextTower.from_pretrained(folder)) == base.weights_digest(tower)
+    assert base.weights_digest(read_student(folder)[0]) == base.weights_digest(tower)
 
 
 def test_a_save_torn_at_any_rename_never_looks_whole(copied, tmp_path, monkeypatch):
@@ -263,5 +264,5 @@ def test_a_save_torn_at_any_rename_never_looks_whole(copied, tmp_path, monkeypat
 
         monkeypatch.setattr(checkpoint.os, "replace", power_cut)
         with pytest.raises(KeyboardInterrupt):
-            tower.save_pretrained(folder)
+            save_student(tower, folder, StudentRecord())
         assert folder_kind(folder) != "student"

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from capscore import load_backbone
 from capscore.backbones.base import Backbone
-from capscore.backbones.text_towers import StudentTextTower
+from capscore.backbones.text_towers import TextTower
 from capscore.backbones.tokens import load_tokenizer
-from training.engine.saved_towers import save_tuned
+from training.engine.saved_towers import StudentRecord, save_student, save_tuned
 
 from . import tiny_transformers as tiny
 from .tiny_gate import with_gate
@@ -30,23 +31,22 @@ def write_student(folder: Path) -> Path:
     # its last layer is drawn, the same in every run
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        StudentTextTower(
-            tiny.tiny_encoder(folder.parent / "tokenizer").train(),
-            load_tokenizer(folder.parent / "tokenizer"),
-            dim=tiny.DIM,
-            image_tower=str(folder.parent / "images"),
-            prefix="A photo: ",
-            languages=["de", "ja"],
-        ).save_pretrained(folder)
+        encoder = tiny.tiny_encoder(folder.parent / "tokenizer").train()
+        head = nn.Linear(encoder.config.hidden_size, tiny.DIM)
+        tower = TextTower(encoder, head, load_tokenizer(folder.parent / "tokenizer"))
+    about = {"image_tower": str(folder.parent / "images"), "prefix": "A photo: ", "languages": ["de", "ja"]}
+    save_student(tower, folder, StudentRecord(**about))
     return folder
 
 
-def make_student(folder: Path, kind: str = "distilbert", **changes: Any) -> StudentTextTower:
+def make_student(
+    folder: Path, kind: str = "distilbert", dim: int = tiny.DIM, max_tokens: int | None = None
+) -> TextTower:
     """A student that has not been saved; `folder` is for its tokenizer."""
     encoder = tiny.tiny_encoder(folder, kind)
-    tower = StudentTextTower(encoder, load_tokenizer(folder, encoder.config), **({"dim": tiny.DIM} | changes))
-    tiny.randomise(tower.projection, seed=1)
-    return tower.eval()
+    head = nn.Linear(encoder.config.hidden_size, dim)
+    tiny.randomise(head, seed=1)
+    return TextTower(encoder, head, load_tokenizer(folder, encoder.config), max_tokens).eval()
 
 
 def tune_clip(folder: Path, spec: str, *, prefix: str = "", **about: Any) -> Path:

@@ -1,7 +1,7 @@
 """Trained towers → folders that `capscore.load_backbone` reads.
 
-In: an image tower, or a trained backbone and the base that its training started from. Out: a folder with the
-weights of the image tower, or with the tensors that differ from the base's.
+In: an image tower, a student, or a trained backbone and the base that its training started from. Out: a
+folder with the weights of the tower, or with the tensors that differ from the base's.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from capscore.backbones.base import DTYPES, PUBLISHED_W, Backbone, resolve_dtype
 from capscore.backbones.embedded.backbone import CONFIG, MAX_BYTES, MODEL_TYPE, TEXT_ENCODER
 from capscore.backbones.embedded.backbone import FORMAT as TOWER_FORMAT
 from capscore.backbones.embedded.image_tower import ImageTower
-from capscore.backbones.text_towers import PairedBackbone
+from capscore.backbones.text_towers import STUDENT_FORMAT, PairedBackbone, TextTower
 from capscore.backbones.tuned import FORMAT, MARKER, Towers, cast, network_of, tokens_digest
 from capscore.errors import CapscoreError, Setting
 from capscore.text.languages import language_code
@@ -78,6 +79,43 @@ def save_image_tower(
         "notes": dict(notes or {}),
     }
     checkpoint.write_checkpoint(folder, CONFIG, config, tensors, "the image tower")
+
+
+@dataclass(frozen=True)
+class StudentRecord:
+    """What the folder of a student says of it, besides its weights.
+
+    Attributes:
+        image_tower: Spec of the teacher's image tower for `load_backbone`; "" for none.
+        prefix: Text put before every candidate and reference.
+        teacher: Name of the teacher.
+        languages: Codes of its training languages; None if not known.
+        logit_scale: Factor on cosines during training; None for the image tower's.
+    """
+
+    image_tower: str = ""
+    prefix: str = ""
+    teacher: str = ""
+    languages: Iterable[str] | None = None
+    logit_scale: float | None = None
+
+
+def save_student(tower: TextTower, folder: str | Path, record: StudentRecord) -> None:
+    """Save a student's text tower to a folder that `load_backbone` reads; capscore_student.json comes last.
+
+    Raises:
+        ResultWriteError: it could not be written; an earlier one in the folder is unharmed.
+    """
+    marker: dict[str, Any] = {"format": STUDENT_FORMAT, "dim": tower.dim, "max_tokens": tower.max_tokens}
+    marker |= asdict(record) | {"languages": _codes(record.languages)}
+
+    def save_more(folder: Path) -> None:
+        tower.encoder.config.save_pretrained(folder)
+        tower.tokenizer.save_pretrained(folder)
+
+    checkpoint.write_checkpoint(
+        Path(folder), checkpoint.STUDENT_MARKER, marker, tower.state_dict(), "the student", save_more
+    )
 
 
 def save_tuned(

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from capscore.backbones.base import Backbone, fingerprint_of, pad_batch
-from capscore.backbones.text_towers import StudentTextTower
+from capscore.backbones.text_towers import TextTower
 from capscore.backbones.tokens import load_tokenizer, pad_id_of
 from capscore.benchmarks.protocols.recall import retrieval
 from capscore.embedding.cache import EmbeddingCache
@@ -57,9 +57,7 @@ class StudentSettings(LoopSettings):
     image_tower: str | None = None
 
 
-def make_student(
-    settings: StudentSettings, *, dim: int, teacher: str, languages: Sequence[str]
-) -> StudentTextTower:
+def make_student(settings: StudentSettings, dim: int) -> TextTower:
     """The student before the first step; its head, of the length of the teacher's embeddings, is drawn.
 
     Raises:
@@ -86,17 +84,8 @@ def make_student(
         ) from error
     pad_id_of(tokenizer)
     torch.manual_seed(settings.seed)
-    named = settings.image_tower or settings.teacher
-    return StudentTextTower(
-        encoder,
-        tokenizer,
-        dim=dim,
-        max_tokens=settings.max_tokens,
-        # an absolute path is found from wherever the student is loaded
-        image_tower=str(Path(named).resolve()) if Path(named).is_dir() else named,
-        languages=languages,
-        teacher=teacher,
-    )
+    head = nn.Linear(encoder.config.hidden_size, dim)
+    return TextTower(encoder, head, tokenizer, settings.max_tokens)
 
 
 def teacher_embeddings(
@@ -212,7 +201,7 @@ def evaluation(examples: Iterable[Example], embeddings: np.ndarray) -> Evaluate:
 
 def embed(model: nn.Module, texts: Sequence[str]) -> Tensor:
     """A batch of texts → embeddings (n, d) with gradients."""
-    assert isinstance(model, StudentTextTower)
+    assert isinstance(model, TextTower)
     ids, mask = pad_batch(model.tokenize(texts).ids, pad_id_of(model.tokenizer))
     at = model.projection.weight.device
     return model(ids.to(at), mask.to(at))
