@@ -6,12 +6,12 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from ..errors import InputError, visible
+from ..errors import InputError
 from ..files.console import make_console
 from ..files.text_files import readable_size
 from ..tables import Table
 from .options import DataDir, argument, option
-from .terminal import UsageError, as_usage, print_line, say
+from .terminal import as_usage, print_line, say
 
 if TYPE_CHECKING:
     from ..hub.push import Plan
@@ -77,19 +77,10 @@ def publish_weights(
 
     Example: capscore publish weights runs/own --org my-lab --dry-run
     """
-    from ..files.shipped import has_weights, offered_weights, weights_folder
     from ..hub.weights import plan_weights
 
-    folder = Path(weights).expanduser()
-    if not folder.is_dir():
-        if not has_weights(weights):
-            raise UsageError(
-                f"{visible(weights)} is neither a folder nor one of the installed weights: "
-                f"{', '.join(offered_weights()) or 'there are none'}"
-            )
-        folder = weights_folder(weights)
     with as_usage(InputError):
-        plan = plan_weights(folder, results or (), org)
+        plan = plan_weights(weights, results or (), org)
     _publish(plan, _repo_id(org, name or plan.name), dry_run, overwrite_card)
 
 

@@ -11,6 +11,7 @@ from ..backbones import find
 from ..backbones.loading import load_backbone
 from ..benchmarks.result_file import read_documents
 from ..errors import CapscoreError, InputError, Setting
+from ..files.shipped import has_weights, offered_weights, weights_folder
 from .eval_results import FOLDER as EVAL_RESULTS
 from .eval_results import eval_result_files
 from .push import CARD, Plan, files_in, read_card
@@ -29,21 +30,19 @@ def plan_weights(folder: str | Path, results: Sequence[str | Path] = (), org: st
 
     Args:
         folder: Saved student, fine-tuned tower, image tower, or network or mark calibration of InfoMetIC,
-            with its card.
+            with its card; or the name of installed weights.
         results: Files that `capscore benchmark --output` wrote, or folders of them. What they say about
             exactly these weights is pushed too, for the Hub's leaderboards.
         org: Organisation or user on the Hub that has the data sets of the results.
 
     Raises:
-        InputError: there is no such folder; a file of results is not of the schema; two results are of one
+        InputError: there are no such weights; a file of results is not of the schema; two results are of one
             metric on the same rows.
         CapscoreError: the weights cannot be loaded, are not finite, or need a folder of this machine; the
             card is missing, or says no licence or languages. Names the file.
         MissingExtraError: jsonschema, which reads results, is not installed.
     """
-    folder = Path(folder).expanduser()
-    if not folder.is_dir():
-        raise InputError(Setting("folder", str(folder)), ": there is no such folder")
+    folder = _weights_in(str(folder))
     kind = weights_kind(folder)
     text = _checked_card(folder / CARD)
     paths = files_in(folder)
@@ -63,6 +62,17 @@ def plan_weights(folder: str | Path, results: Sequence[str | Path] = (), org: st
         files |= measured
         notes += remarks
     return Plan("model", files, loads, partial(_files_read, kind), folder.name.replace("_", "-"), notes)
+
+
+def _weights_in(name: str) -> Path:
+    """A folder, by its path or by the name of installed weights."""
+    if Path(name).expanduser().is_dir():
+        return Path(name).expanduser()
+    if has_weights(name):
+        return weights_folder(name)
+    installed = ", ".join(offered_weights()) or "there are none"
+    expected = f" is neither a folder nor one of the installed weights: {installed}"
+    raise InputError(Setting("folder", name), expected)
 
 
 def _checked_card(path: Path) -> str:
