@@ -192,7 +192,7 @@ class InfoMetICConfig:
                 f"of the embeddings: {self.dim}, not {backbone.dim})"
             )
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """The values for fingerprints, which stay the same when a later version adds a field."""
         return {
             field.name: getattr(self, field.name)

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -407,7 +407,7 @@ class RegionReader:
     wrong with boxes, by row.
     """
 
-    def __init__(self, maker: RegionMaker, boxes: Sequence[Any] | None, on_error: str):
+    def __init__(self, maker: RegionMaker, boxes: Sequence[object] | None, on_error: str):
         self.maker, self.boxes, self.on_error = maker, boxes, on_error
         self.failures: dict[int, InputError] = {}
         self._rows: dict[_Key, list[int]] = {}
@@ -457,7 +457,7 @@ class RegionReader:
         return {row: regions for key, regions in self._found.items() for row in self._rows[key]}
 
 
-def _as_text(boxes: Any) -> str:
+def _as_text(boxes: object) -> str:
     """A text that different boxes do not share; an array inside a list would show only some digits."""
     boxes = boxes.tolist() if hasattr(boxes, "tolist") else boxes
     if isinstance(boxes, (list, tuple)):

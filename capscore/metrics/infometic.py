@@ -57,7 +57,7 @@ _PAIRS_ON_CPU, _PAIRS_ON_GPU, _BLOCK = 256, 4096, 256
 _WORD = ("score", "p_correct", "correct", "region")
 _REGION = ("box", "score", "p_mentioned", "mentioned", "name", "confidence", "label")
 # option → type, values, and what is said of others
-_RANGES: dict[str, tuple[Any, Callable[[Any], bool], str]] = {
+_RANGES: dict[str, tuple[type, Callable[[Any], bool], str]] = {
     "beta": (Real, lambda value: 0 <= value < 1, "a number from 0 to below 1"),
     "false_alarms": (Real, lambda value: 0 < value <= 0.5, "a rate above 0, at most 0.5"),
     "n_regions": (Integral, lambda value: value >= 1, "a whole number of at least 1"),
@@ -253,7 +253,7 @@ class InfoMetIC(BackboneScorer):
     def score_matrix(
         self,
         candidates: Iterable[str],
-        images: Any,
+        images: object,
         language: str | Iterable[str] | None = None,
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Score every image with every caption, as retrieval needs it; each distinct pair once.

@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from textwrap import indent
-from typing import Any
 
 import numpy as np
 
@@ -91,10 +90,9 @@ MASKING = Kind("masking", published.mask, "mask", draws_words=True)
 JUMBLE = Kind("jumble", published.jumble, finders={"words": word_finder})
 SUBSTITUTION = Kind("substitution", published.substitute, "subst.", takes_objects=True)
 
-_UNSEEN_RULES = {"rules": "unseen1"}
-_WORDS: dict[str, Any] = {"settings": _UNSEEN_RULES, "finders": {"words": word_finder}}
-NEIGHBOURS = Kind("neighbours", unseen.swap_neighbours, "neighb.", **_WORDS)
-TYPOS = Kind("typos", unseen.mistype, **_WORDS)
+_UNSEEN_RULES, _WORDS = {"rules": "unseen1"}, {"words": word_finder}
+NEIGHBOURS = Kind("neighbours", unseen.swap_neighbours, "neighb.", settings=_UNSEEN_RULES, finders=_WORDS)
+TYPOS = Kind("typos", unseen.mistype, settings=_UNSEEN_RULES, finders=_WORDS)
 NUMBER = Kind("number", unseen.change_number, languages=languages_with("numbers"), settings=_UNSEEN_RULES)
 NEGATION = Kind(
     "negation",
@@ -104,8 +102,8 @@ NEGATION = Kind(
     settings=_UNSEEN_RULES,
     finders={"verbs": negation.verb_finder},
 )
-FOREIGN = Kind("foreign", unseen.replace_by_foreign_word, **_WORDS)
-TRUNCATION = Kind("truncation", unseen.truncate, "trunc.", **_WORDS)
+FOREIGN = Kind("foreign", unseen.replace_by_foreign_word, settings=_UNSEEN_RULES, finders=_WORDS)
+TRUNCATION = Kind("truncation", unseen.truncate, "trunc.", settings=_UNSEEN_RULES, finders=_WORDS)
 
 _PUBLISHED = (REPETITION, REMOVAL, MASKING, JUMBLE, SUBSTITUTION)
 _UNSEEN = (NEIGHBOURS, TYPOS, NUMBER, NEGATION, FOREIGN, TRUNCATION)

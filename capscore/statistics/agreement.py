@@ -40,7 +40,7 @@ class _Counted:
     n_images: int | None
     notes: tuple[str, ...]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Everything, ready for JSON."""
         return {name: plain(value) for name, value in vars(self).items()}
 

@@ -65,7 +65,7 @@ def number_column(values: Column, field: str, n: int | None = None, *, complete:
     return column
 
 
-def numbers_of(values: Sequence[Any], field: str) -> np.ndarray:
+def numbers_of(values: Sequence[object], field: str) -> np.ndarray:
     """Numbers and missing values → float64, NaN where one is missing."""
     numbers = np.empty(len(values))
     for index, value in enumerate(values):
@@ -159,7 +159,7 @@ def units_of(images: Column | None, kept: np.ndarray, what: str, *keys: np.ndarr
 
 
 def ragged(
-    n: int | None, numbers: Mapping[str, Any], flags: Mapping[str, Any]
+    n: int | None, numbers: Mapping[str, Column], flags: Mapping[str, Column]
 ) -> tuple[list[np.ndarray], np.ndarray]:
     """Lists with one list per row → one array per column, and the row of each item.
 
@@ -257,6 +257,6 @@ def plain(value: Any) -> Any:
     return None if isinstance(value, float) and value != value else value
 
 
-def _is_missing(value: Any) -> bool:
+def _is_missing(value: object) -> bool:
     # by the name of the type, as pandas may not be installed
     return value is None or type(value).__name__ == "NAType" or (isinstance(value, Real) and value != value)

@@ -80,7 +80,7 @@ class SystemComparison:
         best = choose(self.means.values())
         return [system for system, mean in self.means.items() if mean == best]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Everything, ready for JSON."""
         return {name: plain(value) for name, value in vars(self).items()}
 
