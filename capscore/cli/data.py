@@ -12,10 +12,9 @@ from ..errors import InputError
 from ..files.console import make_console
 from ..tables import Table
 from . import terminal
-from .options import AsJson, DataDir, Force, ImageDir, argument, option
+from .options import AllConfigs, AsJson, DataDir, Force, ImageDir, argument, option
 
 Slug = Annotated[str, argument("BENCHMARK")]
-Configs = Annotated[list[str] | None, option("Configuration; repeatable. Default: all.", "--config", "-c")]
 
 
 @contextmanager
@@ -54,7 +53,7 @@ def list_(as_json: AsJson = False) -> None:
 def check(
     benchmark: Slug,
     data_dir: DataDir = None,
-    config: Configs = None,
+    config: AllConfigs = None,
     image_dir: ImageDir = None,
     as_json: AsJson = False,
 ) -> int:
@@ -90,7 +89,7 @@ def export(
     benchmark: Slug,
     output: Annotated[Path, option("Folder to create.", "--output", "-o", metavar="FOLDER")],
     data_dir: DataDir = None,
-    config: Configs = None,
+    config: AllConfigs = None,
     image_dir: ImageDir = None,
     no_images: Annotated[bool, option("Leave the photos out.", "--no-images")] = False,
     force: Force = False,

@@ -93,6 +93,7 @@ LanguageColumn = Annotated[str | None, column_option("Default: language, lang.")
 
 Data = Annotated[list[str] | None, option("Benchmark, such as xvnli; repeatable.", "--data", "-d")]
 Configs = Annotated[list[str] | None, option("Configuration; repeatable, or all.", "--config", "-c")]
+AllConfigs = Annotated[list[str] | None, option("Configuration; repeatable. Default: all.", "--config", "-c")]
 DataDir = Annotated[Path | None, option("Folder of the files, or of such folders.", metavar="FOLDER")]
 ImageDir = Annotated[Path | None, option("Folder of the photos, if elsewhere.", metavar="FOLDER")]
 TestSplit = Annotated[str | None, option("Split. Default: test.")]

@@ -10,7 +10,7 @@ from ..errors import InputError
 from ..files.console import make_console
 from ..files.text_files import readable_size
 from ..tables import Table
-from .options import DataDir, argument, option
+from .options import AllConfigs, DataDir, argument, option
 from .terminal import as_usage, print_line, say
 
 if TYPE_CHECKING:
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 Org = Annotated[str, option("Organisation or user on the Hub.", "--org", metavar="ORG")]
 Name = Annotated[str | None, option("Name on the Hub. Default: the local name.")]
+Install = Annotated[list[str], option("release, or a wheel; repeatable.", "--install", metavar="HOW")]
+Results = Annotated[
+    list[str] | None, option("Results to publish: a file or folder; repeatable.", metavar="FILE")
+]
 DryRun = Annotated[bool, option("List the files and sizes; send nothing.", "--dry-run")]
 OverwriteCard = Annotated[bool, option("Replace a different card on the Hub.", "--overwrite-card")]
 
@@ -25,10 +29,7 @@ OverwriteCard = Annotated[bool, option("Replace a different card on the Hub.", "
 def publish_metric(
     metric: Annotated[str, argument("METRIC")],
     org: Org,
-    install: Annotated[
-        list[str],
-        option("release, or a wheel; repeatable.", "--install", metavar="HOW"),
-    ],
+    install: Install,
     dry_run: DryRun = False,
     overwrite_card: OverwriteCard = False,
 ) -> None:
@@ -57,9 +58,7 @@ def publish_weights(
     weights: Annotated[str, argument("WEIGHTS")],
     org: Org,
     name: Name = None,
-    results: Annotated[
-        list[str] | None, option("Results to publish: a file or folder; repeatable.", metavar="FILE")
-    ] = None,
+    results: Results = None,
     dry_run: DryRun = False,
     overwrite_card: OverwriteCard = False,
 ) -> None:
@@ -88,9 +87,7 @@ def publish_dataset(
     benchmark: Annotated[str, argument("BENCHMARK")],
     org: Org,
     data_dir: DataDir = None,
-    config: Annotated[
-        list[str] | None, option("Configuration; repeatable. Default: all.", "--config", "-c")
-    ] = None,
+    config: AllConfigs = None,
     name: Name = None,
     dry_run: DryRun = False,
     overwrite_card: OverwriteCard = False,
