@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from capscore.benchmarks.data.load import config_name, load_benchmark
 from capscore.errors import InputError, Setting
-from capscore.files.columns import FAMILIAR, find_columns, read_inputs
+from capscore.files.columns import FAMILIAR, ChunkInputs, find_columns, read_inputs
 from capscore.files.image_folder import ImageFolder
 from capscore.files.read import open_rows
 from capscore.files.row_source import CHUNK_ROWS
@@ -89,33 +89,38 @@ def file_rows(
     has_images = any(name in source.columns for name in FAMILIAR["image"])
     columns = find_columns(source.columns, with_images=has_images or "stand_in" not in source.columns)
     default = None if language is None else language_code(language)
-    folder = ImageFolder(Path(images) if images is not None else source.folder)
+    folder = ImageFolder(Path(source.folder if images is None else images))
     read = ("stand_in", *cells)
     for chunk in source.chunks(CHUNK_ROWS):
         inputs = read_inputs(chunk, source, columns, folder)
-        values = {
-            name: chunk.values(name) if name in source.columns else [None] * len(chunk)
-            for name in (*read, "id", columns.image)
-        }
+        values: dict[str | None, Sequence[Any]] = {}
+        for name in (*read, "id", columns.image):
+            present = name in source.columns
+            values[name] = chunk.values(str(name)) if present else [None] * len(chunk)
         for index in range(len(chunk)):
             try:
                 parsed = {name: _parsed(values[name][index], name, source.cells_are_text) for name in read}
-                problem = inputs.problems.get(index)
-                if problem is not None and not (parsed["stand_in"] and problem.field == "image"):
-                    raise problem
-                image = inputs.images[index] if inputs.images and not problem else None
-                row = Row(
-                    caption=checked_text(inputs.candidates[index], "caption"),
-                    language=_language(inputs.languages[index] if inputs.languages else None, default),
-                    image=None if isinstance(image, str) and not image else image,
-                    names=_names(values[columns.image][index], values["id"][index]),
-                    where=source.place(chunk, index),
-                    **{name: value for name, value in parsed.items() if value is not None},
-                )
-                _check_parts(row)
+                row = _row_of(inputs, index, parsed, default)
             except InputError as error:
                 raise source.at(error, chunk, index) from None
-            yield row
+            names = _names(values[columns.image][index], values["id"][index])
+            yield replace(row, names=names, where=source.place(chunk, index))
+
+
+def _row_of(inputs: ChunkInputs, index: int, parsed: Mapping[str, Any], default: str | None) -> Row:
+    """A row of a file, checked, from its cells; `default` is the language of rows that state none."""
+    problem, image, tag = inputs.problems.get(index), None, None
+    if problem is None and inputs.images and inputs.images[index] != "":
+        image = inputs.images[index]
+    if problem is not None and (problem.field != "image" or not parsed["stand_in"]):
+        raise problem
+    if inputs.languages:
+        tag = inputs.languages[index]
+    known = {name: value for name, value in parsed.items() if value is not None}
+    caption = checked_text(inputs.candidates[index], "caption")
+    row = Row(caption, _language(tag, default), image, **known)
+    _check_parts(row)
+    return row
 
 
 def benchmark_rows(
@@ -151,25 +156,24 @@ def benchmark_rows(
         raise InputError(f"{name} has no captions with one image each: its columns are {', '.join(columns)}")
     images = check_images(loaded["image"])
     texts = loaded.select_columns([column for column in columns if column != "image"])
-    referenced = "references" in columns
     for index, row in enumerate(texts):
-        objects = None if referenced else row.get("critical_objects")
-        boxes = _boxes_of_chains(row) if "phrases" in columns else None
-        for number, caption in enumerate(row["references"] if referenced else [row["caption"]]):
+        plain = Row("", "", images[index], names=_names(row["image_id"], row.get("id")))
+        plain = replace(plain, where=f"{name}, row {index} counted from 0")
+        captions = row.get("references")
+        if captions is None:
+            captions = [row["caption"]]
+            if row.get("critical_objects") is not None:
+                plain = replace(plain, objects=tuple(row["critical_objects"]))
+        for number, caption in enumerate(captions):
             if number in (row.get("unrelated") or ()):
                 continue
-            named = {phrase["chain"] for phrase in row.get("phrases") or () if phrase["reference"] == number}
-            shown = [box for box, chains in enumerate((boxes or {}).values()) if named & chains]
-            yield Row(
-                caption=caption,
-                language=_language(row.get("language"), None),
-                image=images[index],
-                objects=None if objects is None else tuple(objects),
-                boxes=None if boxes is None else tuple(boxes),
-                mentioned=None if boxes is None else tuple(shown),
-                names=_names(row["image_id"], row.get("id")),
-                where=f"{name}, row {index} counted from 0",
-            )
+            described = replace(plain, caption=caption, language=_language(row.get("language"), None))
+            if "phrases" in columns:
+                boxes = _boxes_of_chains(row)
+                named = {phrase["chain"] for phrase in row["phrases"] if phrase["reference"] == number}
+                shown = [box for box, chains in enumerate(boxes.values()) if named & chains]
+                described = replace(described, boxes=tuple(boxes), mentioned=tuple(shown))
+            yield described
 
 
 def _boxes_of_chains(row: Mapping[str, Any]) -> dict[tuple[float, ...], set[str]]:
@@ -210,7 +214,8 @@ def _names(image: Any, row_id: Any) -> tuple[str, ...]:
     >>> _names("photos/12.jpg", 7)
     ('7', 'photos/12.jpg', '12.jpg', '12')
     """
-    image = image.get("path") if isinstance(image, dict) else image
+    if isinstance(image, dict):
+        image = image.get("path")
     given = [name for name in (row_id, image) if isinstance(name, (str, int)) and not isinstance(name, bool)]
     names = [str(name).strip() for name in given]
     if isinstance(image, str) and image[:5].lower() != "data:":
@@ -224,13 +229,16 @@ def _names(image: Any, row_id: Any) -> tuple[str, ...]:
 
 def _check_parts(row: Row) -> None:
     """Raise if the parts of a row do not go together."""
-    if (row.image is None) == (not row.stand_in):
-        has = "neither an image nor" if row.image is None else "both an image and"
-        raise InputError(f"the row has {has} a stand_in; expected one of them")
-    if row.boxes is not None and (row.region_texts or row.stand_in):
-        what = "region_texts" if row.region_texts else "a stand_in"
-        raise InputError(f"the row has boxes in pixels and {what}; expected one of them")
-    n = len(row.region_texts if row.boxes is None else row.boxes)
+    one_of_them = "; expected one of them"
+    if row.image is None and not row.stand_in:
+        raise InputError(f"the row has neither an image nor a stand_in{one_of_them}")
+    if row.image is not None and row.stand_in:
+        raise InputError(f"the row has both an image and a stand_in{one_of_them}")
+    if row.boxes is not None:
+        for what, there in (("region_texts", row.region_texts), ("a stand_in", row.stand_in)):
+            if there:
+                raise InputError(f"the row has boxes in pixels and {what}{one_of_them}")
+    n = len(row.boxes or row.region_texts)
     if row.mentioned and row.mentioned[-1] >= n:
         raise InputError(
             f"{list(row.mentioned)}; expected numbers of its {n} boxes or region_texts, from 0",
@@ -287,4 +295,6 @@ def _parsed(cell: Any, name: str, is_text: bool) -> Any:
     values = tuple(map(convert, content))
     if name == "rating":
         return math.fsum(values) / len(values)
-    return tuple(sorted(set(values))) if name == "mentioned" else values
+    if name == "mentioned":
+        return tuple(sorted(set(values)))
+    return values
