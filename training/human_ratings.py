@@ -25,7 +25,7 @@ from capscore.errors import CapscoreError
 from training.data.batches import AlternatingBatches
 from training.data.pictures import TrainedPictures
 from training.data.rated import ContrastiveBatches, PearsonBatches, RatedRows, Role
-from training.data.rows import CAPTIONS, RATED, Row
+from training.data.rows import CAPTIONS, RATED
 from training.data.source import Source, rows_of
 from training.data.split import Split
 from training.engine import recipe
@@ -174,18 +174,10 @@ def _batches(settings: Settings, rows: RatedRows, split: Split) -> AlternatingBa
     found: list[ContrastiveBatches | PearsonBatches] = []
     seed, size = settings.seed, settings.batch_size
     if settings.contrastive_weight:
-        images: list[int] = []
-        shown: list[Row] = []
-        for part in rows.parts("data", split.training):
-            images += part.pictures
-            shown += part.rows
-        captions, languages = [row.caption for row in shown], [row.language for row in shown]
-        found.append(ContrastiveBatches(images, captions, languages, batch_size=size, seed=seed))
+        shown = list(rows.parts("data", split.training))
+        found.append(ContrastiveBatches(shown, batch_size=size, seed=seed))
     if settings.pearson_weight:
-        rated = []
-        for part in rows.parts("ratings", split.training):
-            ratings = [row.rating for row in part.rows]
-            rated.append((part.pictures, [row.caption for row in part.rows], ratings))
+        rated = list(rows.parts("ratings", split.training))
         found.append(PearsonBatches(rated, batch_size=size, seed=seed))
     return AlternatingBatches(found)
 

@@ -196,56 +196,11 @@ class _Regions:
         return label if label.any() else label[:0]
 
 
-class _RegionReader:
-    """Finds, chooses and embeds the regions of images as the embedder decodes them (an `ImageReader`).
-
-    Args:
-        rows: Rows with an image whose regions are boxes: content key of the image → number and row.
-        matrix: Matrix that takes the embeddings.
-
-    Attributes:
-        found: Number of a row → the regions of its image.
-    """
-
-    def __init__(
-        self,
-        rows: Mapping[str, Sequence[tuple[int, Row]]],
-        embedder: Embedder,
-        options: FeatureOptions,
-        finder: RegionFinder | None,
-        matrix: StoredRows,
-    ):
-        self.rows, self.embedder, self.options, self.finder = rows, embedder, options, finder
-        self.matrix = matrix
-        self.found: dict[int, _Regions] = {}
-
-    def wanted(self, keys: Sequence[str]) -> Collection[str]:
-        return self.rows.keys() & set(keys)
-
-    def look(self, images: Mapping[str, Image.Image]) -> None:
-        numbers, shown, proposed = [], [], []
-        for key, image in images.items():
-            for number, row in self.rows[key]:
-                numbers.append(number)
-                shown.append(image)
-                if self.finder is None:
-                    boxes = _pixel_boxes(row, image.size)
-                    proposed.append(Regions.unlabelled(boxes, np.ones(len(boxes))))
-        if self.finder is not None:
-            proposed = self.finder.find(shown)
-        embedded = self.embedder.regions(shown, [regions.boxes for regions in proposed])
-        for number, image, regions, vectors in zip(numbers, shown, proposed, embedded, strict=True):
-            chosen = choose(regions, vectors, n=self.options.n_regions, seed=self.options.seed)
-            self.found[number] = _Regions(
-                rows=self.matrix.append(vectors[chosen]),
-                boxes=normalised(regions.boxes[chosen], image.size),
-                given=chosen if self.finder is None else None,
-                size=image.size,
-            )
-
-
 class _Builder:
-    """Embeds the images, regions and texts of rows, each once, and writes them into a folder."""
+    """Embeds the images, regions and texts of rows, each once, and writes them into a folder.
+
+    It is the `ImageReader` that finds, chooses and embeds regions as the embedder decodes images.
+    """
 
     def __init__(
         self,
@@ -260,6 +215,9 @@ class _Builder:
         self.finder, self.folder = finder, folder
         self.vectors = StoredRows(embedder.backbone.dim, folder)
         self._row_of: dict[str, int] = {}  # texts in `vectors`
+        # content key of an image → numbers and rows of the pictures whose regions are boxes in it
+        self._with_boxes: dict[str, list[tuple[int, Row]]] = {}
+        self._regions: dict[int, _Regions] = {}  # number of a picture → its regions
 
     def build(self, word_context: bool) -> None:
         """Write all files of the features."""
@@ -300,26 +258,45 @@ class _Builder:
     def _embed_pictures(self, indices: Sequence[int]) -> tuple[list[int], list[_Regions]]:
         """The row of each picture in the matrix, and its regions; `indices` are of a row of each."""
         rows = [self.rows[index] for index in indices]
-        with_boxes: dict[str, list[tuple[int, Row]]] = {}
         for number, row in enumerate(rows):
             if row.image is None or row.region_texts:
                 continue
             if self.finder is None and row.boxes is None:
                 raise InputError(f"{row.where} has no boxes, which ", Setting("regions", GIVEN), " needs")
-            with_boxes.setdefault(self.contents[indices[number]], []).append((number, row))
-        reader = _RegionReader(with_boxes, self.embedder, self.options, self.finder, self.vectors)
-        pictures = Pictures(self.embedder, self.vectors, key_of_texts=key_of_texts, reader=reader)
+            self._with_boxes.setdefault(self.contents[indices[number]], []).append((number, row))
+        pictures = Pictures(self.embedder, self.vectors, key_of_texts=key_of_texts, reader=self)
         _, places = pictures.add(rows)
         most = self.options.n_regions
         self._texts([text for row in rows for text in row.region_texts[:most]])  # all at once
-        regions = []
         for number, row in enumerate(rows):
-            found = reader.found.get(number)
-            if found is None:
+            if number not in self._regions:
                 texts = self._texts(row.region_texts[:most])
-                found = _Regions(texts, np.zeros((len(texts), 4)), np.arange(len(texts)), (0, 0))
-            regions.append(found)
+                nowhere = np.zeros((len(texts), 4))
+                self._regions[number] = _Regions(texts, nowhere, np.arange(len(texts)), (0, 0))
+        regions = [self._regions[number] for number in range(len(rows))]
         return [pictures.row_of[place] for place in places], regions
+
+    def wanted(self, keys: Sequence[str]) -> Collection[str]:
+        """The images with regions."""
+        return self._with_boxes.keys() & set(keys)
+
+    def look(self, images: Mapping[str, Image.Image]) -> None:
+        """Find, choose and embed the regions of images."""
+        shown = [
+            (number, row, image) for key, image in images.items() for number, row in self._with_boxes[key]
+        ]
+        if self.finder is not None:
+            proposed = self.finder.find([image for _, _, image in shown])
+        else:
+            listed = [_pixel_boxes(row, image.size) for _, row, image in shown]
+            proposed = [Regions.unlabelled(boxes, np.ones(len(boxes))) for boxes in listed]
+        boxes = [regions.boxes for regions in proposed]
+        embedded = self.embedder.regions([image for _, _, image in shown], boxes)
+        for (number, _, image), regions, vectors in zip(shown, proposed, embedded, strict=True):
+            chosen = choose(regions, vectors, n=self.options.n_regions, seed=self.options.seed)
+            rows, places = self.vectors.append(vectors[chosen]), normalised(regions.boxes[chosen], image.size)
+            given = chosen if self.finder is None else None
+            self._regions[number] = _Regions(rows, places, given, image.size)
 
     def _texts(self, texts: Sequence[str]) -> list[int]:
         """The row of each text in the matrix; those that have none are embedded."""

@@ -20,11 +20,11 @@ Role = Literal["data", "ratings", "validation"]
 
 
 class FilePart(NamedTuple):
-    """Some rows of a file: its name, the number of each row's picture, and the rows."""
+    """Some rows of a file, its name, and the number of each row's picture."""
 
     file: str
-    pictures: list[int]
-    rows: list[Row]
+    pictures: Sequence[int]
+    rows: Sequence[Row]
 
 
 class RatedRows:
@@ -122,27 +122,14 @@ class ContrastiveBatches:
     The caption of an image is drawn anew in each epoch: first its language, among those that the image has
     captions in, then the caption. So a language with few captions per image counts as much as one with many.
 
-    Args:
-        pictures, captions, languages: Number of the image, text and language of each caption.
-        batch_size: Most images per batch.
-        seed: Seed for orders and draws.
-
-    Raises:
-        InputError: fewer than two images: there is nothing to contrast.
+    A batch has at most `batch_size` images. InputError for fewer than two: there is nothing to contrast.
     """
 
-    def __init__(
-        self,
-        pictures: Sequence[int],
-        captions: Sequence[str],
-        languages: Sequence[str],
-        *,
-        batch_size: int,
-        seed: int,
-    ):
+    def __init__(self, parts: Sequence[FilePart], *, batch_size: int, seed: int):
         grouped: dict[int, dict[str, list[str]]] = {}
-        for picture, caption, language in zip(pictures, captions, languages, strict=True):
-            grouped.setdefault(picture, {}).setdefault(language, []).append(caption)
+        for _, pictures, rows in parts:
+            for picture, row in zip(pictures, rows, strict=True):
+                grouped.setdefault(picture, {}).setdefault(row.language, []).append(row.caption)
         if len(grouped) < 2:
             raise InputError(
                 f"contrastive batches need 2 images or more; the training captions show {len(grouped)}",
@@ -171,48 +158,37 @@ class PearsonBatches:
     Files are not mixed: their scales may differ. In a batch whose ratings came out equal, one row gives way
     to a row with another rating, drawn from the whole file; so every batch has a correlation.
 
-    Args:
-        sources: For each file the pictures, captions and ratings of its training rows; each (n,).
-        batch_size: Most rows per batch; at least 2.
-        seed: Seed for orders and draws.
+    InputError if a file has fewer than two rows, or equal ratings alone, or `batch_size` is below 2.
 
-    Raises:
-        InputError: a file has fewer than two rows, or equal ratings alone, or `batch_size` is below 2.
-
-    >>> batches = PearsonBatches([([0, 1, 2, 3], "abcd", [1, 1, 1, 5])], batch_size=2, seed=0)
+    >>> rows = [Row("a dog", "en", rating=rating) for rating in (1.0, 1.0, 1.0, 5.0)]
+    >>> batches = PearsonBatches([FilePart("rated.jsonl", range(4), rows)], batch_size=2, seed=0)
     >>> [len({row.rating for row in batches.batch(0, step)}) for step in range(2)]
     [2, 2]
     """
 
-    def __init__(
-        self,
-        sources: Sequence[tuple[Sequence[int], Sequence[str], Sequence[float]]],
-        *,
-        batch_size: int,
-        seed: int,
-    ):
+    def __init__(self, parts: Sequence[FilePart], *, batch_size: int, seed: int):
         if batch_size < 2:
             raise InputError(f"a batch of {batch_size} ratings has no correlation; expected at least 2")
         self.seed = seed
         self._files: list[tuple[list[PearsonRow], ShuffledBatches]] = []
-        for number, (pictures, captions, given) in enumerate(sources, start=1):
-            ratings = np.asarray(given, dtype=np.float64)
-            if len(set(given)) < 2:
+        for number, (_, pictures, rows) in enumerate(parts, start=1):
+            ratings = np.array([row.rating for row in rows], dtype=np.float64)
+            n_different = len(np.unique(ratings))
+            if n_different < 2:
                 raise InputError(
                     f"the {len(ratings):,} training rows of file {number} of the ratings have "
-                    f"{len(set(given))} different ratings: nothing can be learned from them",
+                    f"{n_different} different ratings: nothing can be learned from them",
                     field="ratings",
                 )
-            scaled = (ratings - ratings.mean()) / ratings.std()
+            scaled = ((ratings - ratings.mean()) / ratings.std()).tolist()
+            captions = [row.caption for row in rows]
             shuffled = ShuffledBatches(range(len(ratings)), batch_size, seed)
             # a remainder of one row would have no correlation: a file's batches differ by at most one row
             shuffled.steps_per_epoch = max(1, min(shuffled.steps_per_epoch, len(ratings) // 2))
-            self._files.append((list(map(PearsonRow, pictures, captions, scaled.tolist())), shuffled))
-        self._steps = [
-            (file, step)
-            for file, (_, shuffled) in enumerate(self._files)
-            for step in range(shuffled.steps_per_epoch)
-        ]
+            self._files.append((list(map(PearsonRow, pictures, captions, scaled)), shuffled))
+        self._steps: list[tuple[int, int]] = []
+        for file, (_, shuffled) in enumerate(self._files):
+            self._steps += [(file, step) for step in range(shuffled.steps_per_epoch)]
         self.steps_per_epoch = len(self._steps)
 
     def batch(self, epoch: int, step: int) -> list[PearsonRow]:

@@ -9,12 +9,16 @@ import pytest
 
 from capscore.errors import InputError
 from training.data.batches import AlternatingBatches, kinds_of
-from training.data.rated import ContrastiveBatches, PearsonBatches, PearsonRow, ShownRow
+from training.data.rated import ContrastiveBatches, FilePart, PearsonBatches, PearsonRow, ShownRow
+from training.data.rows import Row
+
+
+def rated(pictures, ratings) -> FilePart:
+    return FilePart("rated.jsonl", pictures, [Row("a", "en", rating=rating) for rating in ratings])
 
 
 def pearson(ratings, batch_size=4, seed=0) -> PearsonBatches:
-    rows = range(len(ratings))
-    return PearsonBatches([(rows, [f"c{row}" for row in rows], ratings)], batch_size=batch_size, seed=seed)
+    return PearsonBatches([rated(range(len(ratings)), ratings)], batch_size=batch_size, seed=seed)
 
 
 @pytest.mark.parametrize("n", [2, 5, 23])
@@ -36,8 +40,8 @@ def test_every_row_comes_once_per_epoch_where_ratings_differ_enough():
 
 
 def test_ratings_are_scaled_and_files_are_not_mixed():
-    sources = [([0, 1, 2], "abc", [0.0, 0.5, 1.0]), ([3, 4, 5, 6], "defg", [1.0, 2.0, 4.0, 5.0])]
-    batches = PearsonBatches(sources, batch_size=2, seed=0)
+    parts = [rated([0, 1, 2], [0.0, 0.5, 1.0]), rated([3, 4, 5, 6], [1.0, 2.0, 4.0, 5.0])]
+    batches = PearsonBatches(parts, batch_size=2, seed=0)
     seen = Counter()
     for step in range(batches.steps_per_epoch):
         rows = batches.batch(0, step)
@@ -59,16 +63,11 @@ def test_ratings_that_do_not_differ():
 
 
 def test_a_contrastive_batch_has_each_image_once_and_draws_languages_evenly():
-    pictures, captions, languages = [], [], []
+    parts = []
     for picture in range(6):
-        for number in range(8):
-            pictures.append(picture)
-            captions.append(f"en {picture} {number}")
-            languages.append("en")
-        pictures.append(picture)
-        captions.append(f"de {picture}")
-        languages.append("de")
-    batches = ContrastiveBatches(pictures, captions, languages, batch_size=3, seed=0)
+        rows = [Row(f"en {picture} {number}", "en") for number in range(8)]
+        parts.append(FilePart("captions.jsonl", [picture] * 9, [*rows, Row(f"de {picture}", "de")]))
+    batches = ContrastiveBatches(parts, batch_size=3, seed=0)
     drawn = Counter()
     for epoch in range(200):
         rows = [row for step in range(2) for row in batches.batch(epoch, step)]
@@ -80,11 +79,11 @@ def test_a_contrastive_batch_has_each_image_once_and_draws_languages_evenly():
 
 def test_a_single_image_cannot_be_contrasted():
     with pytest.raises(InputError, match="need 2 images or more; the training captions show 1"):
-        ContrastiveBatches([0, 0], "ab", ["en", "en"], batch_size=2, seed=0)
+        ContrastiveBatches([rated([0, 0], [1.0, 2.0])], batch_size=2, seed=0)
 
 
 def test_a_step_has_one_batch_of_each_kind_never_mixed():
-    shown = ContrastiveBatches(range(4), "abcd", ["en"] * 4, batch_size=2, seed=0)
+    shown = ContrastiveBatches([rated(range(4), [0.0] * 4)], batch_size=2, seed=0)
     both = AlternatingBatches([shown, pearson([float(row) for row in range(10)], batch_size=2)])
     assert (shown.steps_per_epoch, both.steps_per_epoch) == (2, 5)
     for step in range(5):
