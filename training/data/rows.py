@@ -224,9 +224,6 @@ def _names(image: Any, row_id: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name))
 
 
-# --------------------------------------------------------------------- cells
-
-
 def _check_parts(row: Row) -> None:
     """Raise if the parts of a row do not go together."""
     one_of_them = "; expected one of them"

@@ -85,9 +85,6 @@ def _origins(files: Sequence[str], held_out: str) -> dict[str, Any]:
     return {"data": data, "held_out": "; ".join([*said, held_out])}
 
 
-# ----------------------------------------------------------------------- recipes
-
-
 def image_tower_card(
     settings: TowerSettings, rows: TrainingRows, held: HeldOut, *, w: float, compute: str
 ) -> ModelCard:
@@ -192,9 +189,6 @@ def mark_calibration_card(
         compute=compute,
         **{**origins, "data": [*origins["data"], _DETECTOR, _NAMES]},
     )
-
-
-# ----------------------------------------------------------------------- measured figures
 
 
 def image_tower_results(

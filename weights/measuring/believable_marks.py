@@ -46,9 +46,6 @@ _MIN_SIDE = 16  # pixels below which a box is not measured
 Photos = Mapping[str, Mapping[str, Sequence[str]]]  # file → language → captions
 
 
-# ------------------------------------------------------------------ cases
-
-
 def read_measured(rows: Path) -> dict[str, dict[str, list[str]]]:
     """File of each measured photo → language → captions."""
     found: dict[str, dict[str, list[str]]] = {}
@@ -120,9 +117,6 @@ def language_cases(photos: Photos, language: str, max_photos: int, seed: int) ->
 def _joined(captions: Sequence[str], language: str) -> str:
     stop, blank = ("。", "") if language in ("zh", "ja") else (".", " ")
     return f"{stop}{blank}".join(caption.rstrip(f"{stop} .") for caption in captions) + stop
-
-
-# ------------------------------------------------------------------ the report
 
 
 class Scored(NamedTuple):
@@ -245,9 +239,6 @@ def _marked(detail: Mapping[str, Any]) -> list[bool]:
     return [word["correct"] is False for word in semantic_words(detail)]
 
 
-# ------------------------------------------------------------------ regions
-
-
 def region_accuracy(scorer: InfoMetIC, folder: Path) -> dict[str, Any]:
     """Share of the boxes of named things that are mentioned, and of unnamed ones that are not; chance is 0.5.
 
@@ -340,9 +331,6 @@ _ALSO = {
 def _is_named(name: str, text: str) -> bool:
     words = text.lower().replace(".", " ").replace(",", " ").split()
     return f" {name}" in f" {' '.join(words)}" or any(word in words for word in _ALSO.get(name, "").split())
-
-
-# ------------------------------------------------------------------ the command
 
 
 def measure(scorer: InfoMetIC, photos: Photos, seed: int = 0) -> dict[str, Any]:

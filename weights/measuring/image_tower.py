@@ -159,9 +159,6 @@ def measure(
     return figures
 
 
-# ------------------------------------------------------------------ search
-
-
 def ranks(texts: np.ndarray, photos: np.ndarray, own: np.ndarray) -> np.ndarray:
     """Rank of each caption's own photo, from 1; a photo that ties with it comes before it.
 
@@ -271,9 +268,6 @@ def packaged(packages: Path | None, code: str, photos: Collection[str]) -> Capti
     ]
 
 
-# ------------------------------------------------------------------ agreement with people
-
-
 def measure_ratings(
     figures: list[Figure], embedder: Embedder, group: str, data: Path, photos: Path, options: TaskOptions
 ) -> None:
@@ -316,9 +310,6 @@ def measure_ratings(
                     for name, value, ends, n in outcome.statistics
                     if name in titles
                 ]
-
-
-# ------------------------------------------------------------------ changed captions
 
 
 def measure_changes(changed: ChangedCaptions, data: Path, photos: Path, xtd10: Path | None) -> None:
@@ -364,9 +355,6 @@ def measure_changes(changed: ChangedCaptions, data: Path, photos: Path, xtd10: P
                 }
                 changed.near_right(language, title, all_of)
     changed.paragraphs("captions of Flickr8k", {folder / name: english[name] for name in tests[:_PARAGRAPHS]})
-
-
-# ------------------------------------------------------------------ the command
 
 
 def markdown(measured: Mapping[str, Sequence[Figure]]) -> str:

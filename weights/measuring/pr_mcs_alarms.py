@@ -90,9 +90,6 @@ class Measured(NamedTuple):
     every_object_moved: SetResult
 
 
-# -------------------------------------------------------------------------- captions
-
-
 def caption_sets(data: Path, held_out: Path) -> Iterator[tuple[str, Callable[[], list[CaptionSet]]]]:
     """Titles, and what reads their captions."""
     yield "photos", partial(file_captions, held_out / "photos.jsonl")
@@ -159,9 +156,6 @@ def written_alike(captions: Iterable[str], most: int = OF_MODELS) -> list[str]:
     texts = [text for text in dict.fromkeys(plain) if text]
     chosen = np.random.default_rng(0).permutation(len(texts))[:most]
     return [texts[row] for row in sorted(chosen)]
-
-
-# -------------------------------------------------------------------------- measuring
 
 
 def measure_set(captions: CaptionSet, towers: Sequence[Tower]) -> Measured:

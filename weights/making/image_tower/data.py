@@ -51,9 +51,6 @@ _SIDE = 16
 ALIKE = 0.985
 
 
-# ------------------------------------------------------------------ captions
-
-
 def stored(path: Path, computed: Callable[[], np.ndarray]) -> np.ndarray:
     """An array from its file, memory-mapped, which is written first where it is not there."""
     if not path.exists():
@@ -207,9 +204,6 @@ def learned_adapter(draws: Sequence[CaptionDraws], dim: int, share: float, *, se
 
 def _placed(adapter: nn.Module, rows: Tensor) -> Tensor:
     return F.normalize(F.dropout(rows, _DROPOUT) + adapter(F.dropout(rows, _DROPOUT)), dim=-1)
-
-
-# ------------------------------------------------------------------ all of it
 
 
 @dataclass(frozen=True)

@@ -159,9 +159,6 @@ def _crop(
     return left * width, top * height, (left + across) * width, (top + down) * height
 
 
-# ------------------------------------------------------------------ the two halves of the trunk
-
-
 class FrozenHalf(nn.Module):
     """Pixels (n, 3, side, side) → what the first blocks give, (n, 88, side / 16, side / 16) after four."""
 

@@ -175,9 +175,6 @@ def measured_w(
     return texts / images
 
 
-# ------------------------------------------------------------------ the loss
-
-
 class Learner(nn.Module):
     """The tower, and the photos of the last steps, which checkpoints hold with it."""
 

@@ -82,9 +82,6 @@ _FILTERS = tuple(getattr(Image.Resampling, name) for name in ("BICUBIC", "BILINE
 _ENGLISH = 1 - 1e-9
 
 
-# ------------------------------------------------------------------ texts
-
-
 def near_right(rows: Sequence[PhotoRow]) -> list[PhotoRow]:
     """The rows with captions "right" and "wrong" in place of their own: each pair differs in one word."""
     found = []
@@ -144,9 +141,6 @@ def learn_text_place(
     return run(text, batches, loss, own, identity=identity)
 
 
-# ------------------------------------------------------------------ photos
-
-
 def anchor_photos(settings: SecondStageSettings, rows: TrainingRows, held: HeldOut) -> list[PhotoRow]:
     """COCO's photos without a caption that may be trained on, evenly spread."""
     used, folder = {row.photo for row in rows.photos}, Path(settings.photos).expanduser()
@@ -166,9 +160,6 @@ def damaged(image: Image.Image, side: int, chance: np.random.Generator) -> Image
     stream = io.BytesIO()
     rescaled.save(stream, ("JPEG", "WEBP")[chance.integers(2)], quality=int(chance.integers(*_QUALITIES)))
     return Image.open(stream).convert("RGB")
-
-
-# ------------------------------------------------------------------ the loss
 
 
 class SecondStageLoss:
@@ -282,9 +273,6 @@ class SecondStageLoss:
         pair = (chance.random(len(which)) * counts[which]).astype(np.int64)
         right, wrong = (self.near[torch.from_numpy(at[numbers[which]] + pair)] for at in self.near_starts)
         return torch.from_numpy(which).to(self.near.device), right, wrong
-
-
-# ------------------------------------------------------------------ the recipe
 
 
 def train(settings: SecondStageSettings) -> RunResult:

@@ -163,9 +163,6 @@ def logits_of(network: MarkNetwork, features: MarkFeatures, rows: Sequence[Photo
     return [own[mask].numpy() for own, mask in zip(logits, there, strict=True)]
 
 
-# ------------------------------------------------------------------ captions
-
-
 def make_cases(features: MarkFeatures, draws: WordDraws, embed: Embed, seed: int) -> list[CaptionCase]:
     """Captions of each photo as they are, with a wrong word, and captions of other photos."""
     chance = np.random.default_rng([seed, 1])
@@ -286,9 +283,6 @@ def other_captions(
     return chosen
 
 
-# ------------------------------------------------------------------ small layers
-
-
 def crossed(
     layers: nn.Module,
     logits_of: Callable[[Tensor], Tensor],
@@ -333,9 +327,6 @@ def fit_layers(
             (each @ weight).backward()
             optimiser.step()
             schedule.step()
-
-
-# ------------------------------------------------------------------ curves
 
 
 def _curve(right: np.ndarray, wrong: np.ndarray, prior: np.ndarray | None = None) -> MarkCurve | None:

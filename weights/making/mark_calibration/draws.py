@@ -213,9 +213,6 @@ def common_nouns(features: MarkFeatures, photos: Sequence[int]) -> dict[str, tup
     return {language: tuple(own) for language, own in sorted(listed.items()) if own}
 
 
-# ------------------------------------------------------------------ the loss
-
-
 class MarkLoss:
     """The loss on photos, as `training.engine.loop.run` calls it; `thing_weight` is a.
 

@@ -119,9 +119,6 @@ def alike_objects(words: np.ndarray, names: tuple[np.ndarray, np.ndarray]) -> np
     return found
 
 
-# ------------------------------------------------------------------ which word names which region
-
-
 def train_naming(
     network: MarkNetwork,
     features: MarkFeatures,
@@ -202,9 +199,6 @@ def _batch(
         labels[place, : len(joined), :n] = np.where(is_named, 1, np.where(value <= OTHER, 0, -1))
     rows = torch.from_numpy(features.embeddings[words].astype(np.float32))
     return rows, labels, torch.from_numpy(regions)
-
-
-# ------------------------------------------------------------------ what a caption mentions
 
 
 def mention_curve(

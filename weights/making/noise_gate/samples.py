@@ -145,9 +145,6 @@ class SampleBatches:
         ]
 
 
-# ------------------------------------------------------------------ styles
-
-
 def _whole(text: MarkedText, chance: random.Random) -> Styled:
     return as_written(text)
 
@@ -306,9 +303,6 @@ def _marks(pieces: Sequence[str], text: str, spans: Sequence[Span]) -> list[int]
         marks.append(int(any(inside[place : place + len(core)])))
         place += len(core)
     return marks
-
-
-# ------------------------------------------------------------------ damage
 
 
 def damaged(text: Styled, kind: str, chance: random.Random) -> Damaged | None:
