@@ -119,10 +119,9 @@ def benchmark(
     where: dict[str, Any] = {"config": config or (), "data_dir": data_dir}
     where |= {"split": split, "images": image_dir}
     found = measure(suite or data or (), metrics, **where, **numbers, **loading)
-    document = found.to_dict()
-    terminal.show_results(document, [found.report()], **show)
+    terminal.show_results(found, **show)
     if eval_results is not None:
-        _write_eval_results(eval_results, str(org), document, quiet)
+        _write_eval_results(eval_results, str(org), found.to_dict(), quiet)
     return _code(found, told=not (as_json or quiet))
 
 

@@ -114,6 +114,4 @@ def compare(
     else:
         read = read_systems(systems, metric or [], rows, load, match_by=match_by, common_rows=common_rows)
         found = read.compare(baseline, sampling)
-    terminal.show_results(
-        found.to_dict(), [found.report()], output=output, markdown=markdown, as_json=as_json, quiet=quiet
-    )
+    terminal.show_results(found, output=output, markdown=markdown, as_json=as_json, quiet=quiet)

@@ -98,7 +98,7 @@ def robustness(
     where |= {"split": split, "images": image_dir}
     found = measure(captions or data or (), names, **where, **vars(noise), **loading)
     show: dict[str, Any] = {"output": output, "markdown": markdown, "as_json": as_json, "quiet": quiet}
-    terminal.show_results(found.to_dict(), [found.report()], **show)
+    terminal.show_results(found, **show)
     missed = found.not_measured()
     if quiet or as_json:  # otherwise the tables say it
         for line in missed:

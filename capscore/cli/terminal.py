@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -301,31 +301,29 @@ def print_json(value: object, *, stderr: bool = False) -> None:
     print(text, file=sys.stderr if stderr else sys.stdout)
 
 
-def write_json(path: Path | None, value: object) -> None:
-    """Write a value to a file, whole; None is an option that was not given."""
-    if path is not None:
-        write_text(path, f"{json.dumps(value, ensure_ascii=False, indent=2)}\n")
+class Result(Protocol):
+    """What a function of the library found, for a command to show."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+
+    def report(self) -> Report:
+        """The same as tables and sentences."""
 
 
 def show_results(
-    document: Mapping[str, object],
-    reports: Sequence[Report],
-    *,
-    output: Path | None,
-    markdown: Path | None,
-    as_json: bool,
-    quiet: bool,
+    result: Result, *, output: Path | None, markdown: Path | None, as_json: bool, quiet: bool
 ) -> None:
-    """Write results to the requested files, and print them as tables, as JSON or not at all."""
-    write_json(output, document)
+    """Write a result to the requested files, and print it as tables, as JSON or not at all."""
+    if output is not None:
+        write_text(output, f"{json.dumps(result.to_dict(), ensure_ascii=False, indent=2)}\n")
     if markdown is not None:
-        write_text(markdown, "\n".join(report.markdown() for report in reports))
+        write_text(markdown, result.report().markdown())
     if as_json:
-        print_json(document)
+        print_json(result.to_dict())
     elif not quiet:
         console = make_console()
-        for report in reports:
-            report.print(console)
+        result.report().print(console)
         print_written(console, output, markdown)
 
 
