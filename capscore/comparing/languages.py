@@ -117,7 +117,12 @@ def compare_on_benchmark(
     for run in runs:
         files.update(run.files)
     first = runs[0]
-    about = {"benchmark": where.slug, "split": first.split, "script_version": first.version, "files": files}
+    about: dict[str, object] = {
+        "benchmark": where.slug,
+        "split": first.split,
+        "script_version": first.version,
+        "files": files,
+    }
     names = {name: str(path) for name, path in systems.items()}
     no_rows = dict.fromkeys(systems, 0)
     return Comparison(names, measured, signatures, "photo and language", no_rows, notes, about)
@@ -227,15 +232,15 @@ def _compare(
     photos = _scorable(name, scorer, language, partial)
     component = component_of(name)[1]
     systems, signature = {}, ""
-    given: dict[str, list[str | None] | list[list[str]]] = {}
+    images = references = None
     if scorer.needs_images:
-        given["images"] = [photo.path for photo in photos]
+        images = [photo.path for photo in photos]
     if scorer.needs_references:
-        given["references"] = [photo.references for photo in photos]
+        references = [photo.references for photo in photos]
     for system in photos[0].captions:
         captions = [photo.captions[system] for photo in photos]
         try:
-            scores = scorer.score(captions, language=language.code, **given)
+            scores = scorer.score(captions, images, references, language.code)
         except InputError as error:
             photo = "" if error.row is None else f", photo {photos[error.row].key}"
             raise InputError(f"{name} on {language.where}: {system}{photo}: ", *error.parts) from error

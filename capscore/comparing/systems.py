@@ -189,14 +189,14 @@ class Comparison:
     matched_by: str
     n_left: dict[str, int]
     notes: list[str]
-    about: dict[str, Any] = field(default_factory=dict)
+    about: dict[str, object] = field(default_factory=dict)
 
     def means(self, metric: str) -> dict[str, float]:
         """System → mean of all rows, or on a benchmark the plain mean over languages."""
         parts = self.metrics[metric] if self.about else self.metrics[metric][:1]
         return {name: math.fsum(part.means[name] for part in parts) / len(parts) for name in self.systems}
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Everything, ready for JSON."""
         metrics = {}
         for metric, parts in self.metrics.items():
@@ -288,7 +288,7 @@ class _System:
 
     def take(self, found: ScoredFile) -> None:
         """Take the scores that were computed, as if the file had them."""
-        self.metrics = {**self.metrics, **found.to_dict()["metrics"]}
+        self.metrics = {**self.metrics, **found.metrics()}
         for name, (metric, component) in found.columns.items():
             if metric and component in found.numbers(metric):
                 self.computed[name] = found.numbers(metric)[component]
@@ -427,7 +427,7 @@ def _score_columns(systems: Sequence[_System], metrics: Sequence[str]) -> list[s
     )
 
 
-def _summary(path: Path) -> dict[str, dict[str, Any]]:
+def _summary(path: Path) -> dict[str, dict[str, object]]:
     """The metrics in the summary beside a file of scores; {} if there is none."""
     summary = summary_path(path)
     try:

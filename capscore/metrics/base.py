@@ -200,14 +200,14 @@ class Scorer(ABC):
             # the text of a failed row may be anything but a string
             return [blank if error else item for item, error in zip(items, errors, strict=True)]
 
-        candidates = references = None
+        texts = lists = None
         if self.waits:
-            candidates = of_scored(rows.candidates, "")
-            references = of_scored(rows.references or [[]] * n_rows, [])
+            texts = of_scored(rows.candidates, "")
+            lists = of_scored(rows.references or [[]] * n_rows, [])
         prepared = PreparedRows(
             values={name: spread(measured.values[name], kept) for name in self.value_names},
-            candidates=candidates,
-            references=references,
+            candidates=texts,
+            references=lists,
             image_keys=of_scored(measured.image_keys, ""),
             truncated=measured.truncated,
             n_references=rows.n_references,

@@ -130,7 +130,7 @@ class Standing:
     set_name: str
     reason: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Ready for JSON: the numbers, or the reason why there are none."""
         if self.reason:
             return {"reason": self.reason}

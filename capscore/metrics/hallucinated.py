@@ -38,7 +38,7 @@ class Hallucinated:
     n_nouns: int
     notes: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The attributes, ready for JSON; None for NaN."""
         nouns = self.nouns if self.n_nouns else None
         return {**asdict(self), "nouns": nouns, "notes": list(self.notes)}
@@ -105,8 +105,9 @@ def _of_system(name: str, scores: Scores, images: Column | None, sampling: Sampl
             return totals[::2] / totals[1::2]
 
     (captions,), (share,) = shares(np.ones((n_units, 1)))
-    how: dict[str, Any] = {"n_units": n_units, "unit": unit, "n_rows": n_units, "sampling": sampling}
-    intervals, notes = bootstrap_intervals(shares, ("captions", "nouns"), **how)
+    intervals, notes = bootstrap_intervals(
+        shares, ("captions", "nouns"), n_units=n_units, unit=unit, n_rows=n_units, sampling=sampling
+    )
     ends = intervals.get("captions"), intervals.get("nouns")
     return Hallucinated(float(captions), float(share), *ends, len(wrong), int(nouns.sum()), tuple(notes))
 

@@ -87,7 +87,7 @@ class PRMCS(CLIPScore):
         if not kinds:
             return scores
         verdicts = zip(*(rows.values[name].tolist() for name in _VERDICT), strict=True)
-        details: list[dict[str, Any] | None] = [
+        details: list[dict[str, object] | None] = [
             None
             if share != share
             else {"kept": share, "lost": 1 - share, "kind": kinds[int(number)], "p_kind": p}

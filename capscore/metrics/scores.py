@@ -52,7 +52,7 @@ class Scores:
     failures: dict[int, str] = field(default_factory=dict)
     empty: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
     corpus: dict[str, float] = field(default_factory=dict)
-    details: list[dict[str, Any] | None] | None = None
+    details: list[dict[str, object] | None] | None = None
     detail_names: tuple[str, ...] = ()
     ranked_by: str = ""
     lower_is_better: frozenset[str] = frozenset()
@@ -88,7 +88,7 @@ class Scores:
             return ""
         return str(kind.reason(detail))
 
-    def _detail(self, row: int) -> dict[str, Any] | None:
+    def _detail(self, row: int) -> dict[str, object] | None:
         return self.details[row] if self.details else None
 
     @property
@@ -153,7 +153,7 @@ class Scores:
 
         return percentiles(self, against, calibration)
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """Means, counts and signature, ready for JSON; its size does not depend on the number of rows.
 
         Keys: the metric's name (mean), "mean_<component>", those of `corpus`, "n_items", "n_scored" (rows
@@ -168,7 +168,7 @@ class Scores:
             "signature": self.signature,
         }
 
-    def to_dict(self, *, per_row: bool = True) -> dict[str, Any]:
+    def to_dict(self, *, per_row: bool = True) -> dict[str, object]:
         """Plain floats, lists and strings, ready for JSON. The score of a row that was left out is None.
 
         Keys: those of `summary`; and, unless `per_row` is False, "scores", the name of each component, each

@@ -67,7 +67,7 @@ class CaptionedPhoto(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MeasuredCalibration:
+class CalibrationFile:
     """Percentiles of right captions, and of captions of other photos; made by `calibrate`.
 
     Attributes:
@@ -78,7 +78,7 @@ class MeasuredCalibration:
     document: dict[str, Any]
     notes: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The content of the file of calibrations."""
         return self.document
 
@@ -125,7 +125,7 @@ def calibrate(
     n_references: Sequence[int] = (),
     seed: int = 0,
     **options: Any,
-) -> MeasuredCalibration:
+) -> CalibrationFile:
     """Measure the scores of right captions, and of captions of other photos, on a set.
 
     Args:
@@ -168,7 +168,7 @@ def calibrate(
     whole = document(
         entries, captions, name=name or source.path.stem, made=today, shuffled=shuffled, seed=seed
     )
-    return MeasuredCalibration(whole, tuple(notes))
+    return CalibrationFile(whole, tuple(notes))
 
 
 def read_captioned_photos(
@@ -179,7 +179,7 @@ def read_captioned_photos(
     names = columns_of(source, options, with_references=listed)
     folder = ImageFolder(Path(options.images or source.folder), allow_urls=options.allow_urls)
     rows = []
-    first: dict[str, Any] = {}  # an image that is stored in the file is kept once
+    first: dict[str, object] = {}  # an image that is stored in the file is kept once
     for chunk in source.chunks(CHUNK_ROWS):
         inputs = read_inputs(chunk, source, names, folder)
         if inputs.problems:
@@ -242,7 +242,7 @@ def calibrate_metric(
     shuffled: int = 10,
     n_references: int | None = None,
     seed: int = 0,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Percentiles of a metric over right captions, and over captions of other photos in the same language.
 
     Args:
@@ -284,7 +284,7 @@ def calibrate_metric(
             "percentiles; give fixed ",
             Setting("document_frequencies"),
         )
-    languages: dict[str, dict[str, Any]] = {}
+    languages: dict[str, dict[str, object]] = {}
     for kind, listed, scores in ((RIGHT, rows, right.scores), (SHUFFLED, wrong_rows, wrong.scores)):
         for language in [ALL, *sorted({row.language for row in wrong_rows} - {""})]:
             found = Distribution.of(scores[[language in (ALL, row.language) for row in listed]])
@@ -327,14 +327,14 @@ def other_captions(rows: Sequence[CaptionedPhoto], number: int, seed: int) -> tu
 
 
 def document(
-    entries: Sequence[dict[str, Any]],
+    entries: Sequence[dict[str, object]],
     rows: Sequence[CaptionedPhoto],
     *,
     name: str,
     made: str,
     shuffled: int,
     seed: int,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """A file of calibrations, ready for JSON: results of `calibrate`, and on what they were measured.
 
     `rows`, `shuffled` and `seed` are those of `calibrate`; `name` is that of the set, as it is shown beside

@@ -51,7 +51,15 @@ from ..options import LoadOptions, OutputOptions, RowOptions, split_options
 from ..registry import METRICS
 from ..tables import Report, Table, fixed, photo_name, shown_caption
 from ..text.languages import language_code
-from .pipeline import Columns, RowScorer, column_types, column_values, result_columns, summary_document
+from .pipeline import (
+    Columns,
+    RowScorer,
+    column_types,
+    column_values,
+    named_summary,
+    result_columns,
+    summary_document,
+)
 
 MAX_SHOWN_ROWS, MAX_COLUMNS = 10, 3
 """Rows and metrics up to which a report shows every row."""
@@ -170,28 +178,32 @@ class ScoredFile:
         """The scores of a metric."""
         return self.scores[metric]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Means, counts, settings, failures and versions, ready for JSON; None for the mean of nothing.
 
         Keys: "input" and "output", the files; "rows"; "metrics", with "mean", "mean_<component>", counts,
         "signature" and, where they are known, "mean_of_photos" and "calibration" of each; "failures";
         "versions"; "kept", if rows were chosen.
         """
-        metrics = {}
-        for name, part in self.scores.items():
-            metrics[name] = part.summary()
-            if name in self.photos[1]:
-                mean = self.photos[1][name]
-                metrics[name]["mean_of_photos"] = None if math.isnan(mean) else mean
-            if name in self.standings:
-                metrics[name]["calibration"] = self.standings[name].to_dict()
-        failures = [
-            {"row": row, "line": line, "error": error} for row, (line, error) in sorted(self.failures.items())
-        ]
+        failures: list[dict[str, object]] = []
+        for row, (line, error) in sorted(self.failures.items()):
+            failures.append({"row": row, "line": line, "error": error})
         files = {"input": _file_name(self.source.path), "output": _file_name(self.output.output)}
-        found = {**files, **summary_document(metrics, self.source.n_rows, failures)}
+        found = {**files, **summary_document(self.metrics(), self.source.n_rows, failures)}
         if self.kept is not None:
             found["kept"] = {"file": _file_name(self.output.keep), **self.kept.to_dict()}
+        return found
+
+    def metrics(self) -> dict[str, dict[str, object]]:
+        """Metric → its summary: "mean", counts, signature, and what else is known of it."""
+        found: dict[str, dict[str, object]] = {}
+        for name, part in self.scores.items():
+            found[name] = summary = named_summary(name, part.summary())
+            if name in self.photos[1]:
+                mean = self.photos[1][name]
+                summary["mean_of_photos"] = None if math.isnan(mean) else mean
+            if name in self.standings:
+                summary["calibration"] = self.standings[name].to_dict()
         return found
 
     def to_pandas(self) -> Any:

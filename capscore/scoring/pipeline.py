@@ -218,15 +218,16 @@ def _joined(messages: Mapping[str, str]) -> str:
     return "; ".join(f"{metric}: {message}" for metric, message in messages.items() if message)
 
 
-def summary_document(
-    metrics: Mapping[str, dict[str, Any]], n_rows: int, failures: list[dict[str, Any]]
-) -> dict[str, Any]:
-    """The summary of a file or stream, ready for JSON: rows, metrics, failures and versions.
+def named_summary(metric: str, summary: Mapping[str, object]) -> dict[str, object]:
+    """`Scores.summary` with the mean under "mean", whatever the metric is called."""
+    others = {name: value for name, value in summary.items() if name != metric}
+    return {"mean": summary[metric], **others}
 
-    Args:
-        metrics: Metric → `Scores.summary`, and what else is known of it; its mean is called "mean" here.
-    """
-    named = {name: {"mean": found.pop(name), **found} for name, found in metrics.items()}
+
+def summary_document(
+    metrics: Mapping[str, Mapping[str, object]], n_rows: int, failures: Sequence[Mapping[str, object]]
+) -> dict[str, object]:
+    """The summary of a file or stream, ready for JSON: rows, metrics, failures and versions."""
     installed = {name: version(name) for name in ("torch", "numpy")}
     versions = {"capscore": __version__, "python": platform.python_version(), **installed}
-    return {"rows": n_rows, "metrics": named, "failures": failures, "versions": versions}
+    return {"rows": n_rows, "metrics": metrics, "failures": failures, "versions": versions}

@@ -27,7 +27,7 @@ from ..metrics.rows import PreparedRows
 from ..metrics.scores import COUNTS, Scores
 from ..options import RowOptions, check_whole_number, split_options
 from ..text.suspicious import OddRows
-from .pipeline import Columns, RowScorer, column_values, result_columns, summary_document
+from .pipeline import Columns, RowScorer, column_values, named_summary, result_columns, summary_document
 
 MAX_LISTED = 100
 """Failures of a stream that its summary lists; it counts the others."""
@@ -63,12 +63,12 @@ class RunningSummary:
             if kind not in self._examples:
                 self._examples[kind] = rows.row(index)
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """As `Scores.summary`, of the rows so far; {} without rows."""
         if not self._examples:
             return {}
         example = self._scorer.finish(PreparedRows.concatenate([*self._examples.values()]))
-        found: dict[str, Any] = {}
+        found: dict[str, object] = {}
         for name, total in self._sums.items():
             mean = total / self._numbers[name] if self._numbers[name] else None
             found[name if name == self._scorer.metric else f"mean_{name}"] = mean
@@ -104,7 +104,7 @@ class BatchScorer:
             scorers, options, ImageFolder(Path(options.images or "."), allow_urls=options.allow_urls)
         )
         self._running = {scorer.metric: RunningSummary(scorer) for scorer in scorers}
-        self._n_rows, self._failures = 0, list[dict[str, Any]]()
+        self._n_rows, self._failures = 0, list[Mapping[str, object]]()
 
     @property
     def odd(self) -> OddRows:
@@ -160,7 +160,7 @@ class BatchScorer:
         self._n_rows += len(rows)
         return column_values(new, scores, errors, 0)
 
-    def _rows(self, batch: Mapping[str, Sequence[Any]], names: ColumnNames) -> list[dict[str, Any]]:
+    def _rows(self, batch: Mapping[str, Sequence[Any]], names: ColumnNames) -> list[dict[str, object]]:
         """The columns that are read, as rows."""
         read = [name for name in (names.image, names.candidate, *names.references, names.language) if name]
         for scorer in self._scorer.scorers:
@@ -172,23 +172,25 @@ class BatchScorer:
             raise InputError(f"the columns of a batch differ in length: {lengths}")
         return [dict(zip(cells, values, strict=True)) for values in zip(*cells.values(), strict=True)]
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """The rows so far: "rows", "metrics", the first failures, "versions"; as `ScoredFile.to_dict`."""
-        metrics = {metric: running.summary() for metric, running in self._running.items()}
-        found = {metric: summary for metric, summary in metrics.items() if summary}
+        found = {}
+        for metric, running in self._running.items():
+            if summary := running.summary():
+                found[metric] = named_summary(metric, summary)
         return summary_document(found, self._n_rows, self._failures)
 
 
-class ScoredStream(Iterator[dict[str, Any]]):
+class ScoredStream(Iterator[dict[str, object]]):
     """The rows of a stream with their scores, in order; made by `score_stream`."""
 
     def __init__(self, rows: Iterable[Mapping[str, Any]], scorer: BatchScorer, batch_rows: int):
         self._scorer, self._rows = scorer, self._scored(iter(rows), batch_rows)
 
-    def __next__(self) -> dict[str, Any]:
+    def __next__(self) -> dict[str, object]:
         return next(self._rows)
 
-    def _scored(self, rows: Iterator[Mapping[str, Any]], batch_rows: int) -> Iterator[dict[str, Any]]:
+    def _scored(self, rows: Iterator[Mapping[str, Any]], batch_rows: int) -> Iterator[dict[str, object]]:
         start = 0
         while batch := list(itertools.islice(rows, batch_rows)):
             for index, row in enumerate(batch):
@@ -205,7 +207,7 @@ class ScoredStream(Iterator[dict[str, Any]]):
             yield from ready
         self._scorer.odd.warn()
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """Means, counts and signatures of the rows scored so far, in the shape of `ScoredFile.to_dict`.
 
         Of the failures, the first 100 are listed; the metrics' "n_failed" counts all.

@@ -349,7 +349,7 @@ def test_a_bad_text_is_left_out_of_the_corpus(tmp_path, monkeypatch):
         ("-m mccs", "metric 'mccs' is not one of mcs, pr_mcs, clip_score, infometic, judge, "),
         ("-m mcs,cidr", "did you mean 'cider'?"),
         ("--language german", "did you mean 'de'?"),
-        ("-m cider --language km --on-error skip", "--language km: 'km' is written without spaces"),
+        ("-m cider --language km --on-error skip", "--language km: Khmer ('km') is written without spaces"),
         ("--dtype fp17", "fp17"),
         ("--on-error stop", "'stop' is not one of"),
         ("--language de --language-column id", "--language and --language-column: give only one of them"),

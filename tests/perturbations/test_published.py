@@ -328,7 +328,7 @@ def test_every_caption_has_its_list_of_objects(objects):
         ({"p": float("nan")}, "p=nan"),
         ({"p": True}, "p=True"),
         ({"order": None}, "order=None: expected one of published, every"),
-        ({"language": "km"}, r"language: 'km' is written without spaces"),
+        ({"language": "km"}, r"language: Khmer .'km'. is written without spaces"),
     ],
 )
 def test_bad_settings(options, message):
