@@ -34,7 +34,9 @@ def image_key(image_id: Any) -> str | None:
     if isinstance(image_id, int) and abs(image_id) >= 10**18:
         return None
     text = composed(str(image_id))
-    return (text.lstrip("0") or "0") if text.isascii() and text.isdecimal() else text
+    if text.isascii() and text.isdecimal():
+        return text.lstrip("0") or "0"
+    return text
 
 
 def composed(name: str) -> str:
@@ -51,9 +53,11 @@ def photo_names(name: str) -> tuple[str | int, ...]:
     name = composed(name)
     base = name.replace("\\", "/").rpartition("/")[2]
     stem, suffix = os.path.splitext(base)
-    stem = stem if suffix.lower() in IMAGE_SUFFIXES else base
-    number = _COCO_NAME.fullmatch(stem)
-    return (name, base, stem, int(number[1])) if number else (name, base, stem)
+    if suffix.lower() not in IMAGE_SUFFIXES:
+        stem = base
+    if number := _COCO_NAME.fullmatch(stem):
+        return name, base, stem, int(number[1])
+    return name, base, stem
 
 
 class ImageFolder:
@@ -72,7 +76,9 @@ class ImageFolder:
 
     def __init__(self, folder: Path, *, allow_urls: bool = False, option: str = "images"):
         if not folder.is_dir():
-            what = "is a file" if folder.exists() else "does not exist"
+            what = "does not exist"
+            if folder.exists():
+                what = "is a file"
             raise InputError(Setting(option, folder), f" {what}; expected the folder that holds the images")
         self.folder, self.allow_urls, self._option = folder, allow_urls, option
         self._names: dict[Path, dict[str | int, list[str]]] = {}
@@ -98,25 +104,29 @@ class ImageFolder:
         except OSError as error:  # a name that the file system does not take
             raise ImageError(f"{image[:80]!r} cannot be looked up: {error.strerror}", field="image") from None
         names = self._images_by_name(path.parent)
-        number = int(path.name) if re.fullmatch(r"[0-9]{1,18}", path.name) else -1
-        found = names.get(composed(path.name)) or names.get(number) or []
-        if len(found) == 1:
-            return path.parent / found[0]
-        if found:
+        found = names.get(composed(path.name))
+        if found is None and re.fullmatch(r"[0-9]{1,18}", path.name):
+            found = names.get(int(path.name))
+        if found is None:
+            parts: list[str | Setting] = [f"no such file: {path}"]
+            if not os.path.isabs(image):
+                parts += ["; ", Setting(self._option), " names the folder that names start from"]
+            raise ImageError(*parts, field="image")
+        if len(found) > 1:
             raise ImageError(f"{image!r} could be any of {', '.join(found)} in {path.parent}", field="image")
-        hint = "; ", Setting(self._option), " names the folder that names start from"
-        raise ImageError(f"no such file: {path}", *(() if os.path.isabs(image) else hint), field="image")
+        return path.parent / found[0]
 
     def _images_by_name(self, folder: Path) -> dict[str | int, list[str]]:
         """Images of a folder by their names, with and without suffix, and by the number that COCO's have."""
-        if folder in self._names:
-            return self._names[folder]
-        found = self._names.setdefault(folder, {})
-        for name in sorted(os.listdir(folder)) if folder.is_dir() else ():
-            if os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES:
+        if folder not in self._names:
+            found = self._names[folder] = {}
+            images: list[str] = []
+            if folder.is_dir():
+                images = [name for name in os.listdir(folder) if _is_image(name)]
+            for name in sorted(images):
                 for key in photo_names(name)[1:]:
                     found.setdefault(key, []).append(name)
-        return found
+        return self._names[folder]
 
 
 def find_images(
@@ -130,11 +140,12 @@ def find_images(
 
     An image that is not found is None, which no scorer accepts, and `problems` gets an error for its row.
     """
-    stored = chunk.table.column(column) if chunk.table is not None else None
-    if stored is None or not _holds_images(stored.type):
-        stored, images = None, dict(enumerate(chunk.values(column)))
-    else:
+    stored = None
+    if chunk.table is not None and _holds_images(chunk.table.schema.field(column).type):
+        stored = chunk.table.column(column)
         images = _paths_without_bytes(stored)
+    else:
+        images = dict(enumerate(chunk.values(column)))
     for row, image in images.items():
         try:
             images[row] = folder.find(image)
@@ -146,6 +157,10 @@ def find_images(
     return LazySequence(len(chunk), lambda row: images[row] if row in images else stored[row].as_py())
 
 
+def _is_image(name: str) -> bool:
+    return os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES
+
+
 def _paths_without_bytes(stored: pa.ChunkedArray) -> dict[int, Any]:
     """Row → path of its image, where the file stores a path alone."""
     import pyarrow as pa
@@ -153,12 +168,10 @@ def _paths_without_bytes(stored: pa.ChunkedArray) -> dict[int, Any]:
 
     if not pa.types.is_struct(stored.type) or stored.type.get_field_index("path") < 0:
         return {}
-    paths = pc.struct_field(stored, "path").to_pylist()
-    has_bytes = [False] * len(paths)
+    paths = pc.struct_field(stored, "path")
     if stored.type.get_field_index("bytes") >= 0:
-        has_bytes = pc.is_valid(pc.struct_field(stored, "bytes")).to_pylist()
-    pairs = enumerate(zip(paths, has_bytes, strict=True))
-    return {row: path for row, (path, is_stored) in pairs if path is not None and not is_stored}
+        paths = pc.if_else(pc.is_null(pc.struct_field(stored, "bytes")), paths, None)
+    return {row: path for row, path in enumerate(paths.to_pylist()) if path is not None}
 
 
 def _holds_images(kind: pa.DataType) -> bool:
@@ -194,6 +207,11 @@ def pair_captions(
         )
     rows: list[dict[str, Any]] = []
     for index, caption in enumerate(captions):
-        image = {"image": photos[index if len(photos) > 1 else 0]} if photos else {}
-        rows.append({**image, "caption": caption, **({"references": [*references]} if references else {})})
+        row: dict[str, Any] = {}
+        if photos:
+            row["image"] = photos[min(index, len(photos) - 1)]
+        row["caption"] = caption
+        if references:
+            row["references"] = [*references]
+        rows.append(row)
     return rows_in_memory(rows, [f"caption {number}" for number in range(1, len(captions) + 1)])

@@ -7,7 +7,7 @@ another file gives it, or a name that it has there: with or without folder and s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
@@ -89,7 +89,7 @@ class PhotoIndex:
         Ids count if a row has one of the photos', and no name contradicts them: then they are numbered in
         another way. With names=None, ids are all that the rows have, and may be names.
         """
-        named = [self.named(value) for value in (ids if names is None else names)]
+        named = [self.named(value) for value in names or ids]
         photos = [self._of_id(value) for value in ids]
         if not any(photos):
             return named, False
@@ -101,7 +101,9 @@ class PhotoIndex:
 
     def _of_id(self, image_id: object) -> str | None:
         key = image_key(image_id)
-        return key if key in self.ids else None
+        if key in self.ids:
+            return key
+        return None
 
 
 # ---- rows of several files ----
@@ -164,48 +166,53 @@ def match_rows(
         InputError: a column that does not exist, nothing that names rows, different rows, or rows of one
             name that show different photos.
     """
-    columns = [_naming_columns(source, options) for source in files.values()]
-    shared = [what for what in columns[0] if all(found[what] for found in columns)]
+    columns = {name: _naming_columns(source, options) for name, source in files.items()}
+    shared = set.intersection(*map(set, columns.values()))
     how = _way_to_match(shared, match_by)
-    rows = []
-    for (name, source), found in zip(files.items(), columns, strict=True):
-        rows.append(_NamedRows(name, source, {what: found[what] for what in shared}))
+    rows = [_NamedRows(name, source, columns[name], shared) for name, source in files.items()]
     if "photo" in shared:
         _shorten_photos(rows)
     keys = {part.file: part.keys(how) for part in rows}
-    matched_by = "their order" if how == "order" else how
+    matched_by = how
+    if how == "order":
+        matched_by = "their order"
     if "language" in shared:
         matched_by += " and language"
     numbers = _shared_rows(keys, matched_by, common_rows)
     first = rows[0]
     in_first = numbers[first.file]
+    languages = first.names.get("language")
+    if languages is not None:
+        languages = [languages[row] for row in in_first]
     return MatchedRows(
         matched_by=matched_by,
         numbers=numbers,
         n_left={name: len(keys[name]) - len(in_first) for name in files},
         keys=[keys[first.file][row] for row in in_first],
-        photos=_photos_of(rows, numbers, how) if "photo" in shared else None,
-        languages=[first.names["language"][row] for row in in_first] if "language" in shared else None,
+        photos=_photos_of(rows, numbers, how),
+        languages=languages,
     )
 
 
 def _naming_columns(source: RowSource, options: RowOptions) -> dict[str, tuple[str, ...]]:
-    """What names rows → its columns, () where the file has none."""
-    given = {"id": options.id_column, "photo": options.image_column, "language": options.language_column}
-    familiar = {"id": ("id",), "photo": _PHOTO_COLUMNS, "language": FAMILIAR["language"]}
+    """What names the rows of a file → its columns."""
     found: dict[str, tuple[str, ...]] = {}
-    for what, column in given.items():
-        if column is not None:
-            option = "image_column" if what == "photo" else f"{what}_column"
-            check_column(option, column, source.columns, f" (in {source.path})")
-            found[what] = (column,)
-        else:
-            found[what] = tuple(name for name in familiar[what] if name in source.columns)[:1]
-    found["references"] = find_reference_columns(source.columns)
+    for what, option, given, familiar in (
+        ("id", "id_column", options.id_column, ("id",)),
+        ("photo", "image_column", options.image_column, _PHOTO_COLUMNS),
+        ("language", "language_column", options.language_column, FAMILIAR["language"]),
+    ):
+        if given is not None:
+            check_column(option, given, source.columns, f" (in {source.path})")
+            found[what] = (given,)
+        elif names := [name for name in familiar if name in source.columns]:
+            found[what] = (names[0],)
+    if references := find_reference_columns(source.columns):
+        found["references"] = references
     return found
 
 
-def _way_to_match(shared: Sequence[str], match_by: str | None) -> str:
+def _way_to_match(shared: Collection[str], match_by: str | None) -> str:
     if match_by is None:
         for what in MATCHED_BY:
             if what in shared:
@@ -220,17 +227,21 @@ def _way_to_match(shared: Sequence[str], match_by: str | None) -> str:
 
 
 class _NamedRows:
-    """The rows of a file: what each is named by, as text ("" where nothing is), in each of some columns."""
+    """The rows of a file, and what each is named by, as text ("" where nothing is), in shared columns."""
 
-    def __init__(self, file: str, source: RowSource, columns: Mapping[str, Sequence[str]]):
+    def __init__(
+        self, file: str, source: RowSource, columns: Mapping[str, Sequence[str]], shared: Collection[str]
+    ):
         self.file, self.source = file, source
         self.names: dict[str, list[str]] = {}
-        cells = iter(source.cells(*chain(*columns.values()), take=_without_photo))
-        for what, names in columns.items():
+        read = {what: names for what, names in columns.items() if what in shared}
+        cells = iter(source.cells(*chain(*read.values()), take=_without_photo))
+        for what, names in read.items():
             self.names[what] = [*map(_name_of, zip(*islice(cells, len(names)), strict=True))]
-        for row, code in enumerate(self.names.get("language", ())):
+        codes = self.names.get("language", [])
+        for row, code in enumerate(codes):
             try:
-                self.names["language"][row] = language_code(code) if code else ""
+                codes[row] = code and language_code(code)
             except InputError as error:
                 raise InputError(f"{self.place(row)}: ", *error.parts) from None
 
@@ -241,7 +252,7 @@ class _NamedRows:
     def keys(self, how: str) -> list[Key]:
         """The key of every row."""
         n_rows = self.source.n_rows
-        names = [str(row) for row in range(n_rows)] if how == "order" else self.names[how]
+        names = self.names.get(how) or [str(row) for row in range(n_rows)]
         if "" in names:
             where = self.place(names.index(""))
             raise InputError(f"{where}: its {how} is missing, and rows are matched by it")
@@ -288,10 +299,8 @@ def _shorten_photos(files: Sequence[_NamedRows]) -> None:
     photos = [[name.replace("\\", "/") for name in part.names["photo"]] for part in files]
     for form in (1, -1):
         shorter = [_in_form(names, form) for names in photos]
-        n_photos = [len(set(names)) for names in photos]
-        if n_photos != [len(set(names)) for names in shorter]:
-            continue
-        if form == 1 or _n_shared(shorter) > _n_shared(photos):
+        same_number = [*map(len, map(set, shorter))] == [*map(len, map(set, photos))]
+        if same_number and (form == 1 or _n_shared(shorter) > _n_shared(photos)):
             photos = shorter
     for part, names in zip(files, photos, strict=True):
         part.names["photo"] = names
@@ -335,8 +344,13 @@ def _shared_rows(
 def _photos_of(
     files: Sequence[_NamedRows], numbers: Mapping[str, Sequence[int]], how: str
 ) -> list[str] | None:
-    """The photo of each shared row, the same in all files; None where files that references match differ."""
+    """The photo of each shared row, the same in all files.
+
+    None where nothing names photos, or where files that references match name them in different ways.
+    """
     first = files[0]
+    if "photo" not in first.names:
+        return None
     in_first = numbers[first.file]
     photos = [first.names["photo"][row] for row in in_first]
     for part in files[1:]:

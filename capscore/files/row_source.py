@@ -44,11 +44,11 @@ class Chunk:
 
         None where a row lacks it, or where there is no such column.
         """
-        if self.rows is not None:
-            return [row.get(column) for row in self.rows]
-        if column not in self.table.column_names:
+        if column is None or (self.rows is None and column not in self.table.column_names):
             return [None] * len(self)
-        return _python_values(self.table.column(column))
+        if self.rows is None:
+            return _python_values(self.table.column(column))
+        return [row.get(column) for row in self.rows]
 
     def dicts(self) -> list[dict[str, Any]]:
         """The rows as dicts."""
