@@ -58,12 +58,12 @@ class PhotoIndex:
     _names: dict[str | int, str | None] = field(default_factory=dict)
     _photos: set[str] = field(default_factory=set)
 
-    def add(self, image_id: object, name: str | None) -> str:
+    def add(self, image_id: object, name: str) -> str:
         """Add a photo, if it is new, by its id, its name or both; returns what it is known by."""
         key = image_key(image_id)
         if key is None and not name:
             raise InputError("the row names no photo")
-        photo = key or composed(name or "")
+        photo = key or composed(name)
         if photo in self._photos:
             return photo
         self._photos.add(photo)

@@ -86,13 +86,14 @@ def _open(path: Path, split: str | None) -> tuple[RowSource, str | None]:
         raise InputError(Setting("path", f"{str(path)[:80]}"), f" cannot be read: {reason}") from None
     if not start:
         raise InputError(f"{path} is empty (0 bytes); expected {EXPECTED}")
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    suffix = "".join(suffixes[:-1][-1:] if suffixes[-1:] == [".gz"] else suffixes[-1:])
+    suffix = Path(path.name.lower().removesuffix(".gz")).suffix
     for known in FORMATS:
         if suffix in known.suffixes or (not suffix and start.lstrip().startswith(known.starts)):
             return known.open(path, file), split
-    hint = "; export its table as CSV" if suffix in (".xlsx", ".xls", ".ods") else ""
-    raise InputError(Setting("path", path), f" has an unknown format; expected {EXPECTED}{hint}")
+    expected = f" has an unknown format; expected {EXPECTED}"
+    if suffix in (".xlsx", ".xls", ".ods"):
+        expected += "; export its table as CSV"
+    raise InputError(Setting("path", path), expected)
 
 
 def _of_split(source: RowSource, split: str) -> RowSource:
@@ -121,16 +122,17 @@ def _of_split(source: RowSource, split: str) -> RowSource:
 
 def _copied_stream(path: Path) -> Path:
     """A copy of what a pipe or standard input (`-`) gives, to read it as often as needed; a file as it is."""
-    is_standard_input = path == Path("-")
-    if is_standard_input and (sys.stdin is None or sys.stdin.closed or sys.stdin.isatty()):
-        raise InputError(Setting("path", path), " is standard input, and nothing is piped into it")
-    mode = stat.S_IFIFO if is_standard_input else os.stat(path).st_mode
-    if stat.S_ISREG(mode):
+    opened: Path | int = path
+    if path == Path("-"):
+        if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
+            raise InputError(Setting("path", path), " is standard input, and nothing is piped into it")
+        opened = 0
+    elif path.is_file():
         return path
-    if not stat.S_ISFIFO(mode):
+    elif not stat.S_ISFIFO(os.stat(path).st_mode):
         raise InputError(Setting("path", path), ": expected a file, a pipe, or - for standard input")
     with (
-        open(0 if is_standard_input else path, "rb", closefd=not is_standard_input) as source,
+        open(opened, "rb", closefd=opened != 0) as source,
         tempfile.NamedTemporaryFile(prefix="capscore-", delete=False) as copy,
     ):
         atexit.register(Path(copy.name).unlink, missing_ok=True)
@@ -205,16 +207,20 @@ def _open_saved(path: Path, split: str | None) -> RowSource:
         loaded = datasets.load_from_disk(str(path))
     except Exception as error:  # datasets raises whatever json, Arrow or the file system do
         raise InputError(f"{path} is a saved data set that cannot be loaded: {error}") from error
-    splits = [*loaded] if isinstance(loaded, datasets.DatasetDict) else []
-    if (split is None and len(splits) > 1) or (split is not None and split not in splits):
+    if isinstance(loaded, datasets.Dataset):  # without splits
+        loaded = {None: loaded}
+    if split is None and len(loaded) == 1:
+        (split,) = loaded
+    if split not in loaded:
         given = Setting("split") if split is None else Setting("split", split)
-        raise InputError(given, f": {path} has the splits {', '.join(splits) or '(none)'}; choose one")
-    dataset = (loaded[split or splits[0]] if splits else loaded).with_format("arrow")
+        splits = ", ".join(filter(None, loaded)) or "(none)"
+        raise InputError(given, f": {path} has the splits {splits}; choose one")
+    dataset = loaded[split].with_format("arrow")
     n_rows, schema = len(dataset), dataset.features.arrow_schema
 
     def tables(size: int, columns: Sequence[str] | None) -> Iterator[pa.Table]:
-        part = dataset if columns is None else dataset.select_columns([*columns])
-        kinds = schema if columns is None else pa.schema([schema.field(name) for name in columns])
+        names = columns or schema.names
+        part, kinds = dataset.select_columns([*names]), pa.schema([schema.field(name) for name in names])
         for first in range(0, n_rows, size):
             yield part[first : min(first + size, n_rows)].cast(kinds)
 
@@ -233,7 +239,7 @@ def _open_parquet(path: Path, *parts: Path) -> RowSource:
             with pq.ParquetFile(part, pre_buffer=False) as file:
                 about, columns = file.metadata, file.schema_arrow
         except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: names that are not UTF-8
-            name = part if len(parts) > 1 else path
+            name = path if len(parts) == 1 else part
             raise InputError(f"{name} is not a Parquet file that can be read: {error}") from None
         n_rows += about.num_rows
         n_bytes += sum(about.row_group(group).total_byte_size for group in range(about.num_row_groups))
@@ -257,9 +263,8 @@ def _open_parquet(path: Path, *parts: Path) -> RowSource:
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"{part} is cut short or damaged: {error}") from None
 
-    return RowSource(
-        path, schema.names, n_rows, read_tables(tables, n_bytes / max(n_rows, 1)), arrow_schema=schema
-    )
+    read = read_tables(tables, n_bytes / max(n_rows, 1))
+    return RowSource(path, schema.names, n_rows, read, arrow_schema=schema)
 
 
 # ---- what can be read ----

@@ -52,9 +52,9 @@ class References:
     def add(self, image_id: object, name: object, language: str | None, texts: Sequence[str]) -> None:
         """Add references of a photo that is named by its id, its name, or both."""
         name = _without_bytes(name)
-        photo = self.photos.add(image_id, None if is_missing(name) else str(name))
-        code = language_code(language) if language else ""
-        self.texts.setdefault(photo, {}).setdefault(code, []).extend(texts)
+        photo = self.photos.add(image_id, "" if is_missing(name) else str(name))
+        code = language and language_code(language)
+        self.texts.setdefault(photo, {}).setdefault(code or "", []).extend(texts)
 
 
 def read_references(path: str | Path, options: RowOptions = RowOptions()) -> References:
@@ -99,10 +99,11 @@ def _texts(inputs: ChunkInputs, row: int) -> list[str]:
     if row in inputs.problems:
         raise inputs.problems[row]
     given = (inputs.references or inputs.candidates)[row]
-    texts = [given] if isinstance(given, str) else given
-    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+    if isinstance(given, str):
+        return [given]
+    if not isinstance(given, list) or not all(isinstance(text, str) for text in given):
         raise InputError(f"expected a reference; got {given!r:.60}")
-    return texts
+    return given
 
 
 def with_references(rows: RowSource, references: References, options: RowOptions = RowOptions()) -> RowSource:
@@ -176,17 +177,19 @@ def _matched(
             f" cannot be matched with {rows.path}: no row has one of its photos; the first {column} is "
             f"{names[0]!r:.60}, in that file {first!r:.60}",
         )
-    matched_by, values = ("image_id", ids) if by_id else (column, names)
+    values = names
+    if by_id:
+        column, values = "image_id", ids
     has_languages = len(set(chain(*texts.values()))) > 1
     faults: dict[int, InputError] = {}
     new: dict[str, list[Any]] = {"image": [], "references": []}
     for row, photo in enumerate(photos):
-        what = f"{matched_by} {values[row]!r:.60}"
+        what = f"{column} {values[row]!r:.60}"
         of_photo = texts.get(photo or "", {})
         code = next(iter(of_photo), "")
         if has_languages and of_photo:
-            stated = language or tags[row]
-            code = language_code(stated) if stated else ""
+            stated = language or tags[row] or ""
+            code = stated and language_code(stated)
             what += f" in language {code!r}" if code else " without a language"
         if code not in of_photo:
             problem = f"{what} has no caption in {references.path}, so there are no references"

@@ -92,11 +92,13 @@ def readable_size(count: float) -> str:
     >>> readable_size(3_100_000)
     '3.1 MB'
     """
-    for unit in ("bytes", "KB", "MB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
+    if count < 1000:
+        return f"{count:.0f} bytes"
+    for unit in ("KB", "MB"):
         count /= 1000
-    return f"{count:.1f} GB"
+        if count < 1000:
+            return f"{count:.1f} {unit}"
+    return f"{count / 1000:.1f} GB"
 
 
 # ---- lines and values ----
@@ -137,8 +139,10 @@ class TextFile:
 
     def error(self, problem: str, *, line: int | None = None) -> CapscoreError:
         """What is wrong with the file, or with a line of it, ready to be raised."""
-        place = f"{self}: " if line is None else f"{self}, line {line}: "
-        return InputError(place + problem)
+        place = str(self)
+        if line is not None:
+            place += f", line {line}"
+        return InputError(f"{place}: {problem}")
 
     @contextmanager
     def open(self) -> Iterator[io.BufferedIOBase]:
@@ -275,7 +279,7 @@ class TextFile:
                 if cells:
                     yield line, cells
         except csv.Error as error:
-            kind = "TSV" if delimiter == "\t" else "CSV"
+            kind = {"\t": "TSV"}.get(delimiter, "CSV")
             cut = " (cut short?)" if "unexpected end" in str(error) else ""
             hint = '(a quotation mark inside a cell is written twice: """Stop"" sign")'
             raise self.error(f"not valid {kind}: {error}{cut} {hint}", line=begin) from None
@@ -349,11 +353,7 @@ def _open_objects(file: TextFile, objects: list[Any] | None) -> RowSource:
 
     def rows() -> _Rows:
         rows_of = line_reader()
-        for number, value in file.json_lines() if objects is None else enumerate(objects):
-            line: int | None = number
-            place = f"{file}, line {number}"
-            if objects is not None:
-                line, place = None, f"{file}, element {number} counted from 0"
+        for line, place, value in _placed_values(file, objects):
             if not isinstance(value, dict):
                 raise InputError(
                     f"{place}: expected an object per line, or one list of objects, such as "
@@ -368,13 +368,25 @@ def _open_objects(file: TextFile, objects: list[Any] | None) -> RowSource:
     return _text_source(file, rows)
 
 
+def _placed_values(file: TextFile, objects: list[Any] | None) -> Iterator[tuple[int | None, str, Any]]:
+    """Line, place in words and value of each object."""
+    if objects is None:
+        for line, value in file.json_lines():
+            yield line, f"{file}, line {line}", value
+    else:
+        for number, value in enumerate(objects):
+            yield None, f"{file}, element {number} counted from 0", value
+
+
 def with_formula(cell: str) -> str:
     """The cell of a CSV file as it was, from how `write.without_formula` wrote it.
 
     >>> [with_formula(cell) for cell in ("'=1+1", "-0.5", "A cat.", "''@x")]
     ['=1+1', '-0.5', 'A cat.', "'@x"]
     """
-    return cell[1:] if _ESCAPED.match(cell) else cell
+    if _ESCAPED.match(cell):
+        return cell[1:]
+    return cell
 
 
 def open_csv(file: TextFile) -> RowSource:
@@ -397,12 +409,13 @@ def open_table(file: TextFile, delimiter: str = "\t") -> RowSource:
 
 def _table_source(file: TextFile, delimiter: str, quoting: Literal[0, 3]) -> RowSource:
     faults: dict[int, InputError] = {}
+    header: list[str] = []
+    for _, cells in islice(file.records(delimiter, quoting), 1):
+        header = [*map(with_formula, cells)]
+    check_names_differ(file.path, header)
 
     def rows() -> _Rows:
-        records = file.records(delimiter, quoting)
-        header = [with_formula(name) for _, cells in islice(records, 1) for name in cells]
-        check_names_differ(file.path, header)
-        for row, (line, cells) in enumerate(records):
+        for row, (line, cells) in enumerate(islice(file.records(delimiter, quoting), 1, None)):
             if len(cells) != len(header):
                 faults[row] = InputError(
                     f"{len(cells)} cells, but the header has {len(header)} columns (a cell that holds "

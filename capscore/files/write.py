@@ -27,7 +27,10 @@ from .row_source import Chunk, RowSource, extended_schema
 from .text_files import FORMULA_SIGNS
 
 # suffix → kind of file that can be written
-_KINDS = {suffix: known.name for known in FORMATS if known.is_written for suffix in known.suffixes}
+_KINDS: dict[str, str] = {}
+for _known in FORMATS:
+    if _known.is_written:
+        _KINDS |= dict.fromkeys(_known.suffixes, _known.name)
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
 _RUNS = re.compile(f"'*[{FORMULA_SIGNS}]")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|-Infinity")
@@ -98,7 +101,7 @@ class Writer:
     """
 
     def __init__(self, path: Path, source: RowSource, columns: Mapping[str, type]):
-        self.path, self._kind, self._is_first = path, output_kind(path), True
+        self.path, self._kind, self._before_row = path, output_kind(path), b"\n"
         self._partial = path.with_name(f".{uuid.uuid4().hex[:12]}.partial")
         self._header = [*source.columns, *columns]
         self._table: Any = None
@@ -140,18 +143,19 @@ class Writer:
             if self._kind == "jsonl":
                 self._file.write(b"".join(json_bytes(row) + b"\n" for row in rows))
             elif self._kind == "json":
-                before_row = b"\n" if self._is_first else b",\n"
-                self._file.write(before_row + b",\n".join(map(json_bytes, rows)))
+                self._file.write(self._before_row + b",\n".join(map(json_bytes, rows)))
+                self._before_row = b",\n"
             else:
                 self._file.write(self._as_table(rows))
-            self._is_first = False
 
     def _as_table(self, rows: Sequence[Mapping[str, Any]]) -> bytes:
         delimiter = _DELIMITERS[self._kind]
-        cells = ([_quoted(_cell(row.get(name)), delimiter) for name in self._header] for row in rows)
-        # a blank line is no row: an empty cell that is alone needs quotation marks
-        lines = (delimiter.join(row) or '""' for row in cells)
-        return "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace")
+        text = ""
+        for row in rows:
+            cells = (_quoted(_cell(row.get(name)), delimiter) for name in self._header)
+            # a blank line is no row: an empty cell that is alone needs quotation marks
+            text += (delimiter.join(cells) or '""') + "\n"
+        return text.encode("utf-8", "backslashreplace")
 
     def finish(self, about: dict[str, Any], summary: str) -> None:
         """Close the file and give it its name, replacing any file of that name, and write the summary.
@@ -201,7 +205,9 @@ class Writer:
 
 def _storable(value: Any) -> Any:
     """A new value; half a surrogate pair, as a path in an error may hold, as its escape."""
-    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    return value
 
 
 def output_kind(path: Path, option: str = "output") -> str:
@@ -213,8 +219,8 @@ def output_kind(path: Path, option: str = "output") -> str:
 
 def summary_path(path: Path) -> Path:
     """Path of a result's summary: scores.jsonl → scores.summary.json."""
-    suffix = path.suffix if path.suffix.lower() in _KINDS else ""
-    return path.with_name(f"{path.name.removesuffix(suffix)}.summary.json")
+    name = path.stem if path.suffix.lower() in _KINDS else path.name
+    return path.with_name(f"{name}.summary.json")
 
 
 def check_output(
@@ -280,11 +286,13 @@ def json_bytes(value: Any, *, ascii_only: bool = False) -> bytes:
 
 
 def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
     if isinstance(value, dict):
         return {name: _finite(item) for name, item in value.items()}
-    return [_finite(item) for item in value] if isinstance(value, (list, tuple)) else value
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return value
 
 
 def _plain(value: Any) -> str:
@@ -298,7 +306,9 @@ def _plain(value: Any) -> str:
 
 def _short(value: Any) -> Any:
     """A new number as tables have it, with 6 significant digits; anything else as it is."""
-    return float(f"{value:.6g}") if isinstance(value, float) else value
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    return value
 
 
 def _cell(value: Any) -> str:
@@ -325,4 +335,6 @@ def without_formula(cell: str) -> str:
     >>> [without_formula(cell) for cell in ("=1+1", "-0.5", "A cat.", "'@x")]
     ["'=1+1", '-0.5', 'A cat.', "''@x"]
     """
-    return f"'{cell}" if _RUNS.match(cell) and not _NUMBER.fullmatch(cell) else cell
+    if _RUNS.match(cell) and not _NUMBER.fullmatch(cell):
+        return f"'{cell}"
+    return cell
