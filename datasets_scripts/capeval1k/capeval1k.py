@@ -38,7 +38,7 @@ class CapEval1k(capscore.CaptionBenchmark):
 
 def _photo(row):
     """The official file name; UMIC calls COCO_val2014_000000000042.jpg coco_val2014_000000000042.npz."""
-    name = "image" if "image" in row else "img"
+    name = row.either("image", "img")
     match = re.fullmatch(r"coco_(val|train)2014_(\d{12})\.(npz|jpg)", str(row[name]), re.IGNORECASE)
     if match is None:
         raise row.wrong(name, "a name such as COCO_val2014_000000000042.jpg")

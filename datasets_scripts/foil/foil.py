@@ -46,13 +46,11 @@ class Foil(capscore.CaptionBenchmark):
             if caption == foil:
                 raise row.error("the foil is the same as the caption")
             number[identity] = number.get(identity, 0) + 1
-            own = caption_files.letters_and_digits(caption)
-            known = references.get(photos[image], [])
             values = {
                 "image_id": photos[image],
                 "caption": caption,
                 "foil": foil,
-                "references": [text for text in known if caption_files.letters_and_digits(text) != own],
+                "references": caption_files.others_than(caption, references.get(photos[image], [])),
                 "word": row.caption("target_word"),
                 "foil_word": row.caption("foil_word"),
                 "id": identity,

@@ -61,8 +61,7 @@ class Vicr(capscore.CaptionBenchmark):
         for photo, caption, ratings in rated:
             others = references.get(photo, [])
             if not self.config.candidate_in_references:
-                own = caption_files.letters_and_digits(caption)
-                others = [text for text in others if caption_files.letters_and_digits(text) != own]
+                others = caption_files.others_than(caption, others)
             values = {"image_id": photo, "caption": caption, "references": others, "ratings": ratings}
             yield f"{photo}|{caption}", values
 

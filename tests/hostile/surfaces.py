@@ -201,14 +201,15 @@ def image_file(folder: Path, given: Any) -> Outcome:
 def annotation(folder: Path, given: Any) -> Outcome:
     """An annotation file by its name, its content and a limit on what it unpacks to; counts its rows."""
     from capscore.benchmarks.data.annotation_files import AnnotationSource
-    from capscore.benchmarks.data.flickr30k_entities import read_annotation
+    from capscore.benchmarks.data.load import builder_class
 
     name, content, *limit = given
     written(folder, {name: content})
     source = AnnotationSource(folder / name, "f.tsv" if name == "f.zip" else "")
+    script = sys.modules[builder_class("flickr30k_entities").__module__]
     readers: dict[str, Callable[[], Any]] = {
         "f.parquet": lambda: [row["id"] for row in source.parquet()],
-        "f.xml": lambda: read_annotation(source),  # regions of a photo, as Flickr30k Entities has them
+        "f.xml": lambda: script.read_annotation(source),  # regions of a photo
     }
     variables = ("UNPACKED", "ROW", "LIST") if limit else ()
     with mock.patch.dict(os.environ, {f"CAPSCORE_MAX_{kind}_BYTES": str(limit[0]) for kind in variables}):

@@ -12,7 +12,7 @@ import json
 import stat
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -137,6 +137,7 @@ class AnnotationSource(TextFile):
     @contextmanager
     def zip(self) -> Iterator[zipfile.ZipFile]:
         """The file as a ZIP archive."""
+        self._note_opened()
         with self.errors_named():
             with self._unpacking():
                 archive = zipfile.ZipFile(self.path)
@@ -356,6 +357,10 @@ class Row:
         """A field as it is, or the default if it is missing."""
         return self.values.get(name, default)
 
+    def either(self, name: str, other: str) -> str:
+        """The first of two names if the row has such a field, or else the other."""
+        return name if name in self.values else other
+
     def error(self, message: str) -> AnnotationError:
         """What is wrong with this row, ready to be raised."""
         return self.source.error(message, line=self.line, entry=self.entry)
@@ -367,12 +372,9 @@ class Row:
     def number(self, name: str, low: float, high: float) -> float:
         """A number from low to high."""
         value = self[name]
-        try:
-            number = float("nan") if isinstance(value, bool) else float(value)
-        except (TypeError, ValueError, OverflowError):
-            number = float("nan")
-        if low <= number <= high:
-            return number
+        with suppress(TypeError, ValueError, OverflowError):
+            if not isinstance(value, bool) and low <= float(value) <= high:
+                return float(value)
         raise self.wrong(name, f"a number from {low:g} to {high:g}")
 
     def integer(self, name: str, low: int = 0, high: int = 2**53) -> int:
@@ -415,9 +417,12 @@ class Row:
 
     def rows(self, name: str) -> Iterator[Row]:
         """The objects of a list."""
-        before = "" if self.entry is None else f"{self.entry}."
+        if self.entry is not None:
+            entry = f"{self.entry}.{name}"
+        else:
+            entry = name
         for number, values in enumerate(self.array(name)):
-            yield Row(values, self.source, self.line, f"{before}{name}[{number}]")
+            yield Row(values, self.source, self.line, f"{entry}[{number}]")
 
     def caption(self, name: str) -> str:
         """A text with something in it; blanks in a row become one."""
@@ -428,7 +433,6 @@ class Row:
         return [self._caption(name, value) for value in self.array(name)]
 
     def _caption(self, name: str, value: Any) -> str:
-        text = " ".join(value.split()) if isinstance(value, str) else ""
-        if not text:
+        if not isinstance(value, str) or not value.strip():
             raise self.error(f"{name!r} is {value!r:.60}, expected a caption")
-        return text
+        return " ".join(value.split())

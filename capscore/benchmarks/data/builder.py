@@ -41,6 +41,10 @@ _WARNINGS = "warnings.json"
 _FEATURES = {str: "string", int: "int64", float: "float64", bool: "bool"}
 
 
+Example = tuple[str, dict[str, Any]]
+"""Key and columns of a row, as `GeneratorBasedBuilder` yields them."""
+
+
 class BenchmarkWarning(UserWarning):
     """A benchmark is usable but incomplete: rows or photos are missing."""
 
@@ -77,7 +81,7 @@ class BenchmarkConfig(datasets.BuilderConfig):
     image_dir: str | None = None
     images: bool | None = None
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, object]:
         """Options of this benchmark's configurations only, with defaults."""
         common = {known.name for known in fields(BenchmarkConfig)}
         return {known.name: known.default for known in fields(self) if known.name not in common}
@@ -119,10 +123,13 @@ def _state(folder: Path) -> str:
 def _feature(kind: Any) -> Any:
     """`str`, `[int]`, `[{"x": float}]` … → a feature of `datasets`; features stay what they are."""
     if isinstance(kind, list):
-        return [_feature(kind[0])] if isinstance(kind[0], dict) else datasets.Sequence(_feature(kind[0]))
+        item = _feature(kind[0])
+        return [item] if isinstance(item, dict) else datasets.Sequence(item)
     if isinstance(kind, dict):
         return {name: _feature(value) for name, value in kind.items()}
-    return Value(_FEATURES[kind]) if isinstance(kind, type) else kind
+    if isinstance(kind, type):
+        return Value(_FEATURES[kind])
+    return kind
 
 
 class _Photos:
@@ -187,7 +194,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         ]
 
     @abstractmethod
-    def rows(self, split: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    def rows(self, split: str) -> Iterator[Example]:
         """(key, row) of every row, in the official order. A key is unique within the split.
 
         A row has "image_id", the photo's file name; where photos have other names or lie in folders,
@@ -221,8 +228,10 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
 
     def count(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
         """Counts of a split's rows, as a published table has them; photos are not read."""
-        ids = [f"{column}_id" for column in self.IMAGE_COLUMNS]
-        counts = {"rows": len(rows), "images": len({row[name] for row in rows for name in ids})}
+        images: set[str] = set()
+        for column in self.IMAGE_COLUMNS:
+            images.update(row[f"{column}_id"] for row in rows)
+        counts = {"rows": len(rows), "images": len(images)}
         if "references" in self.fields() and not {"caption", "captions"} & self.fields().keys():
             counts["captions"] = sum(len(row["references"]) for row in rows)
         return counts
@@ -242,7 +251,9 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
     @property
     def data_dir(self) -> Path | None:
         """The folder that the user named."""
-        return _absolute(self.config.data_dir) if self.config.data_dir else None
+        if not self.config.data_dir:
+            return None
+        return _absolute(self.config.data_dir)
 
     @cached_property
     def files_read(self) -> dict[Path, AnnotationSource]:
@@ -255,10 +266,12 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
     def find(self, name: str) -> AnnotationSource | None:
         """An annotation file under `data_dir`, or None if it is not there."""
         folder = self.data_dir
-        for place in self.FILES[name].names if folder else ():
+        if folder is None:
+            return None
+        for place in self.FILES[name].names:
             path, _, member = place.format(config=self.config.name).partition("::")
-            if os.path.isfile(f"{folder}/{path}"):
-                return self._source(Path(f"{folder}/{path}"), member)
+            if os.path.isfile(folder / path):
+                return self._source(folder / path, member)
         return None
 
     def shards(self, name: str) -> list[AnnotationSource]:
@@ -318,7 +331,9 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
 
     @cached_property
     def image_roots(self) -> list[Path]:
-        """Folders in which photos are looked for, those that exist."""
+        """Folders in which photos are looked for, those that exist; none if photos are left out."""
+        if self.config.images is False:
+            return []
         if self.config.image_dir:
             folder = _absolute(self.config.image_dir)
             if not os.path.isdir(folder):
@@ -342,7 +357,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
             raise InputError(
                 f"{self.name} needs the name of a configuration: one of {', '.join(self.CONFIGS)}"
             )
-        columns: dict[str, Any] = {}
+        columns: dict[str, object] = {}
         for column in self.IMAGE_COLUMNS:
             columns |= {column: datasets.Image(), f"{column}_id": str}
         columns |= {**self.fields(), "language": str}
@@ -365,7 +380,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
     def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
         return [datasets.SplitGenerator(name=split, gen_kwargs={"split": split}) for split in self.splits()]
 
-    def examples(self, split: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    def examples(self, split: str) -> Iterator[Example]:
         """`checked_rows` with the path of every photo, or None if it is missing."""
         for key, row in self._generate_examples(split):
             for column in self.IMAGE_COLUMNS:
@@ -378,7 +393,8 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         if content is None:
             return photo["path"]
         suffix = os.path.splitext(photo["path"] or "")[1]
-        suffix = suffix if suffix.lower() in IMAGE_SUFFIXES else ""
+        if suffix.lower() not in IMAGE_SUFFIXES:
+            suffix = ""
         name = f"{hashlib.sha256(content).hexdigest()[:32]}{suffix}"
         path = Path(os.path.expanduser(str(self._cache_dir_root)), self.name, "photos", name[:2], name)
         if not path.is_file():
@@ -388,7 +404,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
             os.replace(unfinished.name, path)
         return str(path)
 
-    def checked_rows(self, split: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    def checked_rows(self, split: str) -> Iterator[Example]:
         """`rows`, with every key seen once; "image" holds names to look for."""
         seen: set[str] = set()
         problem = "there are no rows"
@@ -403,8 +419,8 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
             file = " or ".join(map(str, self.files_read.values()))
             raise AnnotationError(f"{self.name} ({self.config.name}, {split}): {problem}", file=file)
 
-    def _generate_examples(self, split: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        photos = self._photo_folders = _Photos([] if self.config.images is False else self.image_roots)
+    def _generate_examples(self, split: str) -> Iterator[Example]:
+        photos = self._photo_folders = _Photos(self.image_roots)
         name = f"{self.name} ({self.config.name}, {split})"
         n_rows = 0
         for key, row in self.checked_rows(split):
@@ -431,13 +447,15 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
             photos.found.add(names["path"])
             return dict(names)
         path = photos.find(names)
-        if path is None and self.config.images:
+        if path is not None:
+            return {"path": path, "bytes": None}
+        if self.config.images:
             places = ", ".join(map(str, self.image_roots)) or f"data_dir/{', '.join(self.IMAGES.folders)}"
             raise MissingImages(
                 f"{self.name} ({self.config.name}): no {' or '.join(names)} in {places}; images=True asks "
                 f"for all of them, which `capscore data check` lists. Photos: {self.IMAGES.source}"
             )
-        return None if path is None else {"path": path, "bytes": None}
+        return None
 
     def download_and_prepare(self, *args: Any, **kwargs: Any) -> None:
         """As in `datasets`; warnings about the rows are repeated when these come from the cache.

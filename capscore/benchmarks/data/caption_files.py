@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from .annotation_files import AnnotationFile, AnnotationSource, Row
@@ -141,11 +141,12 @@ def references_of(
     Raises:
         AnnotationError: a file is damaged, or there are files and none has the captions of a photo.
     """
-    found = [source for name in files if (source := builder.find(name)) is not None]
+    found = [source for source in map(builder.find, files) if source is not None]
     left = set(photos)
     captions: dict[str, list[str]] = {}
     for source in found:
-        captions |= photo_captions(source, left) if left else {}
+        if left:
+            captions |= photo_captions(source, left)
         left -= captions.keys()
     if left and found:
         read = " or ".join(map(str, found))
@@ -163,28 +164,22 @@ def references_of(
 
 def photo_captions(source: AnnotationSource, photos: Collection[str]) -> dict[str, list[str]]:
     """Photo → its captions in a file of `photo#0⇥caption` lines, COCO's JSON, or Karpathy's."""
-    is_json = (source.member or source.path.name).endswith(".json")
-    tokens = (
-        (token.photo, source.row({"caption": token.text}, line=token.line))
-        for token in (() if is_json else token_captions(source))
-    )
+    read = _token_rows
+    if (source.member or source.path.name).endswith(".json"):
+        read = _json_rows
     captions: dict[str, list[str]] = {}
-    for photo, row in _json_captions(source) if is_json else tokens:
+    for photo, row in read(source):
         if photo in photos:
-            captions.setdefault(photo, []).append(row.caption("raw" if "raw" in row else "caption"))
+            captions.setdefault(photo, []).append(row.caption(row.either("raw", "caption")))
     return captions
 
 
-def letters_and_digits(caption: str) -> str:
-    """What of a caption does not change when it is tokenised or lower-cased.
-
-    >>> letters_and_digits("A dog 's 2 toys .") == letters_and_digits("a dog's 2 toys")
-    True
-    """
-    return "".join(character for character in caption.casefold() if character.isalnum())
+def _token_rows(source: AnnotationSource) -> Iterator[tuple[str, Row]]:
+    for token in token_captions(source):
+        yield token.photo, source.row({"caption": token.text}, line=token.line)
 
 
-def _json_captions(source: AnnotationSource) -> Iterator[tuple[str, Row]]:
+def _json_rows(source: AnnotationSource) -> Iterator[tuple[str, Row]]:
     document = source.json()
     if "annotations" not in document:
         for image in document.rows("images"):
@@ -197,3 +192,22 @@ def _json_captions(source: AnnotationSource) -> Iterator[tuple[str, Row]]:
         if photo not in names:
             raise annotation.wrong("image_id", "the id of one of its images")
         yield names[photo], annotation
+
+
+def others_than(caption: str, captions: Iterable[str]) -> list[str]:
+    """The captions that differ from one in more than the way they are tokenised or lower-cased.
+
+    >>> others_than("A dog 's 2 toys .", ["a dog's 2 toys", "a dog"])
+    ['a dog']
+    """
+    own = letters_and_digits(caption)
+    return [text for text in captions if letters_and_digits(text) != own]
+
+
+def letters_and_digits(caption: str) -> str:
+    """What of a caption does not change when it is tokenised or lower-cased.
+
+    >>> letters_and_digits("A dog 's 2 toys .") == letters_and_digits("a dog's 2 toys")
+    True
+    """
+    return "".join(character for character in caption.casefold() if character.isalnum())

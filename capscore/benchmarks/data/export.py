@@ -10,9 +10,9 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...errors import CapscoreError, InputError, ResultWriteError, Setting
 from ...files.shipped import benchmark_card
@@ -64,14 +64,20 @@ def export_benchmark(
         raise InputError(f"{data_dir} is not a folder", field="data_dir")
     out = Path(os.path.expanduser(out))
     _check_place(out, (data_dir, image_dir, os.getcwd()), force)
-    options: dict[str, Any] = {"data_dir": data_dir, "image_dir": image_dir, "images": images}
-    written: dict[str, Any] = {}
+    written: dict[str, _Written] = {}
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as workshop:
             for config in names:
                 say(f"{slug} ({config})")
-                builder = benchmark_builder(slug, config, cache_dir=f"{workshop}/cache", **options)
+                builder = benchmark_builder(
+                    slug,
+                    config,
+                    data_dir=data_dir,
+                    images=images,
+                    image_dir=image_dir,
+                    cache_dir=f"{workshop}/cache",
+                )
                 try:
                     written[config] = _write_config(builder, Path(workshop))
                 except MissingAnnotations as error:
@@ -106,8 +112,15 @@ def _check_place(out: Path, needed: Sequence[str | Path | None], force: bool) ->
             raise InputError(f"{out} is not replaced, because {folder} is in it", field="out")
 
 
-def _write_config(builder: CaptionBenchmark, workshop: Path) -> dict[str, Any]:
-    """Parquet files of a configuration → its entries in the card."""
+class _Written(NamedTuple):
+    """What the card says of a configuration, under `configs` and under `dataset_info`."""
+
+    files: dict[str, object]
+    info: dict[str, object]
+
+
+def _write_config(builder: CaptionBenchmark, workshop: Path) -> _Written:
+    """Write the Parquet files of a configuration."""
     config = builder.config.name
     made = workshop / "prepared" / config  # `datasets` leaves notes and locks beside what it writes
     builder.download_and_prepare(str(made), file_format="parquet")
@@ -122,7 +135,10 @@ def _write_config(builder: CaptionBenchmark, workshop: Path) -> dict[str, Any]:
         files.append({"split": str(name), "path": [f"{config}/{path.name}" for path in paths]})
         splits.append({"name": str(name), "num_bytes": split.num_bytes, "num_examples": split.num_examples})
     features = builder.info.features._to_yaml_list()
-    return {"files": files, "info": {"config_name": config, "features": features, "splits": splits}}
+    return _Written(
+        {"config_name": config, "data_files": files},
+        {"config_name": config, "features": features, "splits": splits},
+    )
 
 
 def _copy_without_features(path: Path, target: Path) -> None:
@@ -156,16 +172,14 @@ def card_of(slug: str) -> str:
     )
 
 
-def _card(slug: str, written: dict[str, Any]) -> str:
+def _card(slug: str, written: Mapping[str, _Written]) -> str:
     """The benchmark's card, with the configurations that were written."""
     import yaml
 
     _, front, body = re.split(r"^---\n", card_of(slug), maxsplit=2, flags=re.MULTILINE)
-    head: dict[str, Any] = yaml.safe_load(front)
-    head["configs"] = [
-        {"config_name": config, "data_files": part["files"]} for config, part in written.items()
-    ]
-    head["dataset_info"] = [part["info"] for part in written.values()]
+    head = yaml.safe_load(front)
+    head["configs"] = [part.files for part in written.values()]
+    head["dataset_info"] = [part.info for part in written.values()]
     front = yaml.safe_dump(head, sort_keys=False, allow_unicode=True, width=110)
     how = (
         "## How to load\n\n```python\nfrom datasets import load_dataset\n\n"

@@ -70,14 +70,24 @@ def load_benchmark(
     >>> capscore.load_benchmark("xvnli", "fr", data_dir="xvnli", split="test").num_rows   # doctest: +SKIP
     1164
     """
-    where: dict[str, Any] = {"data_dir": data_dir, "image_dir": image_dir, "cache_dir": cache_dir}
-    builder = benchmark_builder(slug, config, images=images, options=options, **where)
+    builder = benchmark_builder(
+        slug,
+        config,
+        data_dir=data_dir,
+        images=images,
+        image_dir=image_dir,
+        cache_dir=cache_dir,
+        options=options,
+    )
+    hint = "a stream reads one whole split"
     if not streaming:
         builder.download_and_prepare()
+        hint = "expected such as 'test[:10%]'"
     try:
-        return builder.as_streaming_dataset(split=split) if streaming else builder.as_dataset(split=split)
+        if streaming:
+            return builder.as_streaming_dataset(split=split)
+        return builder.as_dataset(split=split)
     except (AssertionError, TypeError, ValueError) as error:
-        hint = "a stream reads one whole split" if streaming else "expected such as 'test[:10%]'"
         name = f"{slug} ({builder.config.name}), which has {', '.join(builder.splits())}"
         raise InputError(f"{split!r} of {name}: {error}; {hint}", field="split") from error
 
@@ -101,17 +111,14 @@ def benchmark_builder(
         raise InputError("is empty, expected a folder, or None", field="data_dir")
     if images not in (None, True, False):
         raise InputError(f"{images!r}: expected None, True or False", field="images")
-    folders = {"cache_dir": cache_dir, "image_dir": image_dir, "data_dir": data_dir}
-    given: dict[str, Any] = {
-        name: os.fspath(folder) for name, folder in folders.items() if folder is not None
-    }
-    if data_dir is not None:
-        given["data_dir"] = os.path.expanduser(given["data_dir"])
-    given |= {"images": images} if images is not None else {}
+    given = dict(options or {})
+    for name, folder in (("cache_dir", cache_dir), ("image_dir", image_dir), ("data_dir", data_dir)):
+        if folder is not None:
+            given[name] = os.path.expanduser(os.fspath(folder))
+    if images is not None:
+        given["images"] = images
     try:
-        return kind(
-            dataset_name=slug, config_name=config, hash=_code_digest(slug), **given, **(options or {})
-        )
+        return kind(dataset_name=slug, config_name=config, hash=_code_digest(slug), **given)
     except UnicodeEncodeError as error:
         raise InputError(
             f"{error.object!r} is not a folder name that datasets can read: it is not UTF-8"
@@ -137,7 +144,9 @@ def config_name(slug: str, config: str | None) -> str:
     """
     kind = builder_class(slug)
     names: list[str] = [known.name for known in kind.BUILDER_CONFIGS]
-    config = config or kind.DEFAULT_CONFIG_NAME or (names[0] if len(names) == 1 else None)
+    config = config or kind.DEFAULT_CONFIG_NAME
+    if config is None and len(names) == 1:
+        return names[0]
     if config not in names:
         given = "needs a configuration" if config is None else f"has no configuration {config!r}"
         raise InputError(f"{slug} {given}: expected one of {', '.join(names)}", field="config")
@@ -207,7 +216,7 @@ def _pickled(builder: CaptionBenchmark) -> tuple[Any, ...]:
     return _unpickled, (builder.name, builder.__getstate__())
 
 
-def _unpickled(slug: str, state: dict[str, Any]) -> CaptionBenchmark:
+def _unpickled(slug: str, state: Mapping[str, object]) -> CaptionBenchmark:
     """A builder as it arrives in another process, where its script may not be loaded yet."""
     kind = builder_class(slug)
     builder = object.__new__(kind)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import ast
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from .annotation_files import AnnotationFile, Row
-from .builder import IMAGE_SUFFIXES, CaptionBenchmark
+from .builder import IMAGE_SUFFIXES, CaptionBenchmark, Example
 
 EXPLANATION = ("fluency", "relevance", "descriptiveness")
 _EXPERT = "https://github.com/hjkim811/EXPERT"
@@ -71,31 +71,36 @@ class RatedCaptions(CaptionBenchmark):
     N_RATINGS: ClassVar[bool] = False
     ONE_CAPTION_A_PHOTO: ClassVar[bool] = False
 
-    def fields(self) -> dict[str, Any]:
-        columns: dict[str, Any] = {"caption": str, "references": [str], "rating": float}
+    def fields(self) -> dict[str, object]:
+        columns: dict[str, object] = {"caption": str, "references": [str], "rating": float}
         if self.config.name == "explained":
-            columns |= {"n_ratings": int} if self.N_RATINGS else {}
+            if self.N_RATINGS:
+                columns["n_ratings"] = int
             columns |= dict.fromkeys(EXPLANATION, str)
         return columns
 
     def split_files(self, split: str) -> list[str]:
-        kinds = ("explained",) if self.config.name == "explained" else ("parquet", "csv", "json")
-        return [name for kind in kinds if (name := f"{self.file_key(split)}_{kind}") in self.FILES]
+        kinds: Sequence[str] = ("explained",)
+        if self.config.name != "explained":
+            kinds = ("parquet", "csv", "json")
+        names = [f"{self.file_key(split)}_{kind}" for kind in kinds]
+        return [name for name in names if name in self.FILES]
 
     def file_key(self, split: str) -> str:
         """What the names in FILES of a split begin with."""
         return split
 
-    def rows(self, split: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    def rows(self, split: str) -> Iterator[Example]:
         if self.config.name == "explained":
             yield from self._explained(split)
             return
         photos: set[str] = set()
         for number, row in enumerate(self._rated(split)):
             columns = _columns(row)
-            if self.ONE_CAPTION_A_PHOTO and columns["image_id"] in photos:
-                raise row.error(f"the photo {columns['image_id']!r} appears twice")
-            photos.add(columns["image_id"])
+            photo = str(columns["image_id"])
+            if self.ONE_CAPTION_A_PHOTO and photo in photos:
+                raise row.error(f"the photo {photo!r} appears twice")
+            photos.add(photo)
             yield str(number), {**columns, "references": row.captions("refs")}
 
     def _rated(self, split: str) -> Iterator[Row]:
@@ -115,28 +120,24 @@ class RatedCaptions(CaptionBenchmark):
         else:
             yield from file.json_rows()
 
-    def _explained(self, split: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    def _explained(self, split: str) -> Iterator[Example]:
         for row in self.file(f"{split}_explained").json_rows():
             why = row.source.row(row["explanation"], entry=row.entry)
-            yield (
-                str(row["id"]),
-                {
-                    **_columns(row),
-                    "references": [],
-                    **({"n_ratings": row.integer("count", 1, 1000)} if self.N_RATINGS else {}),
-                    **{name: why.caption(name) for name in EXPLANATION},
-                },
-            )
+            columns = {**_columns(row), "references": []}
+            if self.N_RATINGS:
+                columns["n_ratings"] = row.integer("count", 1, 1000)
+            columns |= {name: why.caption(name) for name in EXPLANATION}
+            yield str(row["id"]), columns
 
 
-def _columns(row: Row) -> dict[str, Any]:
+def _columns(row: Row) -> dict[str, object]:
     """Photo, caption and score; names in the CSV and JSON files differ from those in the Parquet files."""
     image_id, image = _photo(row)
     return {
         "image_id": image_id,
         "image": image,
-        "caption": row.caption("mt" if "mt" in row else "cand"),
-        "rating": row.number("score" if "score" in row else "human_score", 0, 1),
+        "caption": row.caption(row.either("mt", "cand")),
+        "rating": row.number(row.either("score", "human_score"), 0, 1),
     }
 
 
@@ -148,7 +149,7 @@ def _photo(row: Row) -> tuple[str, Any]:
         # without a name it is called after its content, as the photos of Polaris and Nebula are
         name = name or f"{hashlib.md5(held['bytes'], usedforsecurity=False).hexdigest()}.jpg"
         return name, {"path": name, "bytes": held["bytes"]}
-    name = row.photo("imgid" if "imgid" in row else "file_name")
+    name = row.photo(row.either("imgid", "file_name"))
     if os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES:
         return name, [name]
     return f"{name}.jpg", [f"{name}.jpg", name]
