@@ -51,6 +51,12 @@ def in_one_line(text: str) -> str:
     return visible(_BREAK.sub(" ", without_secrets(text)))
 
 
+def message_of(error: BaseException) -> str:
+    """An error's message, or its type if it has none, as the end of another message; cut if very long."""
+    message = " ".join(str(error).split()) or type(error).__name__
+    return message if len(message) <= 600 else f"{message[:600]}…"
+
+
 def json_visible(text: str) -> str:
     r"""JSON that means the same, in which no character controls a terminal; line breaks between values stay.
 

@@ -21,9 +21,8 @@ import torch
 from torch import Tensor
 
 from capscore.backbones.base import Backbone, as_read
-from capscore.backbones.checkpoint import in_one_line
 from capscore.backbones.loading import load_backbone
-from capscore.errors import CapscoreError
+from capscore.errors import CapscoreError, message_of
 from capscore.infometic.network import InfoMetIC, InfoMetICConfig
 from training.data.source import DataSource
 from training.data.stored import whole_folder
@@ -160,7 +159,7 @@ def _load(model: InfoMetIC, network: Mapping[str, Tensor], path: Path) -> None:
         config = model.config
         raise CapscoreError(
             f"{path} does not fit the public code's model with {config.intra_layers} layers of each "
-            f"modality, {config.inter_layers} of both, and vectors of {config.dim}: {in_one_line(error)}"
+            f"modality, {config.inter_layers} of both, and vectors of {config.dim}: {message_of(error)}"
         ) from None
 
 

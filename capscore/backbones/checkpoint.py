@@ -26,6 +26,7 @@ from ..errors import (
     InputError,
     ResultWriteError,
     Setting,
+    message_of,
     warn,
 )
 from ..files.text_files import CONFIG_BYTES, readable_size
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 Network = TypeVar("Network", bound="torch.nn.Module")
 _LOG = getLogger(__name__)
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 TUNED_FILES = ("capscore_tuned.json", WEIGHTS)
 STUDENT_MARKER = "capscore_student.json"
 OPEN_CLIP_CONFIG = "open_clip_config.json"
@@ -78,7 +79,7 @@ def offline_variable() -> str | None:
     return "HF_HUB_OFFLINE" if constants.HF_HUB_OFFLINE else None
 
 
-def fetch(repo: str, revision: str, choose: Callable[[Sequence[str]], list[str]]) -> tuple[Path, str]:
+def fetch_model(repo: str, revision: str, choose: Callable[[Sequence[str]], list[str]]) -> tuple[Path, str]:
     """Download the files of a Hub model that `choose` picks among their names; returns folder and commit.
 
     `revision` is a commit, branch or tag; "" for `main`. Where the Hub cannot be reached, the cached copy of
@@ -107,7 +108,7 @@ def fetch(repo: str, revision: str, choose: Callable[[Sequence[str]], list[str]]
                 "(log in with `hf auth login` or set HF_TOKEN)"
             ) from None
         except Exception as error:  # each layer below has its own kinds
-            failure = f"the Hub ({constants.ENDPOINT}) cannot be reached: {in_one_line(error)[:200]}"
+            failure = f"the Hub ({constants.ENDPOINT}) cannot be reached: {message_of(error)[:200]}"
     snapshot = cached_snapshot(repo, revision)
     if snapshot is None:
         name = f"{repo!r} at revision {revision!r}" if revision else repr(repo)
@@ -124,7 +125,7 @@ def cached_snapshot(repo: str, revision: str) -> Path | None:
     if not repo or _leads_out(repo) or _leads_out(revision):
         return None
     try:
-        # No file is asked for: else a snapshot without files that `fetch` leaves, such as a card, is refused.
+        # No file is asked for: else a snapshot without files that `fetch_model` leaves is refused.
         there = snapshot_download(repo, revision=revision or None, local_files_only=True, allow_patterns=[])
         return Path(there)
     except (errors.LocalEntryNotFoundError, errors.HFValidationError):
@@ -178,7 +179,7 @@ def folder_kind(folder: Path) -> str:
             return kind
     if any(name.startswith("open_clip_") for name in open_clip_weights(sorted(names))):
         return "open_clip"
-    config = read_json(folder / CONFIG) if CONFIG in names else {}
+    config = read_config(folder / CONFIG) if CONFIG in names else {}
     if config.get("model_type") == "capscore_eye":
         return "embedded"
     if {"modelBase", "numDims"} <= config.keys():
@@ -186,7 +187,7 @@ def folder_kind(folder: Path) -> str:
     return "" if {"model_type", "auto_map"}.isdisjoint(config) else "transformers"
 
 
-def read_json(path: Path, kind: type = dict) -> Any:
+def read_config(path: Path, kind: type = dict) -> Any:
     """The JSON object (or list, by `kind`) in a file; anything else raises `BackboneUnavailable`."""
     if not path.is_file():  # missing, or a pipe, which could wait for ever
         raise BackboneUnavailable(f"{path.parent} has no {path.name}")
@@ -209,17 +210,15 @@ def inside(folder: Path, name: Any, named_by: Path) -> Path:
 
 def read_marker(path: Path, version: int, fields: Mapping[str, tuple[type, ...]]) -> dict[str, Any]:
     """The JSON file that marks a folder as written by capscore, of this format, its fields of these types."""
-    marker = read_json(path)
+    marker = read_config(path)
     if marker.get("format") != version:
         raise BackboneUnavailable(
             f"{path} is of format {marker.get('format')!r:.60}; this capscore reads format {version}"
         )
-    typed = {name: (marker.get(name), types) for name, types in fields.items()}
-    wrong = [
-        n for n, (value, types) in typed.items() if not isinstance(value, types) or isinstance(value, bool)
-    ]
-    if wrong:
-        raise BackboneUnavailable(f"{path}: {', '.join(wrong)} missing, or of another type than expected")
+    for name, types in fields.items():
+        value = marker.get(name)
+        if not isinstance(value, types) or isinstance(value, bool):
+            raise BackboneUnavailable(f"{path}: {name} is missing, or of another type than expected")
     try:
         for language in marker.get("languages") or ():
             language_code(language)
@@ -292,7 +291,7 @@ def write_checkpoint(
                 (folder / file).parent.mkdir(exist_ok=True)
                 os.replace(scratch / file, folder / file)
     except Exception as error:  # on a full disk every library raises its own
-        raise ResultWriteError(f"{what} could not be saved to {folder}: {in_one_line(error)}") from error
+        raise ResultWriteError(f"{what} could not be saved to {folder}: {message_of(error)}") from error
 
 
 def find_folder(
@@ -310,9 +309,9 @@ def find_folder(
     if revision and (folder.is_dir() or after not in ("", revision)):
         raise CapscoreError(Setting("revision", revision), " does not go with ", Setting(what, wanted))
     try:
-        if not _HUB_ID.fullmatch(name):
+        if not HUB_ID.fullmatch(name):
             raise BackboneUnavailable("there is no such folder, and it is not a Hub id (org/name)")
-        folder, commit = fetch(name, revision or after, lambda files: [CONFIG, WEIGHTS])
+        folder, commit = fetch_model(name, revision or after, lambda files: [CONFIG, WEIGHTS])
     except BackboneUnavailable as error:
         raise BackboneUnavailable(Setting(what, wanted), " is not available: ", *error.parts) from error
     return folder, name, commit
@@ -337,7 +336,7 @@ def write_network(
         raise CapscoreError(Setting("dtype", dtype), ": weights are stored as float32 or float16")
     kind = record["model_type"]
     if (folder / CONFIG).is_file():
-        kind = read_json(folder / CONFIG).get("model_type")
+        kind = read_config(folder / CONFIG).get("model_type")
     elif (folder / WEIGHTS).is_file():
         kind = None
     if kind != record["model_type"]:
@@ -351,7 +350,7 @@ def read_network(
     folder: Path, model_type: str, version: int
 ) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
     """Content of config.json, and weights; BackboneUnavailable if missing, damaged, or of another model."""
-    kind = read_json(folder / CONFIG).get("model_type")
+    kind = read_config(folder / CONFIG).get("model_type")
     if kind != model_type:
         raise BackboneUnavailable(f"{folder / CONFIG} describes a model of type {kind!r}, not {model_type!r}")
     return read_checkpoint(folder, CONFIG, version, {})
@@ -393,7 +392,7 @@ def weight_files(folder: Path) -> list[Path]:
             return [single]
         if index.is_file():
             with refusing(f"{index}"):
-                names = set(read_json(index)["weight_map"].values())
+                names = set(read_config(index)["weight_map"].values())
                 files = [inside(folder, name, index) for name in sorted(names)]
                 if files and all(file.is_file() for file in files):
                     return files
@@ -502,7 +501,7 @@ def load_config(folder: Path) -> Any:
     """The transformers config of a folder with weights; code that comes with it does not run."""
     from transformers import AutoConfig
 
-    read_json(folder / CONFIG)
+    read_config(folder / CONFIG)
     weight_files(folder)  # "file missing" is a clearer error than one about the config
     with refusing(f"{folder / 'config.json'}"):
         return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
@@ -523,15 +522,9 @@ def refusing(what: str) -> Iterator[None]:
     except pickle.UnpicklingError:  # its message advises to load the file anyway
         raise BackboneUnavailable(f"{what} is damaged, or holds more than tensors") from None
     except Exception as error:  # damaged files and wrong values end each library in its own way
-        raise BackboneUnavailable(f"{what} cannot be read: {in_one_line(error)}") from error
+        raise BackboneUnavailable(f"{what} cannot be read: {message_of(error)}") from error
     finally:
         if logging is not None:
             logging.set_verbosity(level)
             if bars:
                 logging.enable_progress_bar()
-
-
-def in_one_line(error: BaseException) -> str:
-    """An error's message without line breaks, or its type if it has none; the start of a very long one."""
-    message = " ".join(str(error).split()) or type(error).__name__
-    return message if len(message) <= 600 else f"{message[:600]}…"

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from ..errors import BackboneUnavailable, CapscoreError, MissingWeightsError, Part, Setting, UnknownBackbone
+from ..errors import (
+    BackboneUnavailable,
+    CapscoreError,
+    MissingWeightsError,
+    Part,
+    Setting,
+    UnknownBackbone,
+    message_of,
+)
 from ..files.shipped import FREE, weights_folder
 from . import Known, embedded, find
 from .base import Backbone, BackboneOptions, resolve_device, resolve_dtype
-from .checkpoint import fetch, folder_kind, in_one_line, needed_files, refusing
+from .checkpoint import HUB_ID, fetch_model, folder_kind, needed_files, refusing
 
 # Kind of a folder → the module beside this one and the function that load it.
 LOADERS = {
@@ -26,7 +33,6 @@ LOADERS = {
     "multilingual_clip": ("text_towers", "load_multilingual_clip"),
     "transformers": ("transformers_clip", "load_folder"),
 }
-HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
 def load_backbone(
@@ -83,7 +89,7 @@ def load_backbone(
     try:
         return _load(name, options)
     except OSError as error:
-        inner = error if isinstance(error, BackboneUnavailable) else BackboneUnavailable(in_one_line(error))
+        inner = error if isinstance(error, BackboneUnavailable) else BackboneUnavailable(message_of(error))
         advice: tuple[Part, ...] = ()
         if not isinstance(error, MissingWeightsError) and "Instead: " not in str(error):
             advice = ". Instead: ", Setting("backbone", FREE), ", or a local folder with the model"
@@ -165,7 +171,7 @@ def _load_known(known: Known, plain: str, options: BackboneOptions) -> Backbone:
 
 
 def _load_from_hub(repo: str, options: BackboneOptions) -> Backbone:
-    folder, commit = fetch(repo, options.revision, needed_files)
+    folder, commit = fetch_model(repo, options.revision, needed_files)
     return _load_folder(folder, replace(options, revision=commit))
 
 

@@ -212,7 +212,7 @@ def load_folder(folder: Path, options: BackboneOptions) -> Backbone:
             f"{folder} has open_clip weights but no {checkpoint.OPEN_CLIP_CONFIG}; name their architecture: "
             f"'open_clip:ARCHITECTURE/{folder}' (`open_clip.list_models()` lists them)"
         )
-    config = checkpoint.read_json(path)
+    config = checkpoint.read_config(path)
     with checkpoint.refusing(f"{path}"):
         model_cfg, preprocess_cfg = config["model_cfg"], dict(config.get("preprocess_cfg", {}))
         model_cfg = {**model_cfg, **{part: dict(model_cfg[part]) for part in ("text_cfg", "vision_cfg")}}
@@ -267,7 +267,7 @@ def load_open_clip(pair: str, options: BackboneOptions) -> OpenClipBackbone:
         best = [name for name in named if name in names] or checkpoint.open_clip_weights(names)
         return [*best[:1], *_configuration(names)]
 
-    folder, commit = checkpoint.fetch(repo, options.revision, choose)
+    folder, commit = checkpoint.fetch_model(repo, options.revision, choose)
     present = (folder / name for name in named if (folder / name).is_file())
     weights = next(present, None) or _weights_in(folder)
     model_cfg["quick_gelu"] = bool(tag.get("quick_gelu", False))
@@ -347,7 +347,7 @@ def _text_config_folder(folder: Path, wanted: str, scratch: Path) -> Path:
     named = checkpoint.inside(folder, wanted, folder / checkpoint.OPEN_CLIP_CONFIG)
     for place in (named, folder / named.name, folder):
         config = place / "config.json"
-        if config.is_file() and checkpoint.read_json(config).get("model_type") in arch_dict:
+        if config.is_file() and checkpoint.read_config(config).get("model_type") in arch_dict:
             return place
     # LAION's and NLLB-SigLIP's repositories hold weights, but no config.json of the text tower.
     published = encoder_config(wanted)
@@ -359,7 +359,7 @@ def _text_config_folder(folder: Path, wanted: str, scratch: Path) -> Path:
 
 def _fetched(folder: Path, repo: str, what: str, choose: Callable[[Sequence[str]], list[str]]) -> Path:
     try:
-        return checkpoint.fetch(repo, "", choose)[0]
+        return checkpoint.fetch_model(repo, "", choose)[0]
     except BackboneUnavailable as error:
         message = f"{folder} has no {what} of its text tower, and that of {repo!r} is not available either: "
         raise BackboneUnavailable(message, *error.parts) from None

@@ -211,9 +211,9 @@ def load_multilingual_clip(folder: Path, options: BackboneOptions) -> Backbone:
     from transformers import AutoConfig
 
     named, own = folder / "config.json", folder / "encoder_config.json"
-    settings = checkpoint.read_json(named)
+    settings = checkpoint.read_config(named)
     model_base = str(settings.get("modelBase"))
-    raw = checkpoint.read_json(own) if own.is_file() else encoder_config(model_base)
+    raw = checkpoint.read_config(own) if own.is_file() else encoder_config(model_base)
     if raw is None:
         raise CapscoreError(
             f"{named} names the encoder {model_base!r:.60}, which is not one of "
@@ -261,20 +261,20 @@ def load_sentence_transformers(folder: Path, options: BackboneOptions) -> Backbo
     It borrows the image tower of another backbone. A default prompt is put after the prefix.
     """
     path = folder / "modules.json"
-    listed = [(str(module["type"]), module["path"]) for module in checkpoint.read_json(path, list)]
+    listed = [(str(module["type"]), module["path"]) for module in checkpoint.read_config(path, list)]
     kinds = [kind.rpartition(".")[2] for kind, _ in listed if kind.startswith("sentence_transformers.")]
     if len(kinds) != len(listed) or kinds not in (_MODULES, [*_MODULES, "Normalize"]):
         raise CapscoreError(f"{path} lists {listed!r:.200}; expected {', '.join(_MODULES)} of the library")
     first, pooling, dense = (checkpoint.inside(folder, place, path) for _, place in listed[:3])
-    pooled = checkpoint.read_json(pooling / "config.json")
+    pooled = checkpoint.read_config(pooling / "config.json")
     modes = [name.removeprefix("pooling_mode_") for name, value in pooled.items() if value is True]
-    function = checkpoint.read_json(dense / "config.json").get("activation_function")
+    function = checkpoint.read_config(dense / "config.json").get("activation_function")
     if pooled.get("pooling_mode", "mean") != "mean" or not {*modes} <= {"mean_tokens", "include_prompt"}:
         raise CapscoreError(f"{pooling} pools by {pooled!r:.200}; expected the mean of the tokens")
     if function != "torch.nn.modules.linear.Identity":
         raise CapscoreError(f"{dense} has the activation {function!r:.80}; expected none (Identity)")
     about, prompts = (
-        checkpoint.read_json(place) if place.is_file() else {}
+        checkpoint.read_config(place) if place.is_file() else {}
         for place in (first / "sentence_bert_config.json", folder / "config_sentence_transformers.json")
     )
     prompt = prompts.get("prompts", {}).get(prompts.get("default_prompt_name"), "")

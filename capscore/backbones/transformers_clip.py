@@ -15,7 +15,7 @@ from tokenizers.normalizers import Lowercase
 from ..errors import CapscoreError
 from . import base
 from .base import Backbone, BackboneOptions
-from .checkpoint import load_config, load_strictly, read_json, refusing
+from .checkpoint import load_config, load_strictly, read_config, refusing
 from .clip_towers import ClipTowers, TextSide
 from .tokens import TextTokenizer, context_length, load_tokenizer, pad_id_of
 
@@ -40,7 +40,7 @@ _TORCHVISION = {"use_fast": True} if transformers.__version__.startswith("4.") e
 def load_folder(folder: Path, options: BackboneOptions) -> Backbone:
     """Load a checkpoint folder of the family, with model, tokenizer and preprocessor_config.json."""
     options.refuse_image_tower()
-    kind = read_json(folder / "config.json").get("model_type", "")
+    kind = read_config(folder / "config.json").get("model_type", "")
     if kind not in _FAMILY:
         raise CapscoreError(
             f"{folder / 'config.json'} describes a model of type {kind!r:.60}; supported types are "

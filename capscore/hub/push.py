@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..backbones.checkpoint import in_one_line, offline_variable
-from ..errors import CapscoreError, InputError, Setting
+from ..backbones.checkpoint import offline_variable
+from ..errors import CapscoreError, InputError, Setting, message_of
 
 if TYPE_CHECKING:
     from huggingface_hub import RepoCard
@@ -131,9 +131,9 @@ def _errors_of_the_hub() -> Iterator[None]:
     except CapscoreError:
         raise
     except Exception as error:  # the upload, xet and the HTTP library raise their own kinds
-        why = f"{type(error).__name__}: {in_one_line(error)}"
+        why = f"{type(error).__name__}: {message_of(error)}"
         if type(error) is RuntimeError and error.__cause__:  # an upload wraps the errors of its threads
-            why += f": {in_one_line(error.__cause__)}"
+            why += f": {message_of(error.__cause__)}"
         raise CapscoreError(f"the Hub ({constants.ENDPOINT}) failed: {why}; nothing was sent") from error
 
 
@@ -151,7 +151,7 @@ def read_card(path: Path) -> RepoCard:
     try:
         return RepoCard.load(path)
     except (ValueError, TypeError, YAMLError) as error:
-        raise CapscoreError(f"the front matter of {path} cannot be read: {in_one_line(error)}") from None
+        raise CapscoreError(f"the front matter of {path} cannot be read: {message_of(error)}") from None
 
 
 def check_repo_id(repo_id: str) -> None:
@@ -162,6 +162,6 @@ def check_repo_id(repo_id: str) -> None:
     try:
         validate_repo_id(repo_id)
     except HFValidationError as error:
-        raise InputError(Setting("repo_id", repo_id), f" is not a Hub id: {in_one_line(error)}") from None
+        raise InputError(Setting("repo_id", repo_id), f" is not a Hub id: {message_of(error)}") from None
     if "/" not in repo_id:
         raise InputError(Setting("repo_id", repo_id), ": expected org/name (or your user name, /name)")

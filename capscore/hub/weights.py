@@ -108,7 +108,7 @@ def _results_of(folder: Path, kind: str, results: Sequence[str | Path], org: str
 
 def weights_kind(folder: Path) -> str:
     """What a folder holds: "tuned", "student", `IMAGE_TOWER`, `NETWORK`, `MARK_CALIBRATION`; or an error."""
-    from ..backbones.checkpoint import folder_kind, read_json
+    from ..backbones.checkpoint import folder_kind, read_config
     from ..infometic import mark_calibration, network
 
     kind = folder_kind(folder)
@@ -116,7 +116,7 @@ def weights_kind(folder: Path) -> str:
         return kind
     if kind == "embedded":
         return IMAGE_TOWER
-    config = read_json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
+    config = read_config(folder / CONFIG) if (folder / CONFIG).is_file() else {}
     kinds = {network.MODEL_TYPE: NETWORK, mark_calibration.MODEL_TYPE: MARK_CALIBRATION}
     if config.get("model_type") in kinds:
         return kinds[config["model_type"]]
@@ -168,10 +168,10 @@ def _load_text_tower(folder: Path, kind: str) -> list[str]:
     """Load a tower as far as possible; returns remarks."""
     from ..backbones import text_towers, tuned
     from ..backbones.base import BackboneOptions
-    from ..backbones.checkpoint import read_json
+    from ..backbones.checkpoint import read_config
 
     marker = folder / f"capscore_{kind}.json"
-    content = read_json(marker)
+    content = read_config(marker)
     for name in ("base", "image_tower"):
         spec = str(content.get(name) or "")
         if _is_local(spec):

@@ -25,7 +25,8 @@ import xxhash
 from ..backbones import find
 from ..backbones.base import fingerprint_of, resolve_device, resolve_dtype, settings_digest
 from ..backbones.checkpoint import (
-    fetch,
+    HUB_ID,
+    fetch_model,
     load_config,
     needed_files,
     refuse_misfit,
@@ -33,7 +34,6 @@ from ..backbones.checkpoint import (
     refusing,
     weight_files,
 )
-from ..backbones.loading import HUB_ID
 from ..embedding.photos import in_batches
 from ..errors import BackboneUnavailable, CapscoreError, InputError, Part, Setting
 from .base import PhotoModel, clear_errors
@@ -367,7 +367,7 @@ def _found(spec: str, revision: str | None) -> tuple[str, Path, str]:
         raise BackboneUnavailable(
             Setting("backbone", spec), ": there is no such folder, and it is no Hub id, such as org/name"
         )
-    folder, commit = fetch(name, revision or at, _files_of)
+    folder, commit = fetch_model(name, revision or at, _files_of)
     return name, folder, commit
 
 

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from ..backbones.checkpoint import in_one_line
-from ..errors import BackboneUnavailable, CapscoreError, InputError, Setting
+from ..errors import BackboneUnavailable, CapscoreError, InputError, Setting, message_of
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -147,7 +146,7 @@ class Prompter:
             made = self.processor(text=[text], images=[[image]], return_tensors="pt", **more)
         except Exception as error:  # such as ValueError, for a template without the place of a photo
             refused = f"the processor of {self.name} refuses the photo and its question"
-            raise BackboneUnavailable(f"{refused}: {in_one_line(error)}") from error
+            raise BackboneUnavailable(f"{refused}: {message_of(error)}") from error
         return made["input_ids"][0].tolist(), dict(made)
 
     def harmless(self, prompt: Prompt) -> Prompt:

@@ -17,7 +17,7 @@ from capscore.backbones.base import (
     settings_digest,
     tensors_digest,
 )
-from capscore.backbones.checkpoint import read_json, refuse_oversized, weight_files
+from capscore.backbones.checkpoint import read_config, refuse_oversized, weight_files
 from capscore.errors import BackboneUnavailable, CapscoreError
 
 from .tiny_kinds import edit_json
@@ -112,9 +112,9 @@ def test_json_files_have_a_size(tmp_path, monkeypatch):
     path = tmp_path / "config.json"
     path.write_text(json.dumps({"a": "x" * 92}))
     with pytest.raises(BackboneUnavailable, match="CAPSCORE_MAX_CONFIG_BYTES"):
-        read_json(path)
+        read_config(path)
     path.write_text(json.dumps({"a": "x" * 91}))
-    assert read_json(path)
+    assert read_config(path)
 
 
 def test_other_kinds_of_files_are_no_folder_of_a_backbone(tmp_path):

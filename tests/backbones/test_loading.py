@@ -13,7 +13,7 @@ from huggingface_hub import constants
 
 import capscore
 from capscore.backbones import Known, find, loading
-from capscore.backbones.checkpoint import fetch, needed_files, offline_variable
+from capscore.backbones.checkpoint import fetch_model, needed_files, offline_variable
 from capscore.backbones.loading import check_spec, load_backbone
 from capscore.errors import BackboneUnavailable, CapscoreError, MissingWeightsError
 from capscore.judges.model import known_models
@@ -196,7 +196,7 @@ def test_offline_variables_are_honoured_and_named(hub, tiny, monkeypatch, variab
             load_backbone(spec)
     for revision in ("../..", "/etc", "a/../a"):  # "../.." would be a folder above the snapshots
         with pytest.raises(BackboneUnavailable, match="expected a commit"):
-            fetch("org/tiny", revision, list)
+            fetch_model("org/tiny", revision, list)
     assert len(hub.served) == before
 
 
@@ -329,5 +329,5 @@ def test_file_names_are_not_patterns(hub, tmp_path):
     for name in ("a[1].json", "a1.json"):
         (tmp_path / name).write_text("{}")
     hub.add("org/odd", tmp_path)
-    there, _ = fetch("org/odd", "", lambda names: ["a[1].json"])
+    there, _ = fetch_model("org/odd", "", lambda names: ["a[1].json"])
     assert [path.name for path in there.iterdir()] == ["a[1].json"]

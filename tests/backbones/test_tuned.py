@@ -152,8 +152,8 @@ def test_a_base_with_other_weights_or_tokens_is_refused(clip, tmp_path):
     ("field", "value", "said"),
     [
         ("format", 2, "is of format 2"),
-        ("base", 3, "base missing"),
-        ("parts", [], "parts missing"),
+        ("base", 3, "base is missing"),
+        ("parts", [], "parts is missing"),
         ("languages", ["nothing"], "nothing"),
         ("weights", "0", "does not belong to capscore_tuned.json"),
         ("base", "org/nobody-has-this", "HF_HUB_OFFLINE is set"),

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ...backbones import find as find_backbone
-from ...backbones.checkpoint import cached_snapshot, read_json
+from ...backbones.checkpoint import cached_snapshot, read_config
 from ...errors import CapscoreError, InputError, MissingExtraError
 from ...metrics.base import Scorer
 from ...metrics.loading import ScorerLoader, component_of, default_backbone
@@ -534,4 +534,4 @@ def _base(spec: str) -> str:
         folder = cached_snapshot(repository, revision)
     if folder is None or not (folder / MARKER).is_file():
         return ""
-    return str(read_json(folder / MARKER)["base"])
+    return str(read_config(folder / MARKER)["base"])
