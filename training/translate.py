@@ -18,8 +18,9 @@ import json
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from capscore.errors import InputError, Setting
 from capscore.files.columns import ColumnNames, find_columns, read_inputs
@@ -33,7 +34,16 @@ from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from training.engine.translator import Translation, Translator, TranslatorSettings, language_tag
 
-Row = dict[str, Any]
+Cells = dict[str, object]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the input: its cells, its texts (caption and references), and their language."""
+
+    cells: Cells
+    texts: list[str]
+    language: str
 
 
 @dataclass(kw_only=True)
@@ -56,11 +66,7 @@ class Settings(TranslatorSettings):
 
 
 def read_rows(settings: Settings, translator: Translator) -> tuple[ColumnNames, list[Row]]:
-    """The columns and rows of the input; an InputError names a row that cannot be translated.
-
-    Returns:
-        Of each row its "cells", its "texts" (caption and references), and their "language".
-    """
+    """The columns and rows of the input; an InputError names a row that cannot be translated."""
     source = open_rows(settings.input)
     refuse_bytes(source, Setting("output", settings.output), ".jsonl")
     names = find_columns(source.columns, with_images=False, with_references=True)
@@ -81,36 +87,36 @@ def read_rows(settings: Settings, translator: Translator) -> tuple[ColumnNames, 
                 translator.token_ids(texts, language)
             except InputError as error:
                 raise source.at(error, chunk, index) from None
-            rows.append({"cells": cells, "texts": texts, "language": language})
+            rows.append(Row(cells, texts, language))
     return names, rows
 
 
 def translate_block(
     rows: Sequence[Row], first: int, names: ColumnNames, settings: Settings, translator: Translator
-) -> list[Row]:
+) -> list[Cells]:
     """The rows of the result for rows of the input; what is in a target's language stays as it is."""
-    result: list[list[Row]] = [[] for _ in rows]
+    result: list[list[Cells]] = [[] for _ in rows]
     for target in settings.languages:
         tag = language_tag(target)
         found: dict[tuple[str, str], Translation] = {}
-        for source in {row["language"] for row in rows} - {tag}:
-            texts = [text for row in rows if row["language"] == source for text in row["texts"]]
+        for source in {row.language for row in rows} - {tag}:
+            texts = chain.from_iterable(row.texts for row in rows if row.language == source)
             made = translator.translate(list(dict.fromkeys(texts)), source, target)
             found |= {(source, text): translation for text, translation in made.items()}
         for index, row in enumerate(rows):
-            chosen = [found.get((row["language"], text), (text, None, None)) for text in row["texts"]]
+            chosen = [found.get((row.language, text), (text, None, None)) for text in row.texts]
             (caption, quality, problem), references = chosen[0], chosen[1:]
-            cells = {name: cell for name, cell in row["cells"].items() if name not in names.references}
+            cells = {name: cell for name, cell in row.cells.items() if name not in names.references}
             cells |= {names.candidate: caption, names.language or "language": tag}
-            cells |= {"original": row["texts"][0], "original_language": row["language"]}
+            cells |= {"original": row.texts[0], "original_language": row.language}
             cells |= {"quality": quality, "translation_problem": problem, "source_row": first + index}
             if names.references:
                 cells["references"] = [text for text, _, _ in references]
-                cells["original_references"] = row["texts"][1:]
+                cells["original_references"] = row.texts[1:]
                 cells["references_quality"] = [estimate for _, estimate, _ in references]
             if settings.on_rejected == "keep" or not problem:
                 result[index].append(cells)
-    return [cells for several in result for cells in several]
+    return list(chain.from_iterable(result))
 
 
 def translate(settings: Settings) -> int:
@@ -121,7 +127,7 @@ def translate(settings: Settings) -> int:
         raise InputError(Setting("output", settings.output), ": expected a new file that ends in .jsonl")
     translator = Translator(settings)
     names, rows = read_rows(settings, translator)
-    digest = hashlib.sha256(json.dumps([row["texts"] for row in rows]).encode()).hexdigest()
+    digest = hashlib.sha256(json.dumps([row.texts for row in rows]).encode()).hexdigest()
     record, content = folder / "settings.json", json.dumps({**asdict(settings), "texts": digest}, indent=2)
     if record.exists() and record.read_text(encoding="utf-8") != content:
         raise InputError(f"{folder} holds blocks of other settings or captions: delete it to start again")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -152,7 +152,7 @@ class TrainedPictures(Pictures):
         matrix = StoredRows(backbone.dim, folder)
         super().__init__(embedder, matrix, key_of_texts=key_of_texts, reader=self)
         self.backbone, self.fixed, self.folder = backbone, fixed, folder
-        self._images: dict[str, Any] = {}
+        self._images: dict[str, object] = {}
         self._maps: StoredRows | None = None
         self._map_shape: tuple[int, ...] = ()
         self._map_row: dict[str, int] = {}

@@ -187,7 +187,7 @@ def _boxes_of_chains(row: Mapping[str, Any]) -> dict[tuple[float, ...], set[str]
     return boxes
 
 
-def checked_text(text: Any, field: str) -> str:
+def checked_text(text: object, field: str) -> str:
     """The text, if it is a string that is not blank; else raises InputError."""
     if not isinstance(text, str):
         raise InputError(f"{text!r:.60} is a {type(text).__name__}; expected a string", field=field)
@@ -196,7 +196,7 @@ def checked_text(text: Any, field: str) -> str:
     return text
 
 
-def _language(tag: Any, default: str | None) -> str:
+def _language(tag: str | None, default: str | None) -> str:
     if tag is None and default is not None:
         return default
     if tag is None:
@@ -208,7 +208,7 @@ def _language(tag: Any, default: str | None) -> str:
         raise InputError(error.message, field="language") from None
 
 
-def _names(image: Any, row_id: Any) -> tuple[str, ...]:
+def _names(image: object, row_id: object) -> tuple[str, ...]:
     """Names by which a list may refer to a row or its image.
 
     >>> _names("photos/12.jpg", 7)
@@ -243,11 +243,11 @@ def _check_parts(row: Row) -> None:
         )
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _is_text(value: Any) -> bool:
+def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 

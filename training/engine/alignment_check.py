@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from capscore.infometic.network import InfoMetIC
-from training.data.alignment_data import AlignmentData
+from capscore.infometic.network import Alignment, InfoMetIC
+from training.data.alignment_data import AlignmentData, TextBatch
 from training.engine.infometic_losses import word_shares
 
 # Pairs that are measured at once.
@@ -84,7 +83,7 @@ class AlignmentCheck:
         batch = data.images(data.pair_image[pairs].tolist(), at)
         images = aligner.encode_images(batch.global_, batch.regions, batch.boxes, batch.mask)
 
-        def scored(texts: Iterable[Any], rows: np.ndarray) -> tuple[Any, Any, Tensor]:
+        def scored(texts: Iterable[int], rows: np.ndarray) -> tuple[TextBatch, Alignment, Tensor]:
             """Texts, each with the image of its row, their scores, and those of their words."""
             told = data.text_batch([int(text) for text in texts], at)
             states = aligner.encode_texts(told.global_, told.tokens, told.mask, context=told.context)

@@ -8,7 +8,6 @@ import shutil
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 import xxhash
@@ -32,7 +31,7 @@ class Checkpoints:
     `described` is what makes the run what it is; `accelerator` saves and loads the optimizer.
     """
 
-    def __init__(self, out: Path, described: Mapping[str, Any], keep: int, accelerator: Accelerator):
+    def __init__(self, out: Path, described: Mapping[str, object], keep: int, accelerator: Accelerator):
         self.out, self.folder, self.keep, self.accelerator = out, out / CHECKPOINTS, keep, accelerator
         # as a JSON file gives it back: tuples become lists
         self.described = json.loads(json.dumps(described, ensure_ascii=False, default=str))
@@ -103,7 +102,7 @@ class Checkpoints:
                 "; remove it, and the same command continues from the one before"
             ) from error
 
-    def _check_same(self, before: Mapping[str, Any]) -> None:
+    def _check_same(self, before: Mapping[str, object]) -> None:
         now = self.described
         differ = [
             f"{name}={_short(before.get(name))}, but {_short(now.get(name))} was given"
@@ -142,6 +141,6 @@ def frozen_digest(model: nn.Module) -> str:
     return digest.hexdigest()
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = "nothing" if value is None else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 100 else text[:99] + "…"

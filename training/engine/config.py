@@ -70,7 +70,7 @@ def parse(settings: type[Settings], argv: Sequence[str] | None, description: str
     return settings(**values)
 
 
-def read_settings(path: str | Path) -> dict[Any, Any]:
+def read_settings(path: str | Path) -> dict[object, object]:
     """The mapping in a YAML file; an empty one for an empty file.
 
     Raises:
@@ -164,14 +164,14 @@ def described(settings: type) -> list[tuple[str, str, str]]:
 class _Loader(yaml.SafeLoader):
     """PyYAML's safe loader without aliases, a few lines of which fill any memory."""
 
-    def compose_node(self, parent: Any, index: Any) -> Any:
+    def compose_node(self, parent: object, index: object) -> object:
         if self.check_event(yaml.AliasEvent):
             event = self.peek_event()
             raise yaml.composer.ComposerError(None, None, f"*{event.anchor} is an alias", event.start_mark)
         return super().compose_node(parent, index)
 
 
-def _parser(settings: type, known: dict[str, Any], description: str) -> ArgumentParser:
+def _parser(settings: type, known: dict[str, object], description: str) -> ArgumentParser:
     usage = "%(prog)s [--config FILE] [--setting value …]"
     parser = ArgumentParser(usage=usage, description=description, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("--config", metavar="FILE", help="YAML file of settings; the command line wins")
@@ -188,11 +188,12 @@ def _parser(settings: type, known: dict[str, Any], description: str) -> Argument
     return parser
 
 
-def _of_file(parser: ArgumentParser, path: str, known: dict[str, Any]) -> dict[str, Any]:
+def _of_file(parser: ArgumentParser, path: str, known: dict[str, object]) -> dict[str, object]:
     """The settings of a file, converted and checked one by one, so that an error names its setting."""
-    found: dict[str, Any] = {}
-    for name, value in read_settings(path).items():
-        _require_known(name, list(known), f"{path}: ")
+    found: dict[str, object] = {}
+    for key, value in read_settings(path).items():
+        _require_known(key, list(known), f"{path}: ")
+        name = str(key)
         if value is False and "no" in get_args(known[name]):  # YAML reads a bare no as false
             value = "no"
         try:
@@ -213,7 +214,7 @@ def _line(error: Exception) -> str:
     return " ".join(str(error).split())[:300]
 
 
-def _require_known(name: Any, known: Sequence[str], where: str = "") -> None:
+def _require_known(name: object, known: Sequence[str], where: str = "") -> None:
     if name not in known:
         hint = f"known are {', '.join(known)}"
         for near in difflib.get_close_matches(f"{name!s:.100}", known, n=1):
@@ -221,21 +222,21 @@ def _require_known(name: Any, known: Sequence[str], where: str = "") -> None:
         raise OptionError(f"{where}unknown setting {name!s:.60}; {hint}")
 
 
-def _parts(kind: Any) -> tuple[Any, ...]:
+def _parts(kind: object) -> tuple[object, ...]:
     """The types that a value may have."""
     if get_origin(kind) in (list, Literal):
         return (kind,)
     return get_args(kind) or (kind,)
 
 
-def _defaults(settings: type) -> dict[str, Any]:
+def _defaults(settings: type) -> dict[str, object]:
     return {
         field.name: field.default if field.default_factory is MISSING else field.default_factory()
         for field in fields(settings)
     }
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if value is MISSING:
         return "must be given"
     if value is None or isinstance(value, bool):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from torch import Tensor
 
@@ -58,10 +57,10 @@ class EarlyStopping:
         else:
             self.waited += 1
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """What to save beside the weights, ready for JSON."""
         return {"step": self.step, "evaluation": self.evaluation, "waited": self.waited}
 
-    def load(self, state: Mapping[str, Any], weights: dict[str, Tensor]) -> None:
+    def load(self, state: Mapping[str, object], weights: dict[str, Tensor]) -> None:
         """Go on from a saved state."""
         vars(self).update(state, weights=weights)

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +17,7 @@ from torch.nn import functional as F
 
 from capscore.infometic.network import InfoMetIC, States
 from training.data.alignment_batches import AlignmentItem
-from training.data.alignment_data import AlignmentData
+from training.data.alignment_data import AlignmentData, TextBatch
 from training.engine.loop_settings import require_range
 from training.engine.pr_mcs_losses import masked_mean, nce
 from training.engine.processes import Gather
@@ -172,26 +171,23 @@ class AlignmentLoss:
         return {"loss": self.settings.vision_weight * l_v, "vision": l_v}
 
     def _texts(
-        self, model: InfoMetIC, numbers: Sequence[int], at: Any, length: int = 0
-    ) -> tuple[Any, States]:
-        batch = self.data.text_batch(numbers, str(at), length=length)
+        self, model: InfoMetIC, numbers: Sequence[int], at: str, length: int = 0
+    ) -> tuple[TextBatch, States]:
+        batch = self.data.text_batch(numbers, at, length=length)
         return batch, model.encode_texts(batch.global_, batch.tokens, batch.mask, context=batch.context)
 
     def _coarse(
-        self, model: InfoMetIC, rows: Sequence[AlignmentItem], gather: Gather, images: Any, at: str
+        self, model: InfoMetIC, rows: Sequence[AlignmentItem], gather: Gather, images: States, at: str
     ) -> dict[str, Tensor]:
-        def column(values: Iterable[Any]) -> Tensor:
+        def column(values: Iterable[int]) -> Tensor:
             return torch.tensor(list(values), device=at)
 
         settings = self.settings
         longest = int(gather(column(self.data.pieces.length(row.text) for row in rows)).max())
         _, own = self._texts(model, [row.text for row in rows], at, longest)
         # each process scores its own images with the texts of all
-        parts: dict[str, Any] = {part.name: getattr(own, part.name) for part in fields(States)}
-        joined: dict[str, Any] = {
-            name: part if part is None else gather(part) for name, part in parts.items()
-        }
-        texts = States(**joined)
+        parts = {known.name: getattr(own, known.name) for known in fields(States)}
+        texts = replace(own, **{name: gather(part) for name, part in parts.items() if part is not None})
         positions = column(row.position for row in rows)
         places = positions - gather(positions).min()
         recall, precision, negatives = self._scores(model, images, texts, places)
@@ -221,7 +217,7 @@ class AlignmentLoss:
         return {"loss": total, **terms, "scale": model.scale}
 
     def _scores(
-        self, model: InfoMetIC, images: Any, texts: States, places: Tensor
+        self, model: InfoMetIC, images: States, texts: States, places: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Recall and precision of own images with all texts, and which were computed: (own, b) each."""
         n, b, most = len(images), len(texts), self.settings.negatives
@@ -239,10 +235,10 @@ class AlignmentLoss:
         return recall, precision, torch.zeros_like(empty, dtype=torch.bool).scatter(1, columns, True)
 
     def _text(
-        self, model: InfoMetIC, rows: Sequence[AlignmentItem], gather: Gather, images: Any, here: Tensor
+        self, model: InfoMetIC, rows: Sequence[AlignmentItem], gather: Gather, images: States, here: Tensor
     ) -> dict[str, Tensor]:
         settings, at = self.settings, here.device
-        batch, texts = self._texts(model, [row.text for row in rows], at)
+        batch, texts = self._texts(model, [row.text for row in rows], str(at))
         found = model.pairs(images, texts, here, here)
         alpha = word_shares(found.token_scores.float(), batch.shares)
         l_t = gather(token_loss(alpha, batch.labels, batch.counted)).mean()
@@ -250,7 +246,9 @@ class AlignmentLoss:
         if settings.pollution_weight:
             there = torch.tensor([row.other >= 0 for row in rows], device=at)
             # a row that kept its caption is compared with itself, and does not count
-            _, before = self._texts(model, [row.other if row.other >= 0 else row.text for row in rows], at)
+            _, before = self._texts(
+                model, [row.other if row.other >= 0 else row.text for row in rows], str(at)
+            )
             right = model.pairs(images, before, here, here).precision
             scores = gather(right.float()), gather(found.precision.float())
             terms["pollution"] = hard_negative_loss(*scores, there=gather(there))

@@ -94,7 +94,7 @@ def run(
     *,
     evaluate: Evaluate | None = None,
     parameters: Iterable[nn.Parameter] | Iterable[dict[str, Any]] | None = None,
-    identity: Mapping[str, Any] | None = None,
+    identity: Mapping[str, object] | None = None,
     after_step: AfterStep | None = None,
     early_stopping: EarlyStopping | None = None,
 ) -> RunResult:
@@ -183,7 +183,7 @@ class _Run:
         self.stopped = False  # by early stopping
         self.log: Log | None = None  # of the main process
 
-    def prepare(self, groups: list[dict[str, Any]], identity: Mapping[str, Any]) -> None:
+    def prepare(self, groups: list[dict[str, Any]], identity: Mapping[str, object]) -> None:
         """Set up the optimizer for groups of parameters, and the checkpoints of the run."""
         settings, accelerator = self.settings, self.accelerator
         self.trained = list(chain.from_iterable(group["params"] for group in groups))
@@ -346,12 +346,14 @@ class _Run:
     def _write_losses(self) -> None:
         means = {name: math.fsum(values) / len(values) for name, values in self.recent.items()}
         self.recent = {}
-        extra: dict[str, Any] = {name: means.pop(name) for name in ("grad_norm", "skipped") if name in means}
+        extra: dict[str, object] = {
+            name: means.pop(name) for name in ("grad_norm", "skipped") if name in means
+        }
         self.last_losses = means
         rate = max(group["lr"] for group in self.optimizer.param_groups)
         self._write({"lr": rate, "losses": means, **extra})
 
-    def _write(self, content: Mapping[str, Any]) -> None:
+    def _write(self, content: Mapping[str, object]) -> None:
         if self.log is None:
             return
         line = {"step": self.step, "epoch": round(self.step / self.per_epoch, 4), **content}
@@ -387,7 +389,7 @@ class _Run:
 
     def _save(self, folder: Path) -> None:
         best = self.early_stopping
-        state: dict[str, Any] = {name: getattr(self, name) for name in _PROGRESS}
+        state = {name: getattr(self, name) for name in _PROGRESS}
         if best is not None and best.weights:
             state["best"] = best.state()
             save_file(best.weights, folder / _BEST)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from capscore.errors import CapscoreError, Setting
 
@@ -110,7 +110,7 @@ def require_range(settings: object, names: Sequence[str], least: float, below: f
         require(value is None or least <= value < below, name, value, expected)
 
 
-def require(good: bool, name: str, value: Any, expected: str) -> None:
+def require(good: bool, name: str, value: object, expected: str) -> None:
     """Raise where a setting has a value that it cannot have.
 
     Args:

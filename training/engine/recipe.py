@@ -137,7 +137,7 @@ def outcome(
     return Trained(folder, run, evaluation, check.base_numbers, split, check.n)
 
 
-def evaluation_by(check: Check | None, *measured: Any) -> Evaluate | None:
+def evaluation_by(check: Check | None, *measured: object) -> Evaluate | None:
     """The evaluation of a run by a check, which is called with what is measured; None without a check."""
     if check is None:
         return None
@@ -187,13 +187,13 @@ def run_recipe(
         say("not finished: the same command continues")
 
 
-def own_settings(settings: LoopSettings, besides: Collection[str]) -> dict[str, Any]:
+def own_settings(settings: LoopSettings, besides: Collection[str]) -> dict[str, object]:
     """A recipe's settings that make a run what it is: neither the loop's nor in `besides`."""
     others = {known.name for known in fields(LoopSettings)}.union(besides)
     return {name: value for name, value in asdict(settings).items() if name not in others}
 
 
-def shown_settings(settings: LoopSettings, **measured: Any) -> dict[str, Any]:
+def shown_settings(settings: LoopSettings, **measured: object) -> dict[str, object]:
     """A run's settings for its card, with what the run found where a setting leaves it open."""
     shown = {**asdict(settings), **measured}
     return {name: value for name, value in shown.items() if name not in ("out", "name")}
@@ -222,10 +222,10 @@ def write_run(
     *,
     languages: Sequence[str],
     sources: Sequence[Origin],
-    shown: Mapping[str, Any] | None = None,
+    shown: Mapping[str, object] | None = None,
     limitations: Sequence[str] = (),
     not_measured: Sequence[str] = ("Agreement with human ratings.",),
-    more: Mapping[str, Any] | None = None,
+    more: Mapping[str, object] | None = None,
 ) -> None:
     """Write the settings, the card and the result of a finished run into its folder.
 

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -37,7 +36,7 @@ def save_image_tower(
     languages: Iterable[str] | None = None,
     recipe: str = "",
     rated_from: str = "",
-    notes: Mapping[str, Any] | None = None,
+    notes: Mapping[str, object] | None = None,
 ) -> None:
     """Save an image tower to a folder that `load_backbone` reads.
 
@@ -106,7 +105,7 @@ def save_student(tower: TextTower, folder: str | Path, record: StudentRecord) ->
     Raises:
         ResultWriteError: it could not be written; an earlier one in the folder is unharmed.
     """
-    marker: dict[str, Any] = {"format": STUDENT_FORMAT, "dim": tower.dim, "max_tokens": tower.max_tokens}
+    marker = {"format": STUDENT_FORMAT, "dim": tower.dim, "max_tokens": tower.max_tokens}
     marker |= asdict(record) | {"languages": _codes(record.languages)}
 
     def save_more(folder: Path) -> None:
@@ -126,7 +125,7 @@ def save_tuned(
     base_spec: str,
     recipe: str,
     languages: Iterable[str] | None = None,
-    notes: Mapping[str, Any] | None = None,
+    notes: Mapping[str, object] | None = None,
     dtype: str = "float32",
     towers: Towers = "text",
     rated_from: str = "",
@@ -189,7 +188,7 @@ def save_tuned(
     checkpoint.write_checkpoint(folder, MARKER, marker, tensors, "the fine-tuned tower")
 
 
-def _check_pair(backbone: Backbone, base: Backbone, towers: Towers) -> dict[str, Any] | None:
+def _check_pair(backbone: Backbone, base: Backbone, towers: Towers) -> dict[str, object] | None:
     """Parts, ready for JSON, to add to the base before the tensors are put in; None if it has them all."""
     own, others = ({t.data_ptr() for t in network_of(b, towers).parameters()} for b in (backbone, base))
     parts, had = (getattr(model.text_network(), "parts", None) for model in (backbone, base))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence, Sized
+from typing import TypeVar
 
 import torch
 import xxhash
@@ -16,6 +16,7 @@ from capscore.embedding.photos import in_batches
 # Texts that go through the tower at once.
 _TEXTS_AT_ONCE = 64
 
+Item = TypeVar("Item", bound=Sized)
 Embed = Callable[[list[list[int]]], Tensor]
 
 
@@ -54,7 +55,7 @@ class TextSide:
         return by_length(ids, embed, _TEXTS_AT_ONCE)
 
 
-def by_length(items: Sequence[Any], embed: Callable[[list[Any]], Tensor], size: int) -> Tensor:
+def by_length(items: Sequence[Item], embed: Callable[[list[Item]], Tensor], size: int) -> Tensor:
     """The rows (n, d) of n texts or token ids, embedded in parts of similar length."""
     order = sorted(range(len(items)), key=lambda number: len(items[number]))
     parts = [embed([items[number] for number in part]) for part in in_batches(order, size)]

@@ -156,7 +156,7 @@ class TrainedPart:
             self._lora = None
 
     def save(
-        self, folder: Path, base: str, *, recipe: str, notes: Mapping[str, Any], dtype: str, w: float = 1.0
+        self, folder: Path, base: str, *, recipe: str, notes: Mapping[str, object], dtype: str, w: float = 1.0
     ) -> None:
         """Write the weights, trained from a base, with the recipe and notes for the record.
 

@@ -95,5 +95,5 @@ def for_json(numbers: Mapping[str, float]) -> dict[str, float | None]:
     return {name: value if math.isfinite(value) else None for name, value in numbers.items()}
 
 
-def _bytes(line: dict[str, Any]) -> bytes:
+def _bytes(line: Mapping[str, object]) -> bytes:
     return json.dumps(line, ensure_ascii=False, allow_nan=False).encode() + b"\n"

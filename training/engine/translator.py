@@ -212,7 +212,7 @@ class Translator:
         """The model's code of a language; errors as in `find_language`."""
         return find_language(language, tuple(self.codes))
 
-    def token_ids(self, texts: Sequence[Any], language: str) -> list[list[int]]:
+    def token_ids(self, texts: Sequence[object], language: str) -> list[list[int]]:
         """The tokens of texts; an InputError for what is no text, empty, or too long for the model."""
         self.tokenizer.src_lang, longest = self.code(language), self.model.config.max_position_embeddings
         for text in texts:
