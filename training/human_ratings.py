@@ -32,7 +32,7 @@ from training.engine import recipe
 from training.engine.config import main as run_as_command
 from training.engine.early_stopping import EarlyStopping
 from training.engine.loop import run
-from training.engine.loop_settings import LEAST, require, require_range
+from training.engine.loop_settings import ABOVE_ZERO, require, require_range
 from training.engine.processes import device, is_main_process, say
 from training.engine.ratings import RatingsCheck, RatingsLoss, as_percent
 from training.engine.texts import TextSide
@@ -82,7 +82,7 @@ class Settings(PartSettings, recipe.RecipeSettings):
         require_range(self, weights, 0, math.inf, "a weight of at least 0")
         if self.pearson_weight:
             require_range(self, ["batch_size"], 2, math.inf, "at least 2")
-        require_range(self, ["logit_scale"], LEAST, math.inf, "a number above 0, or nothing (null)")
+        require_range(self, ["logit_scale"], ABOVE_ZERO, math.inf, "a number above 0, or nothing (null)")
         require_range(self, ["patience"], 1, math.inf, "at least 1, or nothing (null)")
         whole = "1: a correlation and a contrast need their whole batch"
         require_range(self, ["accumulation_steps"], 1, 2, whole)

@@ -36,7 +36,7 @@ from training.engine.alignment_check import AlignmentCheck, set_sharpness
 from training.engine.config import main as run_as_command
 from training.engine.infometic_losses import AlignmentLoss, AlignmentLossSettings
 from training.engine.loop import run
-from training.engine.loop_settings import LEAST, require, require_range
+from training.engine.loop_settings import ABOVE_ZERO, require, require_range
 from training.engine.processes import device, is_main_process, main_process_first
 
 RECIPE = "infometic"
@@ -60,7 +60,7 @@ class Settings(AlignmentLossSettings, FeatureOptions):
         tasks: Tasks of the steps, in turn: "coarse", "text" or "vision".
         width, heads, intra_layers, inter_layers, global_in_fusion, context_width: The network, as in
             `capscore.infometic.network.InfoMetICConfig`, whose others are the paper's.
-        evaluate_pairs: Most validation pairs to measure.
+        evaluate_pairs: Maximum number of validation pairs to measure.
         beta: Score above which a word counts as right and a region as mentioned, in evaluations.
         false_alarms: Largest share of the right words of validation captions that score β or below: the
             network's `sharpness` is set to it after training. None leaves it. Not in the paper.
@@ -91,7 +91,7 @@ class Settings(AlignmentLossSettings, FeatureOptions):
         require_range(self, ["evaluate_pairs"], 1, math.inf, "at least 1")
         require_range(self, ["beta"], 0, 1, "a score from 0 to below 1")
         require_range(self, ["untouched"], 0, 1, "a share from 0 to below 1")
-        require_range(self, ["false_alarms"], LEAST, 1, "a share between 0 and 1")
+        require_range(self, ["false_alarms"], ABOVE_ZERO, 1, "a share between 0 and 1")
         if self.false_alarms is not None and not self.validation_share:
             raise CapscoreError("false_alarms is set on validation captions, but validation_share is 0")
         if "text" in self.tasks and not self.pollutions:

@@ -32,7 +32,7 @@ from training.data.triples import Noise, TripleBatches
 from training.engine import recipe
 from training.engine.config import main as run_as_command
 from training.engine.loop import run
-from training.engine.loop_settings import LEAST, require_range
+from training.engine.loop_settings import ABOVE_ZERO, require_range
 from training.engine.pr_mcs_losses import LossWeights, TripleLoss
 from training.engine.processes import device, is_main_process, main_process_first
 from training.engine.robustness_check import RobustnessCheck
@@ -88,7 +88,7 @@ class Settings(recipe.RecipeSettings):
         if not any((self.lambda_1, self.lambda_2, self.lambda_3, self.clip_weight)):
             raise CapscoreError("every term of the loss has weight 0: there is nothing to train for")
         require_range(self, ["margin"], -1, 1, "a cosine from -1 to below 1")
-        require_range(self, ["logit_scale"], LEAST, math.inf, "a number above 0, or nothing (null)")
+        require_range(self, ["logit_scale"], ABOVE_ZERO, math.inf, "a number above 0, or nothing (null)")
         require_range(self, ["evaluate_captions"], 1, math.inf, "at least 1")
         _ = self.noise
 

@@ -54,7 +54,7 @@ class AlignmentBatches:
         data: The pairs.
         pairs: Numbers of the pairs to train on.
         tasks: Tasks of the steps, in turn.
-        batch_size: Most rows per batch, over all processes.
+        batch_size: Maximum number of rows per batch, over all processes.
         hard_negatives: Whether coarse rows have a hard negative, where there is any.
         untouched: Share of the rows of text batches that keep their caption.
         seed: Seed for orders and draws.

@@ -81,7 +81,7 @@ class ShuffledBatches:
 
     Args:
         rows: Any sequence.
-        batch_size: Most rows per batch.
+        batch_size: Maximum number of rows per batch.
         seed: Seed for the orders.
 
     Raises:

@@ -79,7 +79,7 @@ class RatedRows:
         return digest.hexdigest()
 
     def given_split(self) -> Split:
-        """The split in which the rows to measure on are those of the files for it.
+        """The split whose measured rows are those of the files named by `validation`.
 
         Raises:
             InputError: a picture is in both parts; names the rows.

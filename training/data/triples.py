@@ -72,7 +72,7 @@ class TripleBatches:
 
     Args:
         captions, rows: The data, and numbers of the captions to use, such as `Split.training`.
-        batch_size: Most rows per batch, over all processes.
+        batch_size: Maximum number of rows per batch, over all processes.
         noise: How captions are perturbed.
         seed: Seed for the order and the perturbations.
 

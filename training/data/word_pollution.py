@@ -97,7 +97,7 @@ def like_words(
     Args:
         frequent: Result of `frequent_words`.
         embed: n words → (n, d), rows of unit length.
-        most: Most similar words per word.
+        most: Number of most similar words per word.
 
     Returns:
         Class → word, in lower case → the most similar words without the very first, by cosine, then by

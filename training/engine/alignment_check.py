@@ -85,11 +85,11 @@ class AlignmentCheck:
 
         def scored(texts: Iterable[int], rows: np.ndarray) -> tuple[TextBatch, Alignment, Tensor]:
             """Texts, each with the image of its row, their scores, and those of their words."""
-            told = data.text_batch([int(text) for text in texts], at)
-            states = aligner.encode_texts(told.global_, told.tokens, told.mask, context=told.context)
-            index, own = torch.from_numpy(rows).to(at), torch.arange(len(told.mask), device=at)
-            found = aligner.pairs(images, states, index, own)
-            return told, found, word_shares(found.token_scores.float(), told.shares)
+            few = data.text_batch([int(text) for text in texts], at)
+            states = aligner.encode_texts(few.global_, few.tokens, few.mask, context=few.context)
+            index, own = torch.from_numpy(rows).to(at), torch.arange(len(few.mask), device=at)
+            scores = aligner.pairs(images, states, index, own)
+            return few, scores, word_shares(scores.token_scores.float(), few.shares)
 
         texts, plain, alpha = scored(data.pair_text[pairs], np.arange(len(pairs)))
         add("false_alarms", (alpha <= beta)[texts.counted])

@@ -88,7 +88,7 @@ def read_settings(path: str | Path) -> dict[object, object]:
         raise OptionError(f"the config {str(path)!r} is not a file")
     try:
         content = yaml.load(text, _Loader)
-    except Exception as error:  # PyYAML lets pass what is raised when it makes numbers and dates
+    except Exception as error:  # PyYAML does not catch what its numbers and dates raise
         raise OptionError(f"the config {path} is not YAML: {_line(error)}") from None
     if not isinstance(content, dict | None):
         raise OptionError(f"the config {path} holds {content!r:.60}; expected lines such as 'epochs: 5'")

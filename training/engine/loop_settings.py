@@ -9,8 +9,8 @@ from typing import Literal, get_args
 
 from capscore.errors import CapscoreError, Setting
 
-# Least number above 0 that a setting may have.
-LEAST = 1e-300
+# Smallest number above 0 that a setting may have.
+ABOVE_ZERO = 1e-300
 Schedule = Literal["constant", "linear", "cosine"]
 Precision = Literal["no", "bf16", "fp16"]
 

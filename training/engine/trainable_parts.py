@@ -21,7 +21,7 @@ from capscore.backbones.embedded.backbone import EmbeddedBackbone
 from capscore.backbones.loading import load_backbone
 from capscore.errors import CapscoreError, MissingExtraError, Setting
 from training.data.pictures import Fixed
-from training.engine.loop_settings import LEAST, require_range
+from training.engine.loop_settings import ABOVE_ZERO, require_range
 from training.engine.saved_towers import save_image_tower, save_tuned
 
 TowerChoice = Literal["both", "image", "text"]
@@ -53,7 +53,7 @@ class PartSettings:
 
     def __post_init__(self) -> None:
         require_range(self, ["lora_rank"], 1, math.inf, "at least 1, or nothing (null)")
-        require_range(self, ["lora_alpha"], LEAST, math.inf, "a number above 0")
+        require_range(self, ["lora_alpha"], ABOVE_ZERO, math.inf, "a number above 0")
         require_range(self, ["lora_dropout"], 0, 1, "a share from 0 to below 1")
 
 
