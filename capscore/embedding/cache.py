@@ -130,31 +130,6 @@ class EmbeddingCache:
         except _ERRORS as error:
             self._stop("written", error)
 
-    @contextmanager
-    def in_groups(
-        self, fingerprint: str, size: int, *, name: str
-    ) -> Iterator[Callable[[Mapping[str, np.ndarray]], None]]:
-        """Gives a function that takes rows (d,) by key, and stores them as soon as there are `size` of them.
-
-        The rest is stored at the end, also if the work is interrupted.
-        """
-        waiting: dict[str, np.ndarray] = {}
-
-        def flush() -> None:
-            if waiting:
-                self.put(fingerprint, [*waiting], np.stack([*waiting.values()]), name=name)
-            waiting.clear()
-
-        def store(rows: Mapping[str, np.ndarray]) -> None:
-            waiting.update(rows)
-            if len(waiting) >= size:
-                flush()
-
-        try:
-            yield store
-        finally:
-            flush()
-
     def info(self) -> dict[str, Any]:
         """Count the contents of the cache, without changing it.
 
@@ -230,6 +205,32 @@ class EmbeddingCache:
             warn(CacheWarning(message, Setting("cache"), "; for none, ", Setting("cache", False)))
         self._can_read = self._can_read and how != "read"
         self._can_write = False
+
+
+@contextmanager
+def stored_in_groups(
+    cache: EmbeddingCache | None, fingerprint: str, size: int, *, name: str
+) -> Iterator[Callable[[Mapping[str, np.ndarray]], None]]:
+    """Gives a function that takes rows (d,) by key, and stores them as soon as there are `size` of them.
+
+    The rest is stored at the end, also if the work is interrupted. Without a cache, nothing is stored.
+    """
+    waiting: dict[str, np.ndarray] = {}
+
+    def flush() -> None:
+        if waiting and cache is not None:
+            cache.put(fingerprint, [*waiting], np.stack([*waiting.values()]), name=name)
+        waiting.clear()
+
+    def store(rows: Mapping[str, np.ndarray]) -> None:
+        waiting.update(rows)
+        if len(waiting) >= size:
+            flush()
+
+    try:
+        yield store
+    finally:
+        flush()
 
 
 def resolve_cache(cache: bool | str | Path | EmbeddingCache | None) -> EmbeddingCache | None:

@@ -26,7 +26,7 @@ from ..files.row_source import LazySequence
 from ..images.boxes import crops, normalised
 from ..images.load import DECODING, content_key, shows_nothing
 from ..options import check_whole_number
-from .cache import EmbeddingCache
+from .cache import EmbeddingCache, stored_in_groups
 from .photos import PhotoPipeline, Photos, in_batches
 
 if TYPE_CHECKING:
@@ -388,7 +388,7 @@ class Embedder(PhotoPipeline):
             yield partial(self._keep, records)
             return
         name = f"{self.backbone.name}@{self.backbone.revision}"
-        with self.cache.in_groups(self.fingerprint, WRITE_EVERY, name=name) as store:
+        with stored_in_groups(self.cache, self.fingerprint, WRITE_EVERY, name=name) as store:
             yield lambda *embedded: store(self._keep(records, *embedded))
 
     def _keep(

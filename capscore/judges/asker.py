@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import xxhash
 
-from ..embedding.cache import EmbeddingCache
+from ..embedding.cache import EmbeddingCache, stored_in_groups
 from ..embedding.photos import PhotoPipeline, Photos, in_batches
 from ..errors import CapscoreError, ImageError, Setting
 from .prompts import Prompt
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from .base import PhotoModel
     from .readings import Reading
 
-Storing = AbstractContextManager[Callable[[Mapping[str, np.ndarray]], None]]
 WRITE_EVERY = 64  # answers that are written to disk together: each takes long
 MAX_RATIO = 150  # of a photo's sides: processors of Qwen refuse 200
 _LOCK = threading.RLock()  # models keep what they counted of a photo until the next pass
@@ -96,7 +94,6 @@ class Asker(PhotoPipeline):
             for name, (row, prompt) in zip(names, questions, strict=True):
                 if photos.keys[row] and name not in answers:
                     todo.setdefault(photos.keys[row], {})[name] = prompt
-
             self._answer(photos, todo, reading, answers, fingerprint, max_pixels)
         unknown = np.full(2, np.nan, np.float32)
         numbers = np.array([answers.get(name, unknown) for name in names], np.float32)
@@ -118,10 +115,11 @@ class Asker(PhotoPipeline):
 
         model, size = self.model, self.model.batch_size
         prepared = photos.each(prepare, todo, max(self.workers, size))  # the next batch is ready in time
-        storing: Storing = nullcontext(lambda rows: None)
-        if self.cache is not None:
-            storing = self.cache.in_groups(fingerprint, WRITE_EVERY, name=f"{model.name}@{model.revision}")
-        with self.bar("Asking the judge", sum(map(len, todo.values()))) as advance, storing as store:
+        name = f"{model.name}@{model.revision}"
+        with (
+            self.bar("Asking the judge", sum(map(len, todo.values()))) as advance,
+            stored_in_groups(self.cache, fingerprint, WRITE_EVERY, name=name) as store,
+        ):
             for batch in in_batches(prepared, size, lambda item: len(todo[item[0]])):
                 read = model.read([photo for _, photo in batch], reading)
                 for (key, _), numbers in zip(batch, read, strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from .base import PhotoModel, clear_errors
 
 if TYPE_CHECKING:
     from PIL import Image
-    from transformers import PreTrainedModel, ProcessorMixin
 
     from .prompts import Prompt
     from .readings import Reading
@@ -40,20 +40,6 @@ class Matcher(PhotoModel[MatchRows]):
 
     gpu_batch = 64
     refused_options = ("question", "instruction", "answers", "explain")
-
-    def __init__(
-        self,
-        model: PreTrainedModel,
-        processor: ProcessorMixin,
-        name: str,
-        revision: str,
-        *,
-        batch_size: int | None = None,
-    ):
-        super().__init__(model, processor, name, revision, batch_size=batch_size)
-        self.head, self.output = MATCHERS[type(model).__name__]
-        special = sorted(processor.tokenizer.all_special_tokens, key=len, reverse=True)
-        self._special = re.compile("|".join(map(re.escape, special)))
 
     @property
     def max_tokens(self) -> int:
@@ -106,6 +92,7 @@ class Matcher(PhotoModel[MatchRows]):
             return output
 
         options = {"padding": True, "padding_side": "right", "truncation": False, "return_tensors": "pt"}
+        head, logits = MATCHERS[type(self.model).__name__]
         made = self.processor(images=images, text=[*map(self._plain, texts)], **options)
         inputs = made.to(self.model.device)
         inputs["pixel_values"] = inputs["pixel_values"].to(self.model.dtype)
@@ -113,9 +100,15 @@ class Matcher(PhotoModel[MatchRows]):
         try:
             # BLIP makes a mask on the default device
             with torch.inference_mode(), self.model.device, clear_errors(self):
-                return getattr(self.model(**inputs, **{self.head: True}), self.output).float().cpu().numpy()
+                return getattr(self.model(**inputs, **{head: True}), logits).float().cpu().numpy()
         finally:
             hook.remove()
+
+    @cached_property
+    def _special(self) -> re.Pattern[str]:
+        """Any special token; the longest that fits is found first."""
+        tokens = sorted(self.processor.tokenizer.all_special_tokens, key=len, reverse=True)
+        return re.compile("|".join(map(re.escape, tokens)))
 
     def _plain(self, text: str) -> str:
         """A text in which special tokens are text: a blank inside each keeps it so."""
