@@ -251,6 +251,15 @@ class BenchmarkResults:
                 parts.append(Report(title, [f"{name}: {reason}" for name, reason in left_out.items()]))
         return Report("", parts)
 
+    def not_run(self) -> list[str]:
+        """Metrics that were not run, and why; of a suite, without those that do not fit a benchmark."""
+        lines = []
+        for run in self.runs:
+            for name, why in run.skipped.items():
+                if not (self.suite and isinstance(why, MetricRefusal)):
+                    lines.append(f"{run.name}: {name} was not run. {why}")
+        return lines
+
     def markdown(self) -> str:
         """The tables in Markdown."""
         return self.report().markdown()

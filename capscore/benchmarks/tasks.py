@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ..errors import CapscoreError, InputError, Setting
+from ..files.write import json_bytes, write_text
 from ..metrics.signature import format_signature
 from ..options import Sampling
 from ..registry import BENCHMARKS, PROTOCOLS
@@ -75,6 +77,11 @@ class TaskOptions:
         check_missing(self.missing)
         if self.raters not in ("flatten", "mean"):
             raise InputError(Setting("raters", self.raters), ": expected 'flatten' or 'mean'", field="raters")
+
+    @property
+    def of_protocols(self) -> dict[str, Any]:
+        """What every protocol takes that makes intervals."""
+        return {"sampling": self.sampling, "missing": self.missing}
 
     def to_dict(self) -> dict[str, str | float]:
         """How scores become numbers, by name, ready for JSON."""
@@ -143,6 +150,10 @@ class Queries:
         columns = (self.ids, self.image_ids, self.images, self.candidates, self.references, self.languages)
         names = ("id", "image_id", "image", "caption", "references", "language")
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    def write(self, path: Path) -> None:
+        """Write the rows as JSONL."""
+        write_text(path, "".join(f"{json_bytes(row).decode()}\n" for row in self.to_rows()))
 
 
 class Task:
@@ -255,8 +266,7 @@ class RatingTask(Task):
             raters=raters,
             images=_column(rows, "image_id"),
             statistics=self.statistics,
-            sampling=options.sampling,
-            missing=options.missing,
+            **options.of_protocols,
         )
         statistics = []
         for name, value in found.values.items():
@@ -294,8 +304,7 @@ class PairTask(Task):
             _column(rows, "label"),
             _column(rows, "category"),
             images=_column(rows, "image_id"),
-            sampling=options.sampling,
-            missing=options.missing,
+            **options.of_protocols,
         )
 
 
@@ -318,8 +327,7 @@ class FoilTask(Task):
             pieces,
             valid,
             images=_column(rows, "image_id"),
-            sampling=options.sampling,
-            missing=options.missing,
+            **options.of_protocols,
         )
         # of a single piece, the mean and all pairs together are that piece
         return found if len(found.statistics) > 3 else replace(found, statistics=found.statistics[:1])
@@ -358,8 +366,7 @@ class HallucinationTask(Task):
             doubts,
             labels,
             images=self.queries(rows).image_ids,
-            sampling=options.sampling,
-            missing=options.missing,
+            **options.of_protocols,
         )
 
     def measure(self, rows: KeyedRows, scorer: Scorer, component: str, options: TaskOptions) -> Measurement:
@@ -416,14 +423,7 @@ class XvnliTask(Task):
     def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> ProtocolResult:
         labels, images = _column(rows, "label"), _column(rows, "image_id")
         image, premise = (
-            xvnli(
-                scores,
-                labels,
-                images,
-                premise_ids=premises,
-                sampling=options.sampling,
-                missing=options.missing,
-            )
+            xvnli(scores, labels, images, premise_ids=premises, **options.of_protocols)
             for premises in (None, _column(rows, "premise_id"))
         )
         again = [row._replace(name=f"{row.name}_same_premise") for row in premise.statistics]
@@ -446,9 +446,7 @@ class MarvlTask(Task):
 
     def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> ProtocolResult:
         labels, captions, ids = (_column(rows, name) for name in ("label", "caption", "id"))
-        left, right = scores[0::2], scores[1::2]
-        sampling, missing = options.sampling, options.missing
-        return marvl(left, right, labels, captions, ids, sampling=sampling, missing=missing)
+        return marvl(scores[0::2], scores[1::2], labels, captions, ids, **options.of_protocols)
 
 
 class ThumbTask(Task):
@@ -468,8 +466,7 @@ class ThumbTask(Task):
             ratings,
             _column(rows, "system"),
             images=_column(rows, "image_id"),
-            sampling=options.sampling,
-            missing=options.missing,
+            **options.of_protocols,
         )
 
 

@@ -26,20 +26,14 @@ metric or backbone could not be run (photos or weights are missing), the others 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
-from ..errors import CapscoreError, InputError, Setting
-from ..files.write import write_text
+from ..errors import CapscoreError
 from ..options import RowOptions, Sampling
 from . import options, terminal
 from .options import option, statistics_option
 from .terminal import UsageError, say
-
-if TYPE_CHECKING:
-    from ..benchmarks.reading import Configuration
-    from ..benchmarks.results import BenchmarkResults
 
 Metrics = Annotated[list[str] | None, options.metrics_option("METRIC or METRIC@BACKBONE; repeatable.")]
 Scores = Annotated[list[str] | None, option("NAME=FILE of scores; repeatable.", metavar="FILE")]
@@ -79,14 +73,19 @@ def benchmark(
 ) -> int | None:
     """Measure metrics, and write and print the results."""
     from ..backbones.loading import check_spec
-    from ..benchmarks.reading import configurations
+    from ..benchmarks.reading import benchmark_queries, configurations
     from ..benchmarks.run import benchmark as measure
     from ..benchmarks.run import named_metrics
     from ..benchmarks.tasks import TaskOptions
+    from ..hub.eval_results import check_eval_results, write_eval_results
 
     terminal.check_result_file("write_queries", write_queries, (".jsonl",), force)
     terminal.check_result_files(force, output=output, markdown=markdown)
-    _check_eval_results(eval_results, org)
+    if (eval_results is None) != (org is None):
+        raise UsageError("--eval-results and --org go together: a model's folder, and whose data sets")
+    if eval_results is not None and org is not None:
+        with terminal.as_usage():
+            check_eval_results(eval_results, org)
     show: dict[str, Any] = {"output": output, "markdown": markdown, "as_json": as_json, "quiet": quiet}
     with terminal.as_usage():
         sampling = Sampling(bootstrap, confidence, seed)
@@ -103,7 +102,12 @@ def benchmark(
         targets = configurations(data or (), config or (), data_dir)
     if write_queries is not None:
         terminal.check_alone("write_queries", {"eval_results": eval_results})
-        _write_queries(write_queries, targets, RowOptions(split=split, images=image_dir))
+        if len(targets) != 1:
+            raise UsageError("--write-queries takes one benchmark and configuration")
+        queries = benchmark_queries(targets[0], RowOptions(split=split, images=image_dir))
+        queries.write(write_queries)
+        scored = "add a column score, and read them back with --scores"
+        say(f"{len(queries):,} rows to score are in {write_queries}; {scored}")
         return None
     files = options.named_files(scores or ())
     names = options.on_backbones(metric or (["mcs"] if backbone and not files else []), backbone)
@@ -120,61 +124,12 @@ def benchmark(
     where |= {"split": split, "images": image_dir}
     found = measure(suite or data or (), metrics, **where, **numbers, **loading)
     terminal.show_results(found, **show)
-    if eval_results is not None:
-        _write_eval_results(eval_results, str(org), found.to_dict(), quiet)
-    return _code(found, told=not (as_json or quiet))
-
-
-def _check_eval_results(folder: Path | None, org: str | None) -> None:
-    """Raise an error before the work if the numbers cannot be written for the Hub."""
-    from ..hub.push import check_repo_id
-
-    if (folder is None) != (org is None):
-        raise UsageError("--eval-results and --org go together: a model's folder, and whose data sets")
-    if folder is not None:
-        with terminal.as_usage():
-            check_repo_id(f"{org}/benchmark")
-        if not folder.is_dir():
-            raise InputError(Setting("eval_results", folder), ": there is no such folder")
-
-
-def _write_eval_results(folder: Path, org: str, document: dict[str, Any], quiet: bool) -> None:
-    from ..hub.eval_results import eval_result_files
-
-    files = eval_result_files([document], org, date=f"{datetime.now(timezone.utc):%Y-%m-%d}")
-    if not files:
-        raise CapscoreError(Setting("eval_results"), ": no metric with weights was measured on all rows")
-    for name, text in files.items():
-        write_text(folder / name, text)
-    if not quiet:
-        say(f"written for the Hub: {', '.join(str(folder / name) for name in files)}")
-
-
-def _write_queries(path: Path, targets: list[Configuration], rows: RowOptions) -> None:
-    from ..benchmarks.reading import benchmark_queries
-    from ..files.write import json_bytes
-
-    if len(targets) != 1:
-        raise UsageError("--write-queries takes one benchmark and configuration")
-    found = benchmark_queries(targets[0], rows).to_rows()
-    write_text(path, "".join(f"{json_bytes(row).decode()}\n" for row in found))
-    say(f"{len(found):,} rows to score are in {path}; add a column score, and read them back with --scores")
-
-
-def _code(found: BenchmarkResults, told: bool) -> int | None:
-    """The exit code; metrics that were not run are named, unless tables told of them."""
-    from ..benchmarks.results import MetricRefusal
-
+    if eval_results is not None and org is not None:
+        written = write_eval_results(found.to_dict(), eval_results, org)
+        if not quiet:
+            say(f"written for the Hub: {', '.join(map(str, written))}")
     if found.failed:
         return terminal.FAILED
     if not found.runs:
-        raise CapscoreError(f"nothing of the suite {found.suite!r} could be measured")
-    skipped = []
-    for run in found.runs:
-        for name, why in run.skipped.items():
-            if not (found.suite and isinstance(why, MetricRefusal)):
-                skipped.append(f"{run.name}: {name} was not run. {why}")
-    if not told:
-        for line in skipped:
-            say(line)
-    return terminal.SKIPPED if skipped else None
+        raise CapscoreError(f"nothing of the suite {suite!r} could be measured")
+    return terminal.code_of(found.not_run(), told=not (as_json or quiet))

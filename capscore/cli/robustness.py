@@ -21,7 +21,7 @@ from typing import Annotated, Any
 from ..options import Sampling
 from . import options, terminal
 from .options import noise_option, option
-from .terminal import UsageError, say
+from .terminal import UsageError
 
 Captions = Annotated[Path | None, option("File of captions: JSONL, CSV, Parquet, ….")]
 Styles = Annotated[bool, option("Count false alarms on right captions, by style.", "--styles")]
@@ -99,8 +99,4 @@ def robustness(
     found = measure(captions or data or (), names, **where, **vars(noise), **loading)
     show: dict[str, Any] = {"output": output, "markdown": markdown, "as_json": as_json, "quiet": quiet}
     terminal.show_results(found, **show)
-    missed = found.not_measured()
-    if quiet or as_json:  # otherwise the tables say it
-        for line in missed:
-            say(line)
-    return terminal.SKIPPED if missed else None
+    return terminal.code_of(found.not_measured(), told=not (as_json or quiet))

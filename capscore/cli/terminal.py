@@ -278,6 +278,14 @@ def check_only_one(first: Setting, second: Setting) -> None:
         raise UsageError(_flag(first.name), " and ", _flag(second.name), ": give only one of them")
 
 
+def code_of(missed: Sequence[str], *, told: bool) -> int | None:
+    """The exit code of a command that could not do everything; lines say what, unless tables `told` it."""
+    if not told:
+        for line in missed:
+            say(line)
+    return SKIPPED if missed else None
+
+
 def check_alone(name: str, others: Mapping[str, object]) -> None:
     """Raise UsageError for the first of the other options that was given beside one."""
     for other, value in others.items():

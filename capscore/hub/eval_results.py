@@ -3,16 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 import yaml
 
 from ..benchmarks.result_file import runs_of
-from ..errors import CapscoreError, InputError
+from ..errors import CapscoreError, InputError, Setting
+from ..files.write import write_text
 from ..metrics.signature import parse_signature
+from .push import check_repo_id
 
 FOLDER = ".eval_results"
 Content = dict[str, Any]  # of a file of results, or a part of one
+
+
+def check_eval_results(folder: Path, org: str) -> None:
+    """Raise an error before the work if `write_eval_results` cannot write into a model's folder."""
+    check_repo_id(f"{org}/benchmark")
+    if not folder.is_dir():
+        raise InputError(Setting("eval_results", folder), ": there is no such folder")
+
+
+def write_eval_results(document: Content, folder: Path, org: str) -> list[Path]:
+    """Write the results of one model into its folder, as of today; `eval_result_files` says what is in them.
+
+    Raises:
+        CapscoreError: as in `eval_result_files`; no metric with weights was measured on all rows.
+    """
+    files = eval_result_files([document], org, date=f"{datetime.now(timezone.utc):%Y-%m-%d}")
+    if not files:
+        raise CapscoreError(Setting("eval_results"), ": no metric with weights was measured on all rows")
+    for name, text in files.items():
+        write_text(folder / name, text)
+    return [folder / name for name in files]
 
 
 def eval_result_files(

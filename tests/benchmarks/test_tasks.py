@@ -105,3 +105,29 @@ def test_marvl_looks_at_two_photos_a_row():
 def test_impossible_options_are_refused(given):
     with pytest.raises(InputError, match=f"{next(iter(given))}=.*expected"):
         TaskOptions(**given)
+
+
+def test_a_benchmark_of_another_package_names_a_protocol_of_its_own():
+    @register_protocol("share_above")
+    class ShareAbove(Task):
+        def __init__(self, least):
+            self.least = float(least)
+
+        def outcome(self, rows, scores, options):
+            share = float((scores > self.least).mean())
+            return ProtocolResult((Statistic("share", share, None, len(scores)),), {"captions": len(scores)})
+
+    class Rooms(capscore.CaptionBenchmark):
+        task = "share_above 0.5"
+
+    BENCHMARKS.register("rooms_above")(Rooms)
+    try:
+        task = task_of("rooms_above", "default")
+        assert values(task.outcome([], np.array([0.2, 0.7, 0.9, 0.4]), quick)) == {"share": 0.5}
+        assert task_of("rooms_above", "other") is task and "rooms_above" in known_slugs()
+        Rooms.task = "share_abov 0.5"
+        with pytest.raises(CapscoreError, match="did you mean 'share_above'"):
+            task_of("rooms_above", "default")
+    finally:
+        BENCHMARKS.unregister("rooms_above")
+        PROTOCOLS.unregister("share_above")
