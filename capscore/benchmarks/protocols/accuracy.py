@@ -7,6 +7,7 @@ never a win; ties are counted apart.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ VALSE_PHENOMENA = {
     "coreference": ("coreference-standard", "coreference-hard"),
     "foil-it": ("foil-it",),
 }
-VALSE_PIECES = tuple(piece for pieces in VALSE_PHENOMENA.values() for piece in pieces)
+VALSE_PIECES = tuple(chain.from_iterable(VALSE_PHENOMENA.values()))
 XVNLI_LABELS = ("entailment", "neutral", "contradiction")
 _EXPERIMENTS = {f"experiment_{number}": f"accuracy_{number}" for number in (1, 2, 3)}
 # the label in SNLI and its descendants where annotators did not agree
@@ -118,8 +119,8 @@ def foils(
         caption_scores, foil_scores: Scores of the true captions and of their foils, (n,) each.
         pieces: Piece of each pair, such as the domain or the phenomenon; None puts all pairs into one, "all".
         valid: True for each pair that counts; None counts all.
-        images, sampling, missing: See `capscore.benchmarks.protocols`; pairs that are not
-            valid need no score.
+        images, sampling, missing: See `capscore.benchmarks.protocols`; pairs that are not valid need no
+            score.
 
     Returns:
         "accuracy_<piece>", sorted, or in VALSE's order; then "accuracy_mean" (the plain mean of the pieces,
@@ -133,26 +134,30 @@ def foils(
     captions = number_column(caption_scores, "caption_scores")
     n = len(captions)
     foiled = number_column(foil_scores, "foil_scores", n)
-    codes, known = group_codes(["all"] * n if pieces is None else pieces, "pieces", n)
-    is_valse = set(known) == set(VALSE_PIECES)
-    if is_valse:
+    if pieces is None:
+        pieces = ["all"] * n
+    if valid is None:
+        valid = [True] * n
+    codes, known = group_codes(pieces, "pieces", n)
+    phenomena: dict[str, tuple[str, ...]] = {}
+    if set(known) == set(VALSE_PIECES):
+        phenomena = VALSE_PHENOMENA
         codes, known = np.array([VALSE_PIECES.index(piece) for piece in known])[codes], [*VALSE_PIECES]
-    counts = np.full(n, True) if valid is None else flag_column(valid, "valid", n)
+    counts = flag_column(valid, "valid", n)
     captions, foiled = np.where(counts, captions, 0.0), np.where(counts, foiled, 0.0)
     present = present_rows(missing, caption_scores=captions, foil_scores=foiled)
     names = {name: f"accuracy_{name}" for name in known}
     rows, ties, notes = _pairs(captions, foiled, codes, names, counts & present, images, sampling)
     shares = dict(zip(known, [row.value for row in rows], strict=False))
-    of_valse = VALSE_PHENOMENA if is_valse else {}
+    means = {}
+    for phenomenon, of in phenomena.items():
+        means[phenomenon] = _mean([shares[piece] for piece in of])
     n_invalid, n_missing = int((~counts).sum()), int((~present).sum())
     return ProtocolResult(
         tuple(rows),
         {"pairs": rows[-1].n, "ties": ties[rows[-1].name], "not valid": n_invalid, "left out": n_missing},
         (*left_out(counts, "pairs", "not valid"), *left_out(present, "pairs"), *notes),
-        {
-            "phenomena": {name: _mean([shares[piece] for piece in of]) for name, of in of_valse.items()},
-            "ties": ties,
-        },
+        {"phenomena": means, "ties": ties},
     )
 
 
@@ -311,9 +316,13 @@ def _accuracies(
     def shares(drawn: np.ndarray) -> np.ndarray:
         with np.errstate(invalid="ignore"):
             values = (wins_of @ drawn) / (n_of @ drawn)  # NaN if a sample lacks a category
-        return np.vstack([values, values[:n_mean].mean(axis=0)]) if n_mean else values
+        if n_mean:
+            values = np.vstack([values, values[:n_mean].mean(axis=0)])
+        return values
 
-    labels = [*names, *(["the mean"] if n_mean else [])]
+    labels = list(names)
+    if n_mean:
+        labels.append("the mean")
     size = {"n_units": numbers.shape[1], "n_rows": numbers[0].size}
     found, notes = estimates(shares, labels, unit=unit, sampling=sampling, **size)
     rows, ties = [], {}

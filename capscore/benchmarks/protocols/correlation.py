@@ -61,14 +61,16 @@ def thumb(
     codes, names = group_codes(systems, "systems", n)
     present = present_rows(missing, scores=values)
     units, unit = units_of(images, present, "caption", *rated.values(), values, codes)
-    machine = (codes != names.index(human) if human in names else np.full(n, True))[present]
+    machine = np.full(n, True)
+    if human in names:
+        machine = codes != names.index(human)
+    machine = machine[present]
     subsets = {"without_human": machine, "with_human": np.full(len(units), True)}
-    pairs = {
-        f"{name} {subset}": Correlations(values[present][kept], column[present][kept], units[kept])
-        for subset, kept in subsets.items()
-        if kept.any()
-        for name, column in rated.items()
-    }
+    pairs: dict[str, Correlations] = {}
+    for subset, kept in subsets.items():
+        for name, column in rated.items() if kept.any() else ():
+            scored = values[present][kept], column[present][kept]
+            pairs[f"{name} {subset}"] = Correlations(*scored, units[kept])
 
     def correlated(weights: np.ndarray) -> np.ndarray:
         return np.array([pair.values(["pearson"], weights)["pearson"] for pair in pairs.values()])
@@ -77,14 +79,15 @@ def thumb(
     found, notes = estimates(correlated, list(pairs), unit=unit, sampling=sampling, **size)
     statistics = []
     for subset, kept in subsets.items():
-        r = {f"{name} {subset}": found.get(f"{name} {subset}", (None, None)) for name in rated}
-        statistics += [
-            Statistic(f"pearson_{key.replace(' ', '_')}", *pair, int(kept.sum())) for key, pair in r.items()
-        ]
-        if undefined := [key for key, (value, _) in r.items() if value is None]:
-            notes.append(
-                f"no correlation of {', '.join(undefined)}: a side is constant, or there are no rows"
-            )
+        undefined = []
+        for name in rated:
+            value, interval = found.get(f"{name} {subset}", (None, None))
+            statistics.append(Statistic(f"pearson_{name}_{subset}", value, interval, int(kept.sum())))
+            if value is None:
+                undefined.append(f"{name} {subset}")
+        if undefined:
+            why = "a side is constant, or there are no rows"
+            notes.append(f"no correlation of {', '.join(undefined)}: {why}")
     if machine.all():
         notes.append(f"no caption is by the system {human!r}: correlations with and without it are the same")
     n_systems, n_human = len(np.unique(codes[present])), int((~machine).sum())

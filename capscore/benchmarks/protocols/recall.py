@@ -6,8 +6,8 @@ R@5 and R@10 in both directions. Works on slices: memory does not grow with imag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 
@@ -69,38 +69,37 @@ def retrieval(
     embedded = image_embeddings is not None and text_embeddings is not None
     if embedded == (similarity is not None):
         raise InputError("expected similarity, or image_embeddings and text_embeddings", field="similarity")
-    given: Any = (image_embeddings, text_embeddings) if embedded else similarity
-    read = _read_embeddings if embedded else _read_matrix
-    slices, right, own, n_images = read(given, text_to_image)
-    tie = COSINE_TIE if embedded else 0.0
-    best = np.full(n_images, -np.inf)  # best similarity of each image with its texts
-    np.fmax.at(best, own, right)  # ignores NaN; -inf where all are missing
-    ranks, n_missing = _ranks(slices, best, right, own, tie, missing)
-    sizes = np.bincount(own, minlength=n_images)
-    image_asks, text_asks = np.isfinite(best), ~np.isnan(right)
+    if embedded:
+        found = _read_embeddings(image_embeddings, text_embeddings, text_to_image)
+    else:
+        found = _read_matrix(similarity, text_to_image)
+    best = np.full(found.n_images, -np.inf)  # best similarity of each image with its texts
+    np.fmax.at(best, found.own, found.right)  # ignores NaN; -inf where all are missing
+    of_images, of_texts, n_missing = _ranks(found, best, missing)
+    n_silent = int((np.bincount(found.own, minlength=found.n_images) == 0).sum())
     ks = sorted({int(k) for k in ks})
     parts = {
-        "image_to_text": _direction(ranks[0][:, image_asks], len(own), ks),
-        "text_to_image": _direction(ranks[1][:, text_asks], n_images, ks),
+        "image_to_text": _direction(of_images[:, np.isfinite(best)], len(found.own), ks),
+        "text_to_image": _direction(of_texts[:, ~np.isnan(found.right)], found.n_images, ks),
     }
+    statistics = []
+    for direction, part in parts.items():
+        for k, value in part["at"].items():
+            statistics.append(Statistic(f"{direction}_r@{k}", value, None, part["n_queries"]))
     return ProtocolResult(
-        tuple(
-            Statistic(f"{direction}_r@{k}", value, None, part["n_queries"])
-            for direction, part in parts.items()
-            for k, value in part["at"].items()
-        ),
+        tuple(statistics),
         {
             "images": parts["image_to_text"]["n_queries"],
             "texts": parts["text_to_image"]["n_queries"],
             "tied": sum(part["n_tied"] for part in parts.values()),
             "left out": n_missing,
         },
-        tuple(_notes(parts, int((sizes == 0).sum()), n_missing)),
+        tuple(_notes(parts, n_silent, n_missing)),
         parts,
     )
 
 
-def _notes(parts: dict[str, dict[str, Any]], n_silent: int, n_missing: int) -> Iterator[str]:
+def _notes(parts: Mapping[str, _Direction], n_silent: int, n_missing: int) -> Iterator[str]:
     if n_silent:
         yield f"{counted(n_silent, 'image')} without a text: not a query, but ranked by the texts"
     if n_missing:
@@ -116,13 +115,26 @@ def _notes(parts: dict[str, dict[str, Any]], n_silent: int, n_missing: int) -> I
             yield f"{words}: {', '.join(trivial)} is trivial: there are no more candidates"
 
 
-# first image, last image → their similarities with all texts, (images, texts), as a new array
-_Slices = Callable[[int, int], np.ndarray]
-# those; similarity of each text with its own image; image of each text; number of images
-_Pairs = tuple[_Slices, np.ndarray, np.ndarray, int]
+class _Similarities(NamedTuple):
+    """Similarities of images and texts.
+
+    Attributes:
+        slices: Function from the first and the last image to their similarities with all texts, as a new
+            array (images, texts).
+        right: Similarity of each text with its own image.
+        own: Image of each text.
+        n_images: Number of images.
+        tie: Largest difference of similarities that are equal.
+    """
+
+    slices: Callable[[int, int], np.ndarray]
+    right: np.ndarray
+    own: np.ndarray
+    n_images: int
+    tie: float
 
 
-def _read_matrix(similarity: Any, text_to_image: Any) -> _Pairs:
+def _read_matrix(similarity: object, text_to_image: Column) -> _Similarities:
     matrix = similarity if isinstance(similarity, np.ndarray) else np.asarray(similarity)
     if matrix.ndim != 2 or matrix.dtype.kind not in "iuf" or 0 in matrix.shape:
         given = f"shape {matrix.shape} of {matrix.dtype}"
@@ -133,12 +145,18 @@ def _read_matrix(similarity: Any, text_to_image: Any) -> _Pairs:
     right = np.empty(n_texts, dtype=dtype)
     order = np.argsort(own, kind="stable")  # in row order, for memory maps
     right[order] = matrix[own[order], order]
-    return lambda start, stop: np.array(matrix[start:stop], dtype=dtype), right, own, n_images
+
+    def slices(start: int, stop: int) -> np.ndarray:
+        return np.array(matrix[start:stop], dtype=dtype)
+
+    return _Similarities(slices, right, own, n_images, 0.0)
 
 
-def _read_embeddings(embeddings: tuple[Any, Any], text_to_image: Any) -> _Pairs:
-    names = ("image_embeddings", "text_embeddings")
-    images, texts = (_unit_rows(*pair) for pair in zip(embeddings, names, strict=True))
+def _read_embeddings(
+    image_embeddings: object, text_embeddings: object, text_to_image: Column
+) -> _Similarities:
+    images = _unit_rows(image_embeddings, "image_embeddings")
+    texts = _unit_rows(text_embeddings, "text_embeddings")
     if images.shape[1] != texts.shape[1]:
         sizes = f"{texts.shape[1]} numbers, but those of images have {images.shape[1]}"
         raise InputError(f"embeddings of {sizes}", field="text_embeddings")
@@ -148,10 +166,14 @@ def _read_embeddings(embeddings: tuple[Any, Any], text_to_image: Any) -> _Pairs:
     for start in range(0, len(texts), step):
         part = slice(start, start + step)
         right[part] = np.einsum("td,td->t", images[own[part]], texts[part])
-    return lambda start, stop: images[start:stop] @ texts.T, right, own, len(images)
+
+    def slices(start: int, stop: int) -> np.ndarray:
+        return images[start:stop] @ texts.T
+
+    return _Similarities(slices, right, own, len(images), COSINE_TIE)
 
 
-def _unit_rows(values: Any, field: str) -> np.ndarray:
+def _unit_rows(values: object, field: str) -> np.ndarray:
     """float32 (n, d), each row of length 1, or NaN."""
     try:
         matrix = np.array(values, dtype=np.float32)
@@ -168,14 +190,13 @@ def _unit_rows(values: Any, field: str) -> np.ndarray:
     return matrix
 
 
-def _ranks(
-    slices: _Slices, best: np.ndarray, right: np.ndarray, own: np.ndarray, tie: float, missing: str
-) -> tuple[tuple[np.ndarray, np.ndarray], int]:
+def _ranks(found: _Similarities, best: np.ndarray, missing: str) -> tuple[np.ndarray, np.ndarray, int]:
     """Count wrong answers at or above the right ones (the rank minus one), and clearly above, slice by slice.
 
     Returns:
         Both counts for the images, int64 (2, images), and for the texts, (2, texts); missing similarities.
     """
+    right, own, tie = found.right, found.own, found.tie
     n_images, n_texts = len(best), len(own)
     of_images, of_texts = np.zeros((2, n_images), np.int64), np.zeros((2, n_texts), np.int64)
     order = np.argsort(own, kind="stable")
@@ -184,7 +205,7 @@ def _ranks(
     step = max(1, _SLICE // n_texts)
     for start in range(0, n_images, step):
         stop = min(start + step, n_images)
-        similarity = slices(start, stop)
+        similarity = found.slices(start, stop)
         gaps = ~np.isfinite(similarity)
         if gaps.any():
             row = start + int(gaps.any(axis=1).argmax())
@@ -202,14 +223,24 @@ def _ranks(
         low, high = ((right + d).astype(similarity.dtype) for d in (-tie, tie))
         of_texts[0] += np.count_nonzero(similarity >= low, axis=0)
         of_texts[1] += np.count_nonzero(similarity > high, axis=0)
-    return (of_images, of_texts), n_missing
+    return of_images, of_texts, n_missing
 
 
-def _direction(ranks: np.ndarray, n_candidates: int, ks: Sequence[int]) -> dict[str, Any]:
+class _Direction(TypedDict):
+    at: dict[int, float | None]
+    n_queries: int
+    n_candidates: int
+    n_tied: int
+
+
+def _direction(ranks: np.ndarray, n_candidates: int, ks: Sequence[int]) -> _Direction:
     rank, above = ranks
     n = len(rank)
+    at: dict[int, float | None] = dict.fromkeys(ks)
+    if n:
+        at = {k: int((rank < k).sum()) / n for k in ks}
     return {
-        "at": {k: int((rank < k).sum()) / n if n else None for k in ks},
+        "at": at,
         "n_queries": n,
         "n_candidates": n_candidates,
         "n_tied": int((rank > above).sum()),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -371,15 +372,18 @@ def doubts_of(details: Sequence[Sequence[Mapping[str, Any]]]) -> list[list[float
     >>> doubts_of([[word, {**word, "semantic": False}]]), doubts_of([[{**word, "p_correct": 0.75}]])
     ([[-0.25, None]], [[0.25]])
     """
-    known = any(word.get("p_correct") is not None for words in details for word in words)
-
-    def doubt(word: Mapping[str, Any]) -> float | None:
-        number = word.get("p_correct") if known else word["score"]
-        if number is None or not word["semantic"]:
-            return None
-        return 1 - number if known else -number
-
-    return [[doubt(word) for word in words] for words in details]
+    known = any(word.get("p_correct") is not None for word in chain.from_iterable(details))
+    doubts: list[list[float | None]] = []
+    for words in details:
+        doubts.append([])
+        for word in words:
+            doubt = None
+            if known and word.get("p_correct") is not None:
+                doubt = 1 - word["p_correct"]
+            elif not known and word["score"] is not None:
+                doubt = -word["score"]
+            doubts[-1].append(doubt if word["semantic"] else None)
+    return doubts
 
 
 def places_of(caption: str, word: str) -> list[tuple[int, int]]:
@@ -394,10 +398,11 @@ def places_of(caption: str, word: str) -> list[tuple[int, int]]:
     pattern = r"\s+".join(map(re.escape, word.split()))
     if not pattern:
         return []
-    whole = re.finditer(rf"(?<!\w){pattern}(?!\w)", caption, re.IGNORECASE)
-    return [found.span() for found in whole] or [
-        found.span() for found in re.finditer(pattern, caption, re.IGNORECASE)
-    ]
+    for wanted in (rf"(?<!\w){pattern}(?!\w)", pattern):
+        places = [found.span() for found in re.finditer(wanted, caption, re.IGNORECASE)]
+        if places:
+            return places
+    return []
 
 
 def labels_at(words: Sequence[Mapping[str, Any]], places: Sequence[tuple[int, int]]) -> list[int]:
@@ -406,4 +411,8 @@ def labels_at(words: Sequence[Mapping[str, Any]], places: Sequence[tuple[int, in
     >>> labels_at([{"start": 0, "end": 3}, {"start": 4, "end": 9}], [(3, 5)])
     [0, 1]
     """
-    return [int(any(word["start"] < end and start < word["end"] for start, end in places)) for word in words]
+    labels = []
+    for word in words:
+        shares = any(word["start"] < end and start < word["end"] for start, end in places)
+        labels.append(int(shares))
+    return labels
