@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import capscore
 from capscore import CapscoreError
-from capscore.benchmarks.tasks import TaskOptions, task_of
+from capscore.benchmarks.protocols import ProtocolResult, Statistic
+from capscore.benchmarks.tasks import Task, TaskOptions, known_slugs, task_of
 from capscore.errors import InputError
 from capscore.options import Sampling
+from capscore.registry import BENCHMARKS, PROTOCOLS, register_protocol
 
 quick = TaskOptions(sampling=Sampling(0))
 
