@@ -119,7 +119,8 @@ class Registry(Generic[T]):
             item = self._entry_points[name].load()
             return self._registered.setdefault(name, item)
         if name in self._places:
-            return _imported(self._places[name])
+            item = _imported(self._places[name])
+            return self._registered.get(name, item)  # a decorator may have made something of it
         if name in self.builtin:
             return _imported(self._load)(self.builtin[name])
         known = self.names()

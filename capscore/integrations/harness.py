@@ -60,7 +60,7 @@ class HarnessMetric:
         return {self.name: (caption, image, self.references(document) if self.references else ())}
 
     def aggregation(self, rows: Sequence[Row]) -> float:
-        """Mean score of all rows; photos and texts are encoded in batches."""
+        """The number of all rows, mostly their mean; photos and texts are encoded in batches."""
         captions, images, references = (list(column) for column in zip(*rows, strict=True))
         found = self.scorer.score(
             captions,
@@ -68,7 +68,7 @@ class HarnessMetric:
             references if self.references is not None else None,
             self.language,
         )
-        return float(found.mean)
+        return float(found.of_set)
 
 
 def lighteval_metric(metric: HarnessMetric) -> Any:

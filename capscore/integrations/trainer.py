@@ -84,7 +84,7 @@ class CaptionCallback(TrainerCallback):
             name: scorer.score(captions, self.images, self.references, self.language)
             for name, scorer in self.scorers.items()
         }
-        means = {f"eval_{name}": float(scores.mean) for name, scores in found.items()}
+        means = {f"eval_{name}": float(scores.of_set) for name, scores in found.items()}
         if self._log is not None:
             self._log(means)
         else:

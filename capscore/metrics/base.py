@@ -51,7 +51,7 @@ class Scorer(ABC):
         score_range: Lowest and highest score; None where there is no bound.
         higher_is_better: Whether a higher score is better.
         lower_components: Keys of `Scores.components` of which less is better.
-        aggregation: What papers print of a set: "mean" of its rows, or a key of `Scores.corpus`.
+        aggregation: What stands for a set of rows: "mean", or a key of `Scores.corpus`.
         default_backbone: Backbone if the user names none; "" for a metric without a default.
         takes_backbone: Whether its class takes first what `open_backbone` gives, such as an embedder.
         backbone_variable: Variable of the environment that names another default backbone.
@@ -366,6 +366,7 @@ class Scorer(ABC):
             details=rows.details,
             detail_names=self.detail_names,
             ranked_by=self.ranked_by,
+            aggregation=self.aggregation,
             lower_is_better=frozenset(filter(self.lower_is_better, ("", *self.component_names))),
         )
 

@@ -38,6 +38,7 @@ class Scores:
             None for a metric without details, or a backbone that gives none.
         detail_names: Keys of the details.
         ranked_by: Component on which rows are ranked; "" for the score.
+        aggregation: What stands for the rows together: "mean", or a key of `corpus`.
         lower_is_better: Components of which less is better; "" among them stands for the score.
     """
 
@@ -55,6 +56,7 @@ class Scores:
     details: list[dict[str, object] | None] | None = None
     detail_names: tuple[str, ...] = ()
     ranked_by: str = ""
+    aggregation: str = "mean"
     lower_is_better: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
@@ -95,6 +97,11 @@ class Scores:
     def mean(self) -> float:
         """Mean over the rows that were scored; NaN if there are none."""
         return _mean(self.scores)
+
+    @property
+    def of_set(self) -> float:
+        """The number that stands for all rows: their mean, or what the metric computes of them together."""
+        return self.corpus.get(self.aggregation, self.mean)
 
     @property
     def n_items(self) -> int:

@@ -14,7 +14,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from capscore.cli import app
-from capscore.registry import BACKBONES, BENCHMARKS, METRICS, PERTURBATIONS, READINGS
+from capscore.registry import BACKBONES, BENCHMARKS, LAYOUTS, METRICS, PERTURBATIONS, READINGS
 
 HERE = Path(__file__).parent
 
@@ -38,7 +38,7 @@ def folder(tmp_path_factory):
 def installed(folder, monkeypatch):
     """The package can be imported, and its entry points are found."""
     monkeypatch.syspath_prepend(str(folder))
-    registries = (METRICS, BACKBONES, PERTURBATIONS, BENCHMARKS, READINGS)
+    registries = (METRICS, BACKBONES, PERTURBATIONS, BENCHMARKS, READINGS, LAYOUTS)
     for registry in registries:
         registry.__dict__.pop("_entry_points", None)
     yield folder
