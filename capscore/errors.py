@@ -36,8 +36,9 @@ def visible(text: str, *, keep: str = "") -> str:
     """
 
     def escape(found: re.Match[str]) -> str:
-        escaped = found[0].encode("unicode_escape", "surrogatepass").decode("ascii")
-        return found[0] if found[0] in keep else escaped
+        if found[0] in keep:
+            return found[0]
+        return found[0].encode("unicode_escape", "surrogatepass").decode("ascii")
 
     return _CONTROLS.sub(escape, text)
 
@@ -63,7 +64,8 @@ def json_visible(text: str) -> str:
     >>> print(json_visible('{"a": "\x9b31m"}'))
     {"a": "\u009b31m"}
     """
-    return _CONTROLS.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)
+    lines = text.split("\n")
+    return "\n".join(_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", line) for line in lines)
 
 
 def address_name(address: str) -> str:
@@ -82,7 +84,9 @@ def address_name(address: str) -> str:
         place = "…"
     elif at and (":" in user or not re.search(r"[/\\]", user)):
         place = f"…@{after}"
-    return f"{scheme}{place}{sign}{'…' if rest else ''}"
+    if rest:
+        rest = "…"
+    return f"{scheme}{place}{sign}{rest}"
 
 
 def without_secrets(text: str) -> str:
@@ -110,7 +114,7 @@ class Setting:
     """
 
     name: str
-    value: Any = ...  # no value
+    value: object = ...  # no value
 
     def __str__(self) -> str:
         if self.value is ...:
@@ -130,14 +134,14 @@ def join_parts(parts: tuple[Part, ...], spell: Spelling = str) -> str:
     return in_one_line("".join(spell(part) if isinstance(part, Setting) else part for part in parts))
 
 
-class _Message:
+class _Message(BaseException):
     """A message of text and of each `Setting` that it mentions."""
 
     parts: tuple[Part, ...]
 
     def __init__(self, *parts: Part):
         self.parts = parts
-        super().__init__(join_parts(parts))  # type: ignore[call-arg]
+        super().__init__(join_parts(parts))
 
     def spelled(self, spell: Spelling = str) -> str:
         """The whole message, with its options spelled by `spell`."""
@@ -157,8 +161,10 @@ class CapscoreError(_Message, Exception):
     @property
     def option(self) -> str | None:
         """The option at fault: the one that the message begins with, or None."""
-        first = self.parts[0] if self.parts else None
-        return first.name if isinstance(first, Setting) else None
+        for part in self.parts[:1]:
+            if isinstance(part, Setting):
+                return part.name
+        return None
 
     def __str__(self) -> str:
         return self.spelled()
@@ -184,8 +190,12 @@ class InputError(CapscoreError, ValueError):
         return join_parts(self.parts)
 
     def spelled(self, spell: Spelling = str) -> str:
-        place = ", ".join([*(() if self.row is None else [f"row {self.row}"]), *filter(None, [self.field])])
-        return f"{place}: {join_parts(self.parts, spell)}" if place else join_parts(self.parts, spell)
+        message = join_parts(self.parts, spell)
+        if self.field:
+            message = f"{self.field}: {message}"
+        if self.row is None:
+            return message
+        return f"row {self.row}{', ' if self.field else ': '}{message}"
 
     def message_with_field(self, spell: Spelling = str) -> str:
         """The message with the field before it, for lists that name the row themselves."""
@@ -212,7 +222,8 @@ def install_command(extra: str) -> str:
     root = Path(__file__).parents[1]
     if extra == "weights" and (root / "weights" / "pyproject.toml").is_file():
         return "pip install ./weights"
-    return f"pip install '{'.' if (root / 'pyproject.toml').is_file() else 'capscore'}[{extra}]'"
+    package = "." if (root / "pyproject.toml").is_file() else "capscore"
+    return f"pip install '{package}[{extra}]'"
 
 
 class MissingExtraError(CapscoreError, ImportError):

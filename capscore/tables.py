@@ -37,8 +37,9 @@ def fixed(value: float | None, decimals: int = 4, missing: str = "–") -> str:
 def signed(value: float | None, decimals: int = 4, missing: str = "–") -> str:
     """A difference with its sign; 0 has none."""
     text = fixed(value, decimals, missing)
-    is_more = value is not None and round(value, decimals) > 0
-    return f"+{text}" if is_more else text
+    if value is not None and round(value, decimals) > 0:
+        return f"+{text}"
+    return text
 
 
 def percent(share: float | None) -> float | None:
@@ -69,10 +70,11 @@ def photo_name(value: Any) -> str:
     """How a cell that names a photo is shown: without its folder, and without secrets of an address."""
     if isinstance(value, dict):  # as data sets hold images
         value = value.get("path")
-    if isinstance(value, (str, os.PathLike)):
-        text = os.fspath(value)
-        return "" if text[:5].lower() == "data:" else os.path.basename(address_name(text))
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, (str, os.PathLike)) or str(value)[:5].lower() == "data:":
+        return ""
+    return os.path.basename(address_name(os.fspath(value)))
 
 
 def shown_caption(value: Any) -> str:
@@ -108,8 +110,8 @@ class Table:
     @property
     def columns(self) -> list[int]:
         """Columns that have a cell; empty ones are not shown."""
-        every = range(len(self.headings))
-        return [column for column in every if any(row[column] for row in self.rows)] or list(every)
+        used = [column for column, cells in enumerate(zip(*self.rows, strict=True)) if any(cells)]
+        return used or list(range(len(self.headings)))
 
     def print(self, console: Console) -> None:
         """Print the table, in several blocks where the terminal is too narrow. No number is cut."""
@@ -120,28 +122,28 @@ class Table:
         def text(words: str, style: str = "") -> Text:
             return Text(printable(words, console.encoding), style=style)
 
-        styled = console.is_terminal and not console.no_color
+        shows_bold = console.is_terminal and not console.no_color
         if self.title:
             console.print(text(f"\n{self.title}"))
         for block in self._blocks(console.width):
             drawn = RichTable(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
             for column in block:
                 width = self._width(column, console.width)
-                drawn.add_column(
-                    text((self.short or self.headings)[column]),
-                    justify="left" if column < self.left else "right",
-                    overflow="fold",
-                    min_width=width,
-                    max_width=width,
-                )
+                heading = text((self.short or self.headings)[column])
+                drawn.add_column(heading, overflow="fold", min_width=width, max_width=width)
+                if column >= self.left:
+                    drawn.columns[-1].justify = "right"
             for index, row in enumerate(self.rows):
                 cells = []
                 for column in block:
-                    is_bold = (index, column) in self.bold
-                    mark = "*" if is_bold and not styled else ""
-                    cells.append(text(f"{mark}{row[column]}", "bold" if is_bold else ""))
+                    if (index, column) not in self.bold:
+                        cells.append(text(row[column]))
+                    elif shows_bold:
+                        cells.append(text(row[column], "bold"))
+                    else:
+                        cells.append(text(f"*{row[column]}"))
                 drawn.add_row(*cells)
-            needed = sum(self._width(column, console.width) + _GAP for column in block) - _GAP
+            needed = self._widths(block, console.width)
             if needed > console.width:
                 drawn.width = needed
             console.print(drawn, soft_wrap=needed > console.width)
@@ -150,12 +152,14 @@ class Table:
         first = [column for column in self.columns if column < self.left]
         block: list[int] = []
         for column in self.columns[len(first) :]:
-            together = [*first, *block, column]
-            if block and sum(self._width(item, width) + _GAP for item in together) - _GAP > width:
+            if block and self._widths([*first, *block, column], width) > width:
                 yield [*first, *block]
                 block = []
             block.append(column)
         yield [*first, *block]
+
+    def _widths(self, columns: Sequence[int], available: int) -> int:
+        return sum(self._width(column, available) + _GAP for column in columns) - _GAP
 
     def _width(self, column: int, available: int) -> int:
         """Characters of the longest line of its cells, or of its heading, folded between words.
@@ -165,32 +169,36 @@ class Table:
         """
         from rich.cells import cell_len
 
-        lines = "\n".join(visible(row[column], keep="\n") for row in self.rows).split("\n")
-        cells = max(map(cell_len, lines), default=1) + any(at == column for _, at in self.bold)
+        text = "\n".join(visible(row[column], keep="\n") for row in self.rows)
+        cells = max(map(cell_len, text.split("\n"))) + any(at == column for _, at in self.bold)
         heading = (self.short or self.headings)[column]
         if column == self.wide:
-            others = (self._width(item, available) + _GAP for item in self.columns if item != column)
-            return min(max(cells, cell_len(heading)), max(MAX_TEXT_WIDTH, available - sum(others)))
+            others = self._widths([item for item in self.columns if item != column], available)
+            return min(max(cells, cell_len(heading)), max(MAX_TEXT_WIDTH, available - others - _GAP))
         if column < self.left:
-            words = [cell_len(word) for line in lines for word in line.split() if self.left == 1]
-            longest = max((word for word in words if word <= available // 2), default=0)
-            return min(max(cells, cell_len(heading)), max(MAX_TEXT_WIDTH, longest))
+            most = MAX_TEXT_WIDTH
+            if self.left == 1:
+                most = max([most, *(n for n in map(cell_len, text.split()) if n <= available // 2)])
+            return min(max(cells, cell_len(heading)), most)
         word = max(map(cell_len, heading.split()), default=0)
         return max(cells, word, min(cell_len(heading), _MAX_HEADING_WIDTH))
 
     def markdown(self) -> str:
         """The table in Markdown, with its title as a heading."""
-        columns = self.columns
-        lines = [f"### {self.title}\n"] if self.title else []
+        columns, lines = self.columns, []
+        if self.title:
+            lines.append(f"### {self.title}\n")
+        rules = ["---"] * self.left + ["---:"] * len(self.headings)
         lines.append(f"| {' | '.join(_escaped(self.headings[column]) for column in columns)} |")
-        lines.append(f"|{'|'.join('---' if column < self.left else '---:' for column in columns)}|")
+        lines.append(f"|{'|'.join(rules[column] for column in columns)}|")
         for index, row in enumerate(self.rows):
-            cells = [_escaped(row[column]) for column in columns]
-            marked = [
-                f"**{cell}**" if (index, column) in self.bold else cell
-                for column, cell in zip(columns, cells, strict=True)
-            ]
-            lines.append(f"| {' | '.join(marked)} |")
+            cells = []
+            for column in columns:
+                cell = _escaped(row[column])
+                if (index, column) in self.bold:
+                    cell = f"**{cell}**"
+                cells.append(cell)
+            lines.append(f"| {' | '.join(cells)} |")
         return "\n".join(lines) + "\n"
 
 
@@ -248,6 +256,8 @@ class Report:
         for part in self.parts:
             if isinstance(part, (Table, Report)):
                 lines.append(part.markdown())
+            elif "|" in part:
+                lines.append(f"- `{part.strip()}`")
             else:
-                lines.append(f"- `{part.strip()}`" if "|" in part else f"- {part.strip()}")
+                lines.append(f"- {part.strip()}")
         return "\n".join(lines) + "\n"
