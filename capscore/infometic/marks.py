@@ -10,6 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, compress
 from typing import NamedTuple
 
@@ -65,7 +66,7 @@ class MarkedRow:
     shares: np.ndarray
     read_to: float = math.inf
 
-    @property
+    @cached_property
     def code(self) -> str:
         """Code of its language."""
         return stated_code(self.language or None)

@@ -279,19 +279,19 @@ def spread(shares: np.ndarray, added: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 class ReadCaption(NamedTuple):
-    """A caption and what is read of it; `context` (`spread`) is there for networks that read words."""
+    """A caption and what is read of it.
+
+    `is_cut` says whether it, or its sequence of pieces, is too long to be read whole; `context` (`spread`)
+    is there for networks that read words.
+    """
 
     text: str
     language: str
     embedding: np.ndarray
+    is_cut: bool
     words: list[CaptionWord]
     pieces: Pieces
     context: tuple[np.ndarray, np.ndarray] | None
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether it has more pieces than can be scored."""
-        return self.pieces.n_cut > 0
 
 
 class CaptionReader:
@@ -315,8 +315,8 @@ class CaptionReader:
 
     def read(
         self, captions: Sequence[str], languages: Sequence[str], *, words: bool = True
-    ) -> tuple[list[ReadCaption], np.ndarray]:
-        """What is read of captions, and bool (n,), True where the whole caption was cut.
+    ) -> list[ReadCaption]:
+        """What is read of captions.
 
         `languages` has a code per caption, "" for English; without `words`, no words are found.
         """
@@ -331,9 +331,10 @@ class CaptionReader:
         contexts: Sequence[tuple[np.ndarray, np.ndarray] | None] = [None] * len(captions)
         if self.network.reads_words:
             contexts = self._contexts(captions, tagged, pieces)
-        vectors = embedded.matrix[embedded.index]
-        columns = zip(captions, languages, vectors, tagged, pieces, contexts, strict=True)
-        return [ReadCaption(*column) for column in columns], embedded.truncated[embedded.index]
+        vectors, truncated = embedded.matrix[embedded.index], embedded.truncated[embedded.index]
+        is_cut = truncated | np.array([piece.n_cut > 0 for piece in pieces], dtype=bool)
+        columns = zip(captions, languages, vectors, is_cut, tagged, pieces, contexts, strict=True)
+        return [ReadCaption(*column) for column in columns]
 
     def _contexts(
         self, captions: Sequence[str], words: list[list[CaptionWord]], pieces: list[Pieces]

@@ -173,7 +173,8 @@ class InfoMetIC(BackboneScorer):
             value = options[name]
             if not isinstance(value, kind) or isinstance(value, bool) or not fits(value):
                 raise InputError(Setting(name, value), f": expected {expected}")
-        check_finder(options.get("regions") or "windows")
+        if regions := options.get("regions"):
+            check_finder(regions)
 
     # ------------------------------------------------------------------ signature and scores
 
@@ -287,10 +288,10 @@ class InfoMetIC(BackboneScorer):
         reads_words = self.aligner.reads_words
         spoken = languages if reads_words else [""] * len(captions)
         text_of, firsts = _numbered([*zip(captions, spoken, strict=True)])
-        texts, truncated = self.reader.read(
+        texts = self.reader.read(
             [captions[row] for row in firsts], [spoken[row] for row in firsts], words=reads_words
         )
-        self.warn_about_truncation((truncated | _is_cut(texts))[text_of])
+        self.warn_about_truncation(np.array([text.is_cut for text in texts])[text_of])
         recall, precision = self._all_pairs(regions, found.matrix, texts)
         cosines = self._unit(found.matrix) @ self._unit(np.stack([text.embedding for text in texts])).T
         values = {"image_cosine": cosines, "recall": recall, "precision": precision}
@@ -332,24 +333,24 @@ class InfoMetIC(BackboneScorer):
         rows.failures.update({**reader.failures, **images.failures})
         regions = reader.regions()
         kept = np.flatnonzero(rows.kept()).tolist()
-        numbers, cut = np.zeros((len(self.value_names), len(kept))), np.zeros((2, len(rows)), dtype=bool)
+        numbers, cut = np.zeros((len(self.value_names), len(kept))), np.zeros(len(rows), dtype=bool)
         details: list[dict[str, Any]] = []
         with progress_bar("Judging captions", len(kept), shown=self.embedder.progress) as advance:
             for start in range(0, len(kept), _AT_ONCE):
                 part = kept[start : start + _AT_ONCE]
-                captions, cut[0, part] = self.reader.read(
+                captions = self.reader.read(
                     [rows.candidates[row] for row in part], [rows.languages[row] for row in part]
                 )
-                cut[1, part] = _is_cut(captions)
+                cut[part] = [caption.is_cut for caption in captions]
                 numbers[:, start : start + _AT_ONCE], found = self._score(
                     [regions[row] for row in part], images.matrix[images.index[part]], captions
                 )
                 details += found
                 advance(len(part))
-        self.warn_about_truncation(cut[0] | cut[1])
+        self.warn_about_truncation(cut)
         _warn_about_regions(kept, [len(detail["regions"]) for detail in details])
         values = dict(zip(self.value_names, numbers, strict=True))
-        return Measured(values, images.keys, cut[0] | cut[1], details)
+        return Measured(values, images.keys, cut, details)
 
     def _score(
         self, regions: list[ImageRegions], photos: np.ndarray, captions: list[ReadCaption]
@@ -394,7 +395,7 @@ class InfoMetIC(BackboneScorer):
         return self._unit(self.reader.embedded(texts))
 
     def _unit(self, rows: np.ndarray) -> np.ndarray:
-        return unit_rows_of(self.backbone, rows)
+        return unit_rows_of(self.reader.backbone, rows)
 
     def _image_states(self, regions: list[ImageRegions], photos: np.ndarray) -> States:
         import torch
@@ -497,11 +498,6 @@ def _warn_about_regions(rows: Sequence[int] | np.ndarray, counts: list[int]) -> 
             f"their recall is 0 (first such row: {empty[0]})"
         )
         warn(RegionWarning(message))
-
-
-def _is_cut(captions: list[ReadCaption]) -> np.ndarray:
-    """bool (n,), True where a caption has more pieces than can be scored."""
-    return np.array([caption.is_cut for caption in captions], dtype=bool)
 
 
 def _numbered(items: Sequence[Hashable]) -> tuple[np.ndarray, np.ndarray]:
