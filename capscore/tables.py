@@ -169,7 +169,7 @@ class Table:
         """
         from rich.cells import cell_len
 
-        text = "\n".join(visible(row[column], keep="\n") for row in self.rows)
+        text = visible("\n".join(row[column] for row in self.rows), keep="\n")
         cells = max(map(cell_len, text.split("\n"))) + any(at == column for _, at in self.bold)
         heading = (self.short or self.headings)[column]
         if column == self.wide:

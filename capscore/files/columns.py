@@ -254,7 +254,7 @@ def _references(
     return references
 
 
-def is_missing(value: Any) -> bool:
+def is_missing(value: object) -> bool:
     """Whether a cell is empty: None, "", NaN or pandas' NA."""
     # pandas may not be installed, so its NA is known by the name of its type
     if value is None or type(value).__name__ == "NAType":

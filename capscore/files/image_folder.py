@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ImageError, InputError, Setting, address_name
-from .row_source import Chunk, LazySequence, RowSource, rows_in_memory
+from .row_source import Chunk, LazySequence, Row, RowSource, rows_in_memory
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,7 +21,7 @@ IMAGE_SUFFIXES = frozenset(
 _COCO_NAME = re.compile(r"(?:COCO_[A-Za-z0-9]+_)?([0-9]{1,18})")  # 000000000042, COCO_val2014_000000000042
 
 
-def image_key(image_id: Any) -> str | None:
+def image_key(image_id: object) -> str | None:
     """Key by which ids are compared: the same for 42, "42" and "000042"; None for anything but an id.
 
     >>> image_key(42), image_key("000042"), image_key("dog"), image_key(None)
@@ -205,9 +205,9 @@ def pair_captions(
             f": {len(photos)} photos; expected one caption per photo and no references, or one photo with "
             "several captions; a file of rows can have references for each photo",
         )
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     for index, caption in enumerate(captions):
-        row: dict[str, Any] = {}
+        row: Row = {}
         if photos:
             row["image"] = photos[min(index, len(photos) - 1)]
         row["caption"] = caption

@@ -16,8 +16,8 @@ from ..errors import InputError
 from ..registry import LAYOUTS, register_layout
 from .columns import FAMILIAR, OTHER_NAMES
 from .image_folder import image_key
+from .row_source import Row
 
-Row = dict[str, Any]
 _COLUMNS = {"id", "score", "image_id", "split", *chain(*FAMILIAR.values(), *OTHER_NAMES.values())}
 
 

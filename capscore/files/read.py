@@ -15,12 +15,12 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import InputError, Setting
 from ..options import RowOptions
 from .image_folder import IMAGE_SUFFIXES, composed
-from .row_source import CHUNK_ROWS, RowSource, read_tables, rows_in_memory
+from .row_source import CHUNK_ROWS, Row, RowSource, read_tables, rows_in_memory
 from .text_files import (
     UNPACKS_TOO_FAR,
     TextFile,
@@ -100,10 +100,10 @@ def _of_split(source: RowSource, split: str) -> RowSource:
     """The rows of a split."""
     if "split" not in source.columns:
         raise InputError(Setting("split", split), f": {source.path} has no split, and no column of that name")
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     places: list[str] = []
     faults: dict[int, InputError] = {}
-    splits: dict[Any, None] = {}
+    splits: dict[object, None] = {}
     for chunk in source.chunks(CHUNK_ROWS):
         problems = source.problems(chunk)
         for index, row in enumerate(chunk.dicts()):

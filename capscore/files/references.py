@@ -201,7 +201,7 @@ def _matched(
     return new, faults, [photo for photo in texts if photo not in seen]
 
 
-def _without_bytes(value: Any) -> Any:
+def _without_bytes(value: object) -> object:
     return value.get("path") if isinstance(value, dict) else value
 
 

@@ -15,6 +15,9 @@ from ..errors import InputError, Setting
 if TYPE_CHECKING:
     import pyarrow as pa
 
+Row = dict[str, Any]
+"""Cells of a row by the name of their column."""
+
 CHUNK_ROWS = 1024  # rows that commands take at a time
 CHUNK_BYTES = 32 * 2**20  # Arrow data in memory at a time: rows that hold photos come in smaller chunks
 ERROR_COLUMN = "capscore_error"  # column of a result that says what was wrong with a row
@@ -33,7 +36,7 @@ class Chunk:
 
     start: int
     lines: list[int] | None
-    rows: list[dict[str, Any]] | None = None
+    rows: list[Row] | None = None
     table: Any = None
 
     def __len__(self) -> int:
@@ -50,7 +53,7 @@ class Chunk:
             return _python_values(self.table.column(column))
         return [row.get(column) for row in self.rows]
 
-    def dicts(self) -> list[dict[str, Any]]:
+    def dicts(self) -> list[Row]:
         """The rows as dicts."""
         if self.rows is not None:
             return self.rows
@@ -75,7 +78,9 @@ class Chunk:
             lines = [*itertools.compress(lines, stays)]
         return replace(self, lines=lines, rows=[*itertools.compress(self.rows, stays)])
 
-    def with_columns(self, columns: Mapping[str, Sequence[Any]], types: Mapping[str, pa.DataType]) -> Chunk:
+    def with_columns(
+        self, columns: Mapping[str, Sequence[object]], types: Mapping[str, pa.DataType]
+    ) -> Chunk:
         """The chunk with new columns after its own; `types` are those that an Arrow table gets."""
         import pyarrow as pa
 
@@ -98,7 +103,7 @@ def _python_values(column: pa.ChunkedArray) -> list[Any]:
         return [_python_value(cell) for cell in column]
 
 
-def _python_value(cell: Any) -> Any:
+def _python_value(cell: Any) -> object:
     """A cell as a Python value; bytes where there is none: the year 2,900,000, text that is not UTF-8."""
     try:
         return cell.as_py()
@@ -110,7 +115,7 @@ Read = Callable[[int, Sequence[str] | None], Iterator[Chunk]]
 """Function that reads the rows in order, so many at a time, with the columns that are named, or all."""
 
 
-def read_dicts(rows: Callable[[], Iterable[tuple[int | None, dict[str, Any]]]]) -> Read:
+def read_dicts(rows: Callable[[], Iterable[tuple[int | None, Row]]]) -> Read:
     """Function that reads chunks of rows; `rows` gives line, or None, and cells of each, from the first."""
 
     def read(size: int, columns: Sequence[str] | None) -> Iterator[Chunk]:
@@ -250,7 +255,7 @@ class RowSource:
 
 
 def rows_in_memory(
-    rows: Sequence[dict[str, Any]],
+    rows: Sequence[Row],
     places: Sequence[str],
     path: Path = Path(),
     folder: Path | None = None,
@@ -303,7 +308,7 @@ def extended_schema(schema: pa.Schema, types: Mapping[str, pa.DataType]) -> pa.S
     try:
         noted = json.loads(metadata.get(b"huggingface", "{}"))
         for name, kind in types.items():
-            feature: dict[str, Any] = {"dtype": str(kind).replace("double", "float64"), "_type": "Value"}
+            feature: dict[str, object] = {"dtype": str(kind).replace("double", "float64"), "_type": "Value"}
             if pa.types.is_list(kind):
                 item = {"dtype": str(kind.value_type), "_type": "Value"}
                 feature = {"feature": item, "_type": "Sequence"}  # every version of datasets knows it

@@ -24,14 +24,14 @@ from typing import Any, Literal
 
 from ..errors import CapscoreError, InputError, Setting
 from .layouts import has_columns, line_reader, nearest, rows_of_document
-from .row_source import RowSource, check_names_differ, read_dicts
+from .row_source import Row, RowSource, check_names_differ, read_dicts
 
 # what a spreadsheet would run; the wide forms count in Japanese and Chinese ones
 FORMULA_SIGNS = "=+\\-@\\t\\r\\n＝＋－＠"
 _TOKEN = re.compile(r"(\S[^\t]*)#[0-9]+\t(.*)", re.S)
 _ESCAPED = re.compile(f"'+[{FORMULA_SIGNS}]")
 
-_Rows = Iterator[tuple[int | None, dict[str, Any]]]  # line, or None where a file has no lines, and cells
+_Rows = Iterator[tuple[int | None, Row]]  # line, or None where a file has no lines, and cells
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,7 @@ class TextFile:
         """The one value of a JSON file, whatever it is."""
         return self.decoded(self.text())
 
-    def json_lines(self) -> Iterator[tuple[int, Any]]:
+    def json_lines(self) -> Iterator[tuple[int, object]]:
         """Number and value of each line of JSON that is not blank."""
         for number, line in self.text_lines():
             if line.strip():
@@ -290,7 +290,7 @@ def longer_than(limit: Limit) -> str:
     return f"longer than {readable_size(limit.bytes)}; {limit}"
 
 
-def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unrepeated(pairs: list[tuple[str, object]]) -> Row:
     row = dict(pairs)
     if len(row) != len(pairs):
         names = [name for name, _ in pairs]
@@ -348,7 +348,7 @@ def open_lines(file: TextFile) -> RowSource:
     return _open_objects(file, objects)
 
 
-def _open_objects(file: TextFile, objects: list[Any] | None) -> RowSource:
+def _open_objects(file: TextFile, objects: list[object] | None) -> RowSource:
     """Objects, None for those of the lines, with one row each, or several in a layout of several captions."""
 
     def rows() -> _Rows:
@@ -368,7 +368,7 @@ def _open_objects(file: TextFile, objects: list[Any] | None) -> RowSource:
     return _text_source(file, rows)
 
 
-def _placed_values(file: TextFile, objects: list[Any] | None) -> Iterator[tuple[int | None, str, Any]]:
+def _placed_values(file: TextFile, objects: list[object] | None) -> Iterator[tuple[int | None, str, object]]:
     """Line, place in words and value of each object."""
     if objects is None:
         for line, value in file.json_lines():

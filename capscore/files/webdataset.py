@@ -10,11 +10,10 @@ import os
 import tarfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from ..errors import InputError
 from .image_folder import IMAGE_SUFFIXES
-from .row_source import CHUNK_BYTES, Chunk, RowSource
+from .row_source import CHUNK_BYTES, Chunk, Row, RowSource
 from .text_files import ROW_BYTES, decode_json, longer_than
 
 
@@ -46,7 +45,7 @@ def open_tar(path: Path, file: Path) -> RowSource:
     return RowSource(path, schema.names, len(places), read, arrow_schema=schema, faults=faults, places=places)
 
 
-def _samples(path: Path, file: Path, *, with_photos: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+def _samples(path: Path, file: Path, *, with_photos: bool) -> Iterator[tuple[str, Row]]:
     """Key and cells of each sample, without the bytes of photos if they are not wanted."""
     try:
         with tarfile.open(file, "r:") as archive:
@@ -55,7 +54,7 @@ def _samples(path: Path, file: Path, *, with_photos: bool) -> Iterator[tuple[str
                 if item.isfile() and not os.path.basename(item.name).startswith("."):
                     samples.setdefault(_key(item.name), []).append(item)
             for key, parts in samples.items():
-                sample: dict[str, Any] = {}
+                sample: Row = {}
                 for member in parts:
                     suffix = os.path.splitext(member.name)[1].lower()
                     if suffix in IMAGE_SUFFIXES and "image" not in sample:

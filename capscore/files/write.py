@@ -128,7 +128,7 @@ class Writer:
         self._after = extended_schema(self._before, self._types)
         self._table = pq.ParquetWriter(self._file, self._after)
 
-    def write(self, chunk: Chunk, columns: dict[str, list[Any]]) -> None:
+    def write(self, chunk: Chunk, columns: Mapping[str, Sequence[object]]) -> None:
         """Add the rows of a chunk with their values of the new columns, or raise ResultWriteError."""
         with self._errors_named():
             if self._table is not None:
@@ -148,7 +148,7 @@ class Writer:
             else:
                 self._file.write(self._as_table(rows))
 
-    def _as_table(self, rows: Sequence[Mapping[str, Any]]) -> bytes:
+    def _as_table(self, rows: Sequence[Mapping[str, object]]) -> bytes:
         delimiter = _DELIMITERS[self._kind]
         text = ""
         for row in rows:
@@ -157,7 +157,7 @@ class Writer:
             text += (delimiter.join(cells) or '""') + "\n"
         return text.encode("utf-8", "backslashreplace")
 
-    def finish(self, about: dict[str, Any], summary: str) -> None:
+    def finish(self, about: Mapping[str, object], summary: str) -> None:
         """Close the file and give it its name, replacing any file of that name, and write the summary.
 
         Args:
@@ -203,7 +203,7 @@ class Writer:
             ) from error
 
 
-def _storable(value: Any) -> Any:
+def _storable(value: object) -> object:
     """A new value; half a surrogate pair, as a path in an error may hold, as its escape."""
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
@@ -270,7 +270,7 @@ def refuse_bytes(source: RowSource, given: Setting, kind: str) -> None:
 # ---- cells ----
 
 
-def json_bytes(value: Any, *, ascii_only: bool = False) -> bytes:
+def json_bytes(value: object, *, ascii_only: bool = False) -> bytes:
     """A value as JSON on one line; NaN and infinity, which JSON lacks, as null; dates and bytes as text.
 
     >>> json_bytes({"a": [1.5, float("nan")], "day": datetime.date(2020, 1, 2)})
@@ -285,7 +285,7 @@ def json_bytes(value: Any, *, ascii_only: bool = False) -> bytes:
         return json_bytes(_finite(value), ascii_only=ascii_only)
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> object:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):
@@ -295,7 +295,7 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _plain(value: Any) -> str:
+def _plain(value: object) -> str:
     """A value that JSON has no type for, as text."""
     if isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat()
@@ -304,14 +304,14 @@ def _plain(value: Any) -> str:
     return str(value)
 
 
-def _short(value: Any) -> Any:
+def _short(value: object) -> object:
     """A new number as tables have it, with 6 significant digits; anything else as it is."""
     if isinstance(value, float):
         return float(f"{value:.6g}")
     return value
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     if value is None or isinstance(value, str):
         return value or ""
     if isinstance(value, float) and not math.isfinite(value):

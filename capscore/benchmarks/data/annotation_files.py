@@ -108,7 +108,7 @@ class AnnotationSource(TextFile):
     def error(self, problem: str, *, line: int | None = None, entry: object = None) -> AnnotationError:
         return AnnotationError(problem, file=str(self), line=line, entry=entry)
 
-    def row(self, values: Any, *, line: int | None = None, entry: object = None) -> Row:
+    def row(self, values: object, *, line: int | None = None, entry: object = None) -> Row:
         """Values that were found in this file, to be checked."""
         return Row(values, self, line, entry)
 
@@ -336,10 +336,13 @@ class Row:
         AnnotationError: no object, a field is missing, or is not what it must be; names file and place.
     """
 
-    def __init__(self, values: Any, source: AnnotationSource, line: int | None = None, entry: object = None):
-        self.values, self.source, self.line, self.entry = values, source, line, entry
+    def __init__(
+        self, values: object, source: AnnotationSource, line: int | None = None, entry: object = None
+    ):
+        self.source, self.line, self.entry = source, line, entry
         if not isinstance(values, Mapping):
             raise self.error(f"expected a JSON object, found {type(values).__name__}: {values!r:.60}")
+        self.values: Mapping[str, Any] = values
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.values:
@@ -432,7 +435,7 @@ class Row:
         """A list of texts, each as `caption` reads them."""
         return [self._caption(name, value) for value in self.array(name)]
 
-    def _caption(self, name: str, value: Any) -> str:
+    def _caption(self, name: str, value: object) -> str:
         if not isinstance(value, str) or not value.strip():
             raise self.error(f"{name!r} is {value!r:.60}, expected a caption")
         return " ".join(value.split())

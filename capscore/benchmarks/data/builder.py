@@ -120,7 +120,7 @@ def _state(folder: Path) -> str:
     return hashlib.sha256(repr(files).encode()).hexdigest()[:16]
 
 
-def _feature(kind: Any) -> Any:
+def _feature(kind: object) -> object:
     """`str`, `[int]`, `[{"x": float}]` … → a feature of `datasets`; features stay what they are."""
     if isinstance(kind, list):
         item = _feature(kind[0])
@@ -176,7 +176,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
     LICENSE: ClassVar[str] = ""
     task: ClassVar[Any] = None
     CONFIGS: ClassVar[Mapping[str, str]] = {"default": "en"}
-    FIELDS: ClassVar[Mapping[str, Any]] = {}
+    FIELDS: ClassVar[Mapping[str, object]] = {}
     FILES: ClassVar[Mapping[str, AnnotationFile]] = {}
     IMAGES: ClassVar[ImageFolders]
     IMAGE_COLUMNS: ClassVar[tuple[str, ...]] = ("image",)
@@ -202,7 +202,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         `datasets.Image` encodes it, {"path": its name, "bytes": …}. `self.file` gives the files.
         """
 
-    def fields(self) -> Mapping[str, Any]:
+    def fields(self) -> Mapping[str, object]:
         """The columns of this configuration, as FIELDS has them."""
         return self.FIELDS
 
@@ -296,7 +296,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         known = self.FILES[name]
         if known.url and self.data_dir is None:
             return self._download(known)
-        given: list[Any] = ["not found under ", Setting("data_dir", self.data_dir)]
+        given: list[str | Setting] = ["not found under ", Setting("data_dir", self.data_dir)]
         if self.data_dir is None:
             given = ["no ", Setting("data_dir"), " was given"]
         elif not os.path.isdir(self.data_dir):
@@ -377,7 +377,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         card = Path(benchmark_folder(cls.__module__.rpartition(".")[2]), "README.md")
         return re.findall(r"^```bibtex\n(.*?)\n```$", card.read_text("utf-8"), re.DOTALL | re.MULTILINE)[-1]
 
-    def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
+    def _split_generators(self, dl_manager: object) -> list[datasets.SplitGenerator]:
         return [datasets.SplitGenerator(name=split, gen_kwargs={"split": split}) for split in self.splits()]
 
     def examples(self, split: str) -> Iterator[Example]:
@@ -439,7 +439,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
             raise MissingImages(f"{message}. images=False loads the annotations alone. {self.IMAGES.source}")
         self.warn(f"{message}. Rows without a photo have None")
 
-    def _image(self, column: str, row: Mapping[str, Any], photos: _Photos) -> dict[str, Any] | None:
+    def _image(self, column: str, row: Mapping[str, Any], photos: _Photos) -> dict[str, object] | None:
         names = row.get(column) or [row[f"{column}_id"]]
         if self.config.images is False:
             return None

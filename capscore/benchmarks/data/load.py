@@ -15,7 +15,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from ...errors import CapscoreError, InputError, ResultWriteError, Setting
 from ...files.shipped import benchmark_folder
@@ -38,7 +38,7 @@ def load_benchmark(
     images: bool | None = None,
     image_dir: str | Path | None = None,
     cache_dir: str | Path | None = None,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
 ) -> DatasetDict | Dataset | IterableDatasetDict | IterableDataset:
     """Load a benchmark, as `datasets.load_dataset` would.
 
@@ -100,7 +100,7 @@ def benchmark_builder(
     images: bool | None = None,
     image_dir: str | Path | None = None,
     cache_dir: str | Path | None = None,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
 ) -> CaptionBenchmark:
     """The builder of a benchmark's configuration; arguments as in `load_benchmark`."""
     kind = builder_class(slug)
@@ -153,7 +153,7 @@ def config_name(slug: str, config: str | None) -> str:
     return config
 
 
-def _check_options(slug: str, defaults: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+def _check_options(slug: str, defaults: Mapping[str, object], options: Mapping[str, object]) -> None:
     for name, value in options.items():
         if name not in defaults:
             has = f"its options are {', '.join(defaults)}" if defaults else "it has none"
@@ -212,7 +212,7 @@ def builder_in_script(slug: str) -> type[CaptionBenchmark]:
     raise CapscoreError(f"{path} has no builder class")
 
 
-def _pickled(builder: CaptionBenchmark) -> tuple[Any, ...]:
+def _pickled(builder: CaptionBenchmark) -> tuple[object, ...]:
     return _unpickled, (builder.name, builder.__getstate__())
 
 

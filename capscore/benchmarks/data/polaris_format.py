@@ -10,7 +10,7 @@ import ast
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from .annotation_files import AnnotationFile, Row
 from .builder import IMAGE_SUFFIXES, CaptionBenchmark, Example
@@ -141,7 +141,7 @@ def _columns(row: Row) -> dict[str, object]:
     }
 
 
-def _photo(row: Row) -> tuple[str, Any]:
+def _photo(row: Row) -> tuple[str, object]:
     """File name of the photo; and the names to look for, or the photo itself where the file holds it."""
     held = row.get("img", row.get("image"))
     if isinstance(held, Mapping) and held.get("bytes") is not None:
@@ -155,7 +155,7 @@ def _photo(row: Row) -> tuple[str, Any]:
     return f"{name}.jpg", [f"{name}.jpg", name]
 
 
-def _literal(row: Row) -> Any:
+def _literal(row: Row) -> object:
     """The CSV files hold a list of references as Python writes it."""
     try:
         return ast.literal_eval(row["refs"])
