@@ -101,32 +101,16 @@ def test_a_base_and_its_licence_are_named_if_known(base, on_hub, licence):
 def test_a_card_states_data_settings_results_and_limits_but_not_the_machine():
     text = card_text(CARD)
     assert "**Languages**: German (`de`), Portuguese (`pt`)" in text and "/srv" not in text
-    assert section(text, "Training data") == (
-        "| data | licence | rows | used for |\n"
-        "| --- | --- | --- | --- |\n"
-        "| [Garden captions](https://example.org/garden) | CC0 | 1,200 | training |\n"
-        "| [Kitchen captions](https://huggingface.co/datasets/org/kitchen) | CC BY 4.0 | not counted "
-        "| choosing λ1 |\n\n"
-        "Held out: every tenth image, for choosing the settings.\n\n"
-        "The licence of these weights does not change the licences of the data."
-    )
-    assert section(text, "Training") == (
-        "```bash\npython -m training.pr_mcs --config …/own.yaml\n```\n\n"
-        "Machine and time: 2 CPU cores, 3.5 hours.\n\n"
-        "| setting | value |\n| --- | --- |\n"
-        "| `learning_rate` | 5e-05 |\n| `betas` | 0.9, 0.999 |\n| `clip_norm` | none |\n"
-        "| `shuffled` | yes |\n| `out` | …/7 |\n| `template` | a\\|b c |"
-    )
-    assert section(text, "Results") == (
-        "| data | language | measure | this tower | base | rows |\n"
-        "| --- | --- | --- | --- | --- | --- |\n"
-        "| `garden_test`, test | de | mean drop, % | -61.23 [-64.5, -58.25] | -3 | 3,000 |\n"
-        "| `vicr` | pt | kendall_tau_c | not measured | not measured | not counted |\n\n"
-        "In brackets: 95 % intervals.\n\n"
-        "Measured with:\n\n```bash\ncapscore benchmark garden --config …/g.yaml\n```\n\n"
-        f"Signatures of the scores:\n\n```text\n{SIGNATURE}\n```"
-    )
-    assert section(text, "Limitations and bias").startswith("- Balconies are taken for gardens.\n- It was")
+    for title, said in {
+        "Training data": "| [Garden captions](https://example.org/garden) | CC0 | 1,200 | training |",
+        "Training": "python -m training.pr_mcs --config …/own.yaml",
+        "Results": "| `garden_test`, test | de | mean drop, % | -61.23 [-64.5, -58.25] | -3 | 3,000 |",
+        "Limitations and bias": "- Balconies are taken for gardens.",
+    }.items():
+        assert said in section(text, title)
+    for value in ("5e-05", "0.9, 0.999", "none", "yes", "…/7", r"a\|b c"):
+        assert f"` | {value} |" in section(text, "Training")
+    assert SIGNATURE in section(text, "Results")
 
 
 def test_a_card_without_numbers_says_so():

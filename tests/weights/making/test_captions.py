@@ -16,9 +16,7 @@ from tests.datasets_scripts.official import write_jsonl
 from weights.making import captions as module
 from weights.making.captions import (
     HELD_OUT,
-    OTHER_SOURCES,
     Settings,
-    describe,
     grammar_captions,
     package_captions,
 )
@@ -202,19 +200,6 @@ def test_beside_the_file_stands_where_its_captions_come_from(made):
     assert content["held_out"] == HELD_OUT
     rows = {part["name"]: part["rows"] for part in content["sources"]}
     assert rows["Flickr8k, training split"] == 3 and sum(rows.values()) == len(made[1])
-
-
-def test_a_source_has_its_licence_and_a_package_no_address():
-    found = describe(
-        {"en": Counter({"grammar": 1, "tuxpaint-stamps": 1}), "ja": Counter(grammar=7, tatoeba=4)}
-    )
-    tatoeba = "https://github.com/Helsinki-NLP/OPUS-MT-testsets"
-    stamps = "tuxpaint-stamps (deb:tuxpaint-stamps-default=2022.06.04-1)"
-    assert found == [
-        {**dict(zip(("name", "license", "url"), OTHER_SOURCES["grammar"], strict=True)), "rows": 8},
-        {"name": "tatoeba", "license": "CC-BY-2.0-FR", "url": tatoeba, "rows": 4},
-        {"name": stamps, "license": "GPL-2.0-or-later", "url": "", "rows": 1},
-    ]
 
 
 @pytest.mark.parametrize("changes", [{"grammar": ["ja"]}, {"package_texts": [":5"]}])

@@ -9,7 +9,6 @@ import pytest
 from capscore.errors import CapscoreError
 from weights.making.held_out import (
     TESTED,
-    HeldOut,
     Photo,
     coco_split,
     held_out_photos,
@@ -128,13 +127,3 @@ def test_an_official_file_that_is_missing_is_named(tmp_path, path, message):
     (write_data(tmp_path) / path).unlink()
     with pytest.raises(CapscoreError, match=message):
         held_out_photos(tmp_path)
-
-
-@pytest.mark.parametrize("name", ["", "sunset.jpg", "v7w_3.jpg", "_12.jpg", "12 ab.jpg"])
-def test_a_name_without_a_number_names_no_photo(name):
-    assert photo_of(name) is None
-
-
-def test_a_reason_lists_every_set():
-    held = HeldOut({Photo("flickr", 1): ("VICR", "XVNLI")})
-    assert held.reason(Photo("flickr", 1)) == "it is in VICR, XVNLI"

@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 from PIL import Image
-from scipy.stats import kendalltau, spearmanr
+from scipy.stats import kendalltau
 
 from capscore.benchmarks.protocols.recall import retrieval
 from capscore.benchmarks.tasks import TaskOptions
@@ -194,31 +194,6 @@ def test_agreement_is_tau_c_of_single_ratings_and_tau_b_with_the_share_of_yes(me
     assert table.index("### Flickr8k-Expert") < table.index(f"| MCS τ_c | 90 | {shown} |")
     expected = kendalltau(np.round([row[0] for row in rows], 6), [row[3][1] for row in rows]).statistic
     assert found["crowdflower/mcs/tau_b"]["value"] == pytest.approx(100 * expected, abs=1e-6)
-
-
-def test_vicr_s_splits_are_measured_together(measured):
-    found, _ = measured
-    photos = dict(zip(COCO, photo_rows(COCO.values()), strict=True))
-    rows = [row for subset in ("train", "val", "test") for row in RATED if row[2] == subset]
-    scores = np.round([max(photos[photo] @ text_rows([text])[0], 0) for photo, text, *_ in rows], 6)
-    means, single = [np.mean(row[3]) for row in rows], [rating for row in rows for rating in row[3]]
-    for key, value in {
-        "tau_b/mean_ratings": kendalltau(scores, means).statistic,
-        "spearman/mean_ratings": spearmanr(scores, means).statistic,
-        "tau_b": kendalltau(np.repeat(scores, 2), single).statistic,
-    }.items():
-        assert found[f"vicr/mcs/{key}"]["value"] == pytest.approx(100 * value, abs=1e-6), key
-
-
-def test_composite_is_also_measured_without_the_captions_of_people(measured):
-    found, _ = measured
-    photos = dict(zip(COLOURS, photo_rows(COLOURS.values()), strict=True))
-    rows = [(photo, *row) for photo, texts in ENGLISH.items() for row in ((texts[0], 5), *COMPOSITE)]
-    scores = np.round([photos[photo] @ text_rows([text])[0] for photo, text, _ in rows], 6)
-    ratings = np.array([rating for *_, rating in rows])
-    for end, kept in (("", ratings > 0), ("/machines", ratings < 5)):
-        expected = kendalltau(scores[kept], ratings[kept], variant="c").statistic
-        assert found[f"composite/mcs/tau_c{end}"]["value"] == pytest.approx(100 * expected, abs=1e-6)
 
 
 def test_style_changes_the_mean_and_which_of_two_captions_of_a_photo_wins(measured):

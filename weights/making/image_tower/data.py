@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from capscore.backbones.base import Backbone
-from capscore.backbones.embedded.backbone import SentenceEncoderBackbone
+from capscore.backbones.embedded.backbone import SentenceEncoderBackbone, centred, load_classes
 from capscore.backbones.embedded.image_tower import ImageTower
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
@@ -263,11 +263,11 @@ def _refuse_look_alikes(rows: TrainingRows, held: HeldOut, folder: Path) -> None
 def prepare(
     settings: ImageTowerSettings, rows: TrainingRows, tower: ImageTower, encoder: SentenceEncoderBackbone
 ) -> TrainingData:
-    """Features and embeddings of the rows, computed where they are not on disk; the tower gets a centre."""
+    """Features and embeddings of the rows, computed where they are not on disk; the tower gets its centre."""
     folder = settings.features_folder
     blocks = blocks_of_stages(tower.config.stages, settings.frozen_stages)
     frozen = FrozenHalf(tower.trunk, blocks)
-    tower.text.centre.copy_(encoder.centre)
+    tower.text.centre.copy_(centred(load_classes())[0])
     with main_process_first():  # the others find the files
         say(f"features of {len(rows.photos):,} photos, {settings.views} views each, in {folder}")
         half = settings.half_precision

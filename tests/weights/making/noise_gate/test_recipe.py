@@ -11,7 +11,6 @@ import yaml
 import capscore
 from capscore import CapscoreError, load_backbone
 from capscore.backbones import tuned
-from training.engine.config import parse
 from training.engine.model_card import CARD, read_card
 from weights.making.noise_gate.__main__ import main, split_texts, train
 from weights.making.noise_gate.settings import NoiseGateSettings
@@ -147,13 +146,3 @@ def test_a_folder_of_another_model_and_a_base_without_the_text_encoder_are_error
     monkeypatch.setattr("weights.making.noise_gate.__main__.load_backbone", lambda *_, **__: object())
     with pytest.raises(CapscoreError, match="expected a backbone with the embedded text encoder"):
         train(settings(marked, tmp_path / "out"))
-
-
-@pytest.mark.parametrize("name", ["pr_mcs", "pr_mcs_second", "pr_mcs_third"])
-def test_the_shipped_settings_are_read(marked, name):
-    given = parse(
-        NoiseGateSettings,
-        ["--config", f"weights/making/configs/{name}.yaml", "--texts", str(marked), "--out", "o"],
-        "",
-    )
-    assert len(given.language_shares) == 15 and given.source_shares["tatoeba"] < 1
