@@ -104,6 +104,7 @@ class Backbone(ABC):
         recipe: Recipe in `training/` that fine-tuned the backbone, such as "pr_mcs"; "" for none.
         rated_from: Name and revision of the backbone from which this one was fine-tuned on ratings; "" for
             none.
+        tuned_from: Name of the backbone that all fine-tuning began with; "" for one that was not fine-tuned.
         unit_rows: Whether its rows have unit length, as all have except some of `as_read`.
         has_feature_map: Whether the image tower embeds a photo and all of its regions in one pass.
         text_rule: What is done to texts before they become tokens, as signatures name it; "" for nothing.
@@ -128,6 +129,7 @@ class Backbone(ABC):
     fingerprint: str
     recipe: str = ""
     rated_from: str = ""
+    tuned_from: str = ""
     unit_rows: bool = True
     has_feature_map: bool = False
     text_rule: str = ""

@@ -79,6 +79,7 @@ def load_folder(folder: Path, options: BackboneOptions) -> Backbone:
     if tuned.languages is None and marker["languages"] is not None:
         tuned.languages = frozenset(map(language_code, marker["languages"]))
     tuned.recipe, tuned.rated_from = marker["recipe"], marker["rated_from"]
+    tuned.tuned_from = base.tuned_from or base_name
     return tuned
 
 

@@ -374,7 +374,7 @@ class HallucinationTask(Task):
             return super().measure(rows, scorer, component, options)
         queries = self.queries(rows)
         parts: list[np.ndarray] = []
-        words: list[Sequence[Mapping[str, Any]]] = []
+        words: list[Any] = []
         signature = ""
         # a block at a time, and regions are forgotten: those of all captions would fill the memory
         for first in range(0, len(queries), _BLOCK):
@@ -486,7 +486,7 @@ class TokenTask(Task):
 
     def measure(self, rows: KeyedRows, scorer: Any, component: str, options: TaskOptions) -> Measurement:
         found = _score(scorer, self.queries(rows), slice(None), boxes=_column(rows, "regions"))
-        words, details = [], [detail or {} for detail in found.details or ()]
+        words, details = [], list[Any](found.details or ())
         for number, ((_, row), detail) in enumerate(zip(rows, details, strict=True)):
             try:
                 words.append(scores_of_tokens(row["caption"], row["words"], detail["words"]))

@@ -91,6 +91,7 @@ def test_both_towers_and_the_ratings_behind_them_come_back(clip, tmp_path):
     np.testing.assert_allclose(back.encode_images([PHOTO]), trained.encode_images([PHOTO]), rtol=0, atol=1e-6)
     assert np.abs(back.encode_images([PHOTO]) - load(clip).encode_images([PHOTO])).max() > 0.1
     assert (back.rated_from, back.languages) == ("clip@w1", {"de"})
+    assert (back.tuned_from, load(clip).tuned_from) == (str(clip), "")
     edit_json(tmp_path / "out" / MARKER, "towers", value="left")
     with pytest.raises(BackboneUnavailable, match="'towers' or 'rated_from' is damaged"):
         load(tmp_path / "out")

@@ -38,13 +38,7 @@ from capscore.benchmarks.robustness import (
     SetResult,
     file_captions,
 )
-from capscore.benchmarks.robustness.run import (
-    alarms,
-    measure,
-    measure_degrees,
-    measure_styles,
-    plain_backbone,
-)
+from capscore.benchmarks.robustness.run import alarms, measure, measure_degrees, measure_styles
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.embedding.cache import resolve_cache
 from capscore.embedding.embedder import EmbeddedRows, Embedder
@@ -301,12 +295,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     for category in (capscore.BenchmarkWarning, capscore.LanguageWarning):
         warnings.simplefilter("ignore", category)
     specs = given.backbone or ["embedded-pr-mcs"]
-    bases = {plain_backbone(spec) for spec in specs}
-    if len(bases) > 1:
-        raise InputError(f"--backbone: one base is expected, not {', '.join(sorted(bases))}")
+    tuned = [capscore.load_backbone(spec) for spec in specs]
+    base, *others = {backbone.tuned_from or spec for backbone, spec in zip(tuned, specs, strict=True)}
+    if others:
+        raise InputError(f"--backbone: one base is expected, not {', '.join(sorted([base, *others]))}")
     cache = resolve_cache(None)
-    base, *own = (Embedder(capscore.load_backbone(spec), cache=cache) for spec in (*bases, *specs))
-    study = Study([Tower(Path(spec).name, each, base) for spec, each in zip(specs, own, strict=True)])
+    plain = Embedder(capscore.load_backbone(base), cache=cache)
+    own = [Embedder(backbone, cache=cache) for backbone in tuned]
+    study = Study([Tower(Path(spec).name, each, plain) for spec, each in zip(specs, own, strict=True)])
     study.measure_sets(given.data, given.held_out)
     study.measure_models(given.data)
     study.measure_seeing(given.data, given.photos or given.data)

@@ -10,11 +10,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ...backbones import find as find_backbone
-from ...backbones.checkpoint import cached_snapshot, read_config
 from ...errors import CapscoreError, InputError, MissingExtraError
 from ...metrics.base import Scorer
-from ...metrics.loading import ScorerLoader, component_of, default_backbone
+from ...metrics.loading import ScorerLoader
+from ...metrics.mcs import MCS
 from ...metrics.signature import format_signature
 from ...options import LoadOptions, RowOptions, Sampling, split_options
 from ...perturbations import KINDS, Perturbed, perturb
@@ -36,8 +35,6 @@ from .results import Numbers, Robustness, RobustnessOptions, SetResult, Versions
 KS = (1, 5, 10)
 # benchmarks whose captions papers report under another name
 _PUBLISHED_AS = {"flickr8k_human": "flickr8k"}
-# the metric of which false alarms are counted, with a backbone that was not fine-tuned
-_PLAIN_METRIC = "mcs"
 # captions of one version (perturbed, in another style), and the row of the set that each is made of
 Version = tuple[Sequence[str], Sequence[int]]
 T = TypeVar("T")
@@ -85,9 +82,8 @@ def robustness(
     sets = _caption_sets(captions, config, data_dir, rows, noise)
     scorers = {metric.name: metric.make() for metric in named}
     against = {}
-    for metric in named if noise.styles else ():
-        spec = plain_backbone(_backbone_spec(metric, scorers[metric.name], load))
-        against[metric.name] = f"{_PLAIN_METRIC}@{spec}", loader(_PLAIN_METRIC, spec)
+    if noise.styles:
+        against = {name: _plain_metric(scorer, loader) for name, scorer in scorers.items()}
     return Robustness([measure(part, scorers, noise, against) for part in sets])
 
 
@@ -120,6 +116,16 @@ def check_metric(name: str, kind: Scorer | type[Scorer]) -> None:
             "photo alone: mcs, pr_mcs, clip_score",
             field="metric",
         )
+
+
+def _plain_metric(scorer: Any, loader: ScorerLoader) -> tuple[str, Scorer]:
+    """MCS on the backbone from which a metric's own was fine-tuned, or on its own, and its name."""
+    if scorer.embedder is None:
+        raise InputError(f"{scorer.metric} has no embeddings; styles are counted against MCS on its backbone")
+    base = scorer.backbone.tuned_from
+    if base:
+        return f"{MCS.metric}@{base}", loader(MCS.metric, base)
+    return f"{MCS.metric}@{scorer.backbone.name}", MCS(scorer.embedder)
 
 
 def _caption_sets(
@@ -487,51 +493,3 @@ def curve(
         found["of_means"] = spearman(-np.round(drops, 3), np.round(means, 3))
         found["of_captions"] = spearman(falls.ravel(), shares[:, scored].ravel())
     return found
-
-
-# ---- backbones before fine-tuning ----
-
-
-def _backbone_spec(metric: NamedMetric, scorer: Scorer, load: LoadOptions) -> str:
-    """What names the backbone of a metric."""
-    name, sign, backbone = metric.name.partition("@")
-    if sign:
-        return backbone
-    if isinstance(metric.kind, Scorer):
-        return backbone_name(scorer)
-    return str(load.backbone or default_backbone(component_of(name)[0]))
-
-
-def plain_backbone(spec: str) -> str:
-    """The backbone at the start of a chain of fine-tuning; the backbone itself if it was not fine-tuned.
-
-    Args:
-        spec: Backbone as in `capscore.load_backbone`; one from the Hub must have been loaded before.
-
-    Raises:
-        BackboneUnavailable: the folder of a fine-tuned backbone is damaged.
-
-    >>> plain_backbone("embedded-pr-mcs"), plain_backbone("embedded")
-    ('embedded', 'embedded')
-    """
-    seen: set[str] = set()
-    while spec not in seen:
-        seen.add(spec)
-        spec = _base(spec) or spec
-    return spec
-
-
-def _base(spec: str) -> str:
-    """The backbone that a backbone was fine-tuned from, or ""."""
-    from ...backbones.tuned import MARKER
-
-    known = find_backbone(spec)
-    if known is not None:
-        return known.base
-    folder: Path | None = Path(spec).expanduser()
-    if folder is not None and not folder.is_dir():
-        repository, _, revision = spec.partition("@")
-        folder = cached_snapshot(repository, revision)
-    if folder is None or not (folder / MARKER).is_file():
-        return ""
-    return str(read_config(folder / MARKER)["base"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
 
@@ -10,11 +9,10 @@ import numpy as np
 import pytest
 
 import capscore
-from capscore.backbones import find
 from capscore.benchmarks.robustness import Robustness, RobustnessOptions
 from capscore.benchmarks.robustness.results import averages
-from capscore.benchmarks.robustness.run import measure, plain_backbone
-from capscore.errors import BackboneUnavailable, CapscoreError, InputError
+from capscore.benchmarks.robustness.run import measure
+from capscore.errors import CapscoreError, InputError
 from capscore.options import Sampling
 from capscore.perturbations import KINDS, UNSEEN_KINDS, perturb
 from capscore.statistics.bootstrap import NO_INTERVALS
@@ -149,30 +147,6 @@ def test_languages_are_averaged_plainly(captions, scorer):
     table = found.to_pandas()
     assert list(table["kind"][:6]) == ["", *KINDS] and set(table["language"]) == {"en", "de"}
     assert list(table["drop"][1:6]) == [found.sets[0].results[0].value(f"drop_{kind}") for kind in KINDS]
-
-
-def tuned(folder, base):
-    folder.mkdir(parents=True)
-    (folder / "capscore_tuned.json").write_text(base if base == "{" else json.dumps({"base": base}))
-    return str(folder)
-
-
-def test_the_plain_backbone_is_what_all_tuning_began_with(tmp_path, monkeypatch):
-    first = tuned(tmp_path / "first", "embedded")
-    second = tuned(tmp_path / "second", str(tmp_path / "first"))
-    assert [plain_backbone(folder) for folder in (first, second)] == ["embedded", "embedded"]
-    assert plain_backbone("embedded-pr-mcs") == find("embedded-pr-mcs").base
-    assert plain_backbone(str(tmp_path)) == str(tmp_path)
-    assert plain_backbone("some/model@main") == "some/model@main"
-    # where a backbone of the Hub was downloaded to
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    model, commit = tmp_path / "models--some--model", "abcd" * 10
-    tuned(model / "snapshots" / commit, "embedded")
-    (model / "refs").mkdir()
-    (model / "refs" / "main").write_text(commit)
-    assert plain_backbone("some/model") == plain_backbone(f"some/model@{commit}") == "embedded"
-    with pytest.raises(BackboneUnavailable, match="cannot be read: Expecting property name"):
-        plain_backbone(tuned(tmp_path / "torn", "{"))
 
 
 # ---- bad input ----

@@ -102,7 +102,7 @@ def test_the_command_measures_what_is_there_and_lists_what_is_missing(tmp_path, 
     ]
     write_jsonl(held_out / "english.jsonl", rows)
     monkeypatch.setattr(study, "LEAST", 2)
-    monkeypatch.setattr(study, "plain_backbone", lambda spec: "plain")
+    monkeypatch.setattr(TOWERS["harsh"], "tuned_from", "plain")
     monkeypatch.setattr(study, "resolve_cache", lambda cache: None)
     monkeypatch.setattr("capscore.load_backbone", TOWERS.__getitem__)
     folders = ["--data", str(data), "--photos", str(photos), "--held-out", str(held_out)]
