@@ -326,14 +326,14 @@ class InfoMetIC(nn.Module):
             self.box_position = nn.Linear(4, width, bias=False)
         if config.text_positions:
             self.text_position = nn.Parameter(torch.empty(config.max_tokens, width))
+        self.image_layers = _layers(config, config.intra_layers)
+        self.text_layers = _layers(config, config.intra_layers)
+        self.inter_layers = _layers(config, config.inter_layers)
         depths = {"image": config.intra_layers, "text": config.intra_layers, "inter": config.inter_layers}
-        self.image_layers, self.text_layers, self.inter_layers = (
-            nn.ModuleList(_Layer(width, config.heads) for _ in range(depth)) for depth in depths.values()
-        )
         names = [name for name, depth in depths.items() if depth]
-        self.norms = nn.ModuleDict(
-            {name: nn.LayerNorm(width) for name in (["all"] if config.shared_norm and names else names)}
-        )
+        if config.shared_norm and names:
+            names = ["all"]
+        self.norms = nn.ModuleDict({name: nn.LayerNorm(width) for name in names})
         self.region_query, self.token_query = (nn.Linear(dim, width, bias=False) for _ in range(2))
         self.region_key, self.token_key = (nn.Linear(width, width, bias=False) for _ in range(2))
         self.log_scale = nn.Parameter(torch.tensor(math.log(_FIRST_SCALE)))
@@ -631,6 +631,10 @@ class InfoCLIP(InfoMetIC):
     @property
     def scale(self) -> Tensor:
         return self.log_scale.new_tensor(self._scale)
+
+
+def _layers(config: InfoMetICConfig, depth: int) -> nn.ModuleList:
+    return nn.ModuleList(_Layer(config.inner_width, config.heads) for _ in range(depth))
 
 
 class _Layer(nn.Module):

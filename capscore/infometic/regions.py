@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -141,7 +142,8 @@ def windows(size: tuple[int, int]) -> np.ndarray:
             side = share * math.sqrt(width * height)
             columns = _intervals(width, side * math.sqrt(shape))
             rows = _intervals(height, side / math.sqrt(shape))
-            boxes += [(left, top, right, bottom) for top, bottom in rows for left, right in columns]
+            for (top, bottom), (left, right) in product(rows, columns):
+                boxes.append((left, top, right, bottom))
     return np.array(list(dict.fromkeys(boxes)), np.float64)
 
 
@@ -428,7 +430,7 @@ class RegionReader:
         return self._missing.keys()
 
     def look(self, images: Mapping[str, Image.Image]) -> None:
-        missing = [key for name in images for key in self._missing[name]]
+        missing = [*chain.from_iterable(self._missing[name] for name in images)]
         without_boxes = [key for key in missing if not key[1]]
         found = self.maker.find([images[name] for name, _ in without_boxes])
         self._found.update(zip(without_boxes, found, strict=True))
@@ -454,7 +456,10 @@ class RegionReader:
             remembered.move_to_end(key)
         while len(remembered) > MAX_REMEMBERED:
             remembered.popitem(last=False)
-        return {row: regions for key, regions in self._found.items() for row in self._rows[key]}
+        found: dict[int, ImageRegions] = {}
+        for key, regions in self._found.items():
+            found.update(dict.fromkeys(self._rows[key], regions))
+        return found
 
 
 def _as_text(boxes: object) -> str:

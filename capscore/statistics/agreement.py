@@ -59,7 +59,7 @@ class Agreement(_Counted):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison(_Counted):
+class AgreementDifference(_Counted):
     """Whether one metric agrees better with people than another on the same rows; see `compare`.
 
     Attributes:
@@ -149,7 +149,7 @@ def compare(
     statistic: str = "tau_c",
     sampling: Sampling = _THOUSAND,
     missing: str = "raise",
-) -> Comparison:
+) -> AgreementDifference:
     """Test whether one metric agrees better with people than another, on the same rows.
 
     Images are drawn with replacement, the same ones for both metrics. The interval holds the middle of the
@@ -198,7 +198,7 @@ def compare(
         defined = samples[~np.isnan(samples)]
         if len(defined):
             p_value = two_sided_p(defined - defined.mean(), difference)
-    return Comparison(
+    return AgreementDifference(
         statistic=statistic,
         first=first,
         second=second,
