@@ -46,8 +46,8 @@ def read_scores(path: str | Path, queries: Queries, *, missing: str = "raise") -
                 field="scores",
             )
     scores: dict[str, float] = {}
-    (ids,) = source.cells("id")
-    for row, (cell, value) in enumerate(zip(ids, read_numbers(source, "score"), strict=True)):
+    (ids,), (values,) = source.cells("id"), read_numbers(source, "score")
+    for row, (cell, value) in enumerate(zip(ids, values, strict=True)):
         if cell is None or cell == "":
             raise source.at_row(InputError("the id is missing"), row)
         key = str(cell)

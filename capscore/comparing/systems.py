@@ -293,11 +293,13 @@ class _System:
             if metric and component in found.numbers(metric):
                 self.computed[name] = found.numbers(metric)[component]
 
-    def numbers(self, column: str) -> np.ndarray:
-        """float64 (n,), a column of scores; NaN where a row has none."""
-        if column in self.computed:
-            return self.computed[column]
-        return np.array(read_numbers(self.source, column))
+    def numbers(self, columns: Sequence[str]) -> dict[str, np.ndarray]:
+        """Column of scores → float64 (n,), NaN where a row has none."""
+        numbers = {**self.computed}
+        read = [column for column in columns if column not in numbers]
+        for column, found in zip(read, read_numbers(self.source, *read), strict=True):
+            numbers[column] = np.array(found)
+        return numbers
 
     def stated(self, column: str, what: str) -> Any:
         """What the summary states of the metric that a column belongs to, such as its signature."""
@@ -365,12 +367,13 @@ def read_systems(
     notes = _signature_notes(read, columns, common_rows)
     sources = {system.name: system.source for system in read}
     matched = match_rows(sources, rows, match_by=match_by, common_rows=common_rows)
-    scores: dict[str, dict[str, np.ndarray]] = {}
+    scores: dict[str, dict[str, np.ndarray]] = {column: {} for column in columns}
     signatures: dict[str, str] = {}
+    for system in read:
+        numbers = system.numbers(columns)
+        for column in columns:
+            scores[column][system.name] = numbers[column][matched.numbers[system.name]]
     for column in columns:
-        scores[column] = {
-            system.name: system.numbers(column)[matched.numbers[system.name]] for system in read
-        }
         if stated := read[0].stated(column, "signature"):
             signatures[column] = str(stated)
     if not common_rows:

@@ -278,19 +278,20 @@ def number_in(cell: Any) -> float:
     return math.inf
 
 
-def read_numbers(source: RowSource, column: str) -> list[float]:
-    """The numbers of a column, NaN where a cell is empty.
+def read_numbers(source: RowSource, *columns: str) -> list[list[float]]:
+    """The numbers of each column, NaN where a cell is empty.
 
     Raises:
         InputError: a cell holds anything but a finite number; names its row.
     """
-    (cells,) = source.cells(column)
-    numbers = list(map(number_in, cells))
-    for row, number in enumerate(numbers):
-        if math.isinf(number):
-            problem = f"the column {column!r} holds {cells[row]!r:.40}; expected a finite number"
-            raise source.at_row(InputError(problem), row)
-    return numbers
+    found = []
+    for column, cells in zip(columns, source.cells(*columns), strict=True):
+        found.append(list(map(number_in, cells)))
+        for row, number in enumerate(found[-1]):
+            if math.isinf(number):
+                problem = f"the column {column!r} holds {cells[row]!r:.40}; expected a finite number"
+                raise source.at_row(InputError(problem), row)
+    return found
 
 
 def _from_cell(text: str | None, row: int, problems: dict[int, InputError]) -> list[Any] | None:

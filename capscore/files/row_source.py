@@ -219,6 +219,8 @@ class RowSource:
         `take` gets each value, and returns what of it is wanted: of a photo, its name without its bytes.
         """
         found: list[list[Any]] = [[] for _ in columns]
+        if not columns:
+            return found
         for chunk in self.chunks(CHUNK_ROWS, [name for name in self.columns if name in columns]):
             for name, cells in zip(columns, found, strict=True):
                 cells += map(take, chunk.values(name))
