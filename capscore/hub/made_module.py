@@ -21,6 +21,10 @@ class Module(capscore.CaptionModule):
     """The metric of the same name, as `capscore.load` makes it."""
 
     metric = "{name}"
+
+    @classmethod
+    def describe(cls):
+        return super().describe()
 '''
 _APP = '''"""Demo of {title}. `python app.py` starts it."""
 

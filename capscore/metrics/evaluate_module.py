@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import os
 import textwrap
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -27,7 +28,7 @@ from .rows import PreparedRows
 _OF_EVALUATE = frozenset(inspect.signature(evaluate.Metric).parameters) - {"config_name", "kwargs"}
 
 
-class CaptionModule(evaluate.Metric):
+class CaptionModule(evaluate.Metric, ABC):
     """Base of the modules in `metrics/`; a module names its `metric` and describes itself.
 
     Further arguments of `evaluate.load` are options of `capscore.load`; an option that the metric does not
@@ -84,8 +85,9 @@ class CaptionModule(evaluate.Metric):
     # ------------------------------------------------- description
 
     @classmethod
+    @abstractmethod
     def describe(cls) -> tuple[str, str]:
-        """Description and citation of the metric: those of its class, unless a module has others."""
+        """Description and citation of the metric; `super().describe()` gives those of its class."""
         kind = METRICS.get(cls.metric)
         about = inspect.cleandoc(kind.__doc__ or "").partition("\n\nArgs:")[0]
         return about, "\n\n".join(kind.citation)

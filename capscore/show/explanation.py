@@ -25,7 +25,6 @@ from .explained import (
 )
 
 if TYPE_CHECKING:
-    import pandas
     from PIL import Image
     from rich.console import Console
     from rich.text import Text
@@ -81,12 +80,13 @@ class Explanation:
         marked = {"beta": self.marks_below} if self.marks_words else {}
         return {**marked, "signature": self.scores.signature, "captions": rows}
 
-    def to_pandas(self) -> pandas.DataFrame:
+    def to_pandas(self) -> Any:
         """A line per caption: the caption, its language, and its scores."""
-        import pandas
+        import pyarrow as pa
 
         names = ["caption", "language", self.scores.metric, *self.scores.components]
-        return pandas.DataFrame(self.to_dict()["captions"])[names]
+        rows = self.to_dict()["captions"]
+        return pa.table({name: [row[name] for row in rows] for name in names}).to_pandas()
 
     def to_html(self) -> str:
         """A page in one file: the photo, the captions, and what was found."""
