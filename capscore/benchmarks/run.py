@@ -24,7 +24,7 @@ from .published import Published, find
 from .reading import SUITES, Configuration, collected_warnings, configurations, members, read_benchmark
 from .results import BenchmarkResults, BenchmarkRun, MetricRefusal, MetricResult, config_title
 from .score_table import read_scores
-from .tasks import KeyedRows, Task, TaskOptions, task_of
+from .tasks import KeyedRows, Measurement, Task, TaskOptions, task_of
 
 # a scorer, a function that makes it, or a file of scores
 Measurable: TypeAlias = Scorer | Callable[[], Scorer] | str | Path
@@ -282,36 +282,24 @@ def _usable(run: BenchmarkRun, task: Task, rows: KeyedRows, metric: NamedMetric)
 
 def _measure(run: BenchmarkRun, task: Task, rows: KeyedRows, metric: NamedMetric) -> MetricResult:
     """What the benchmark says about a metric, or a component of it."""
-    name, component = metric.name, metric.component
     with collected_warnings() as said:
         scorer, start = metric.make(), time.perf_counter()
-        measured = task.measure(rows, scorer, component, run.options)
+        measured = task.measure(rows, scorer, metric.component, run.options)
         seconds = time.perf_counter() - start
-    signature = measured.signature
-    if component:
-        signature += f"|component:{component}"
-    backbone = backbone_name(scorer)
-    plain_name = name.partition("@")[0]
-    known_as = plain_name.replace(scorer.metric, scorer.known_as, 1)
-    result = MetricResult(
-        metric=name,
-        backbone=backbone,
-        signature=signature,
-        outcome=measured.outcome,
-        n_rows=len(rows),
-        n_queries=len(task.queries(rows)),
-        seconds=seconds,
-        warnings=tuple(said),
-        rows=rows,
-        scores=measured.scores,
-    )
-    notes = []
-    if known_as != plain_name:
-        notes.append(f"with these settings it is {known_as}")
-    if scorer.ranked_by and task.ranks and not component:
-        notes.append(f"rows are ranked by the {scorer.ranked_by} of their score")
     reading = _unusual_reading(scorer, measured.signature)
-    return _beside_published(run, task, result, known_as, backbone, notes, reading)
+    if metric.component:
+        signature = f"{measured.signature}|component:{metric.component}"
+        measured = measured._replace(signature=signature)
+    result = _result(task, rows, metric.name, measured, seconds, said)
+    name = metric.name.partition("@")[0]
+    known_as = name.replace(scorer.metric, scorer.known_as, 1)
+    notes = []
+    if known_as != name:
+        notes.append(f"with these settings it is {known_as}")
+    if scorer.ranked_by and task.ranks and not metric.component:
+        notes.append(f"rows are ranked by the {scorer.ranked_by} of their score")
+    result = replace(result, backbone=backbone_name(scorer))
+    return _beside_published(run, task, result, known_as, result.backbone, notes, reading)
 
 
 def backbone_name(scorer: Scorer) -> str:
@@ -334,9 +322,8 @@ def _unusual_reading(scorer: Scorer, signature: str) -> str:
 
 def _take(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, path: Path) -> MetricResult:
     """The benchmark's numbers for scores from a file; "mcs@BACKBONE" names their backbone."""
-    queries = task.queries(rows)
     start = time.perf_counter()
-    table = read_scores(path, queries, missing=run.options.missing)
+    table = read_scores(path, task.queries(rows), missing=run.options.missing)
     try:
         with collected_warnings() as said:
             outcome = task.outcome(rows, table.scores, run.options)
@@ -344,20 +331,27 @@ def _take(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, path: Path)
         # the error's row is the benchmark's, whatever the order of the file
         of = "" if error.row is None else f", {rows[error.row][0]}"
         raise InputError(f"{path}{of}: {error.message_with_field()}") from error
-    result = MetricResult(
-        metric=name,
-        backbone="",
-        signature=f"{path.name}, column score, rows matched by id",
-        outcome=outcome,
-        n_rows=len(rows),
-        n_queries=len(queries),
-        seconds=time.perf_counter() - start,
-        warnings=tuple(said),
-        rows=rows,
-        scores=table.scores,
-    )
+    measured = Measurement(outcome, f"{path.name}, column score, rows matched by id", table.scores)
+    result = _result(task, rows, name, measured, time.perf_counter() - start, said)
     metric, _, backbone = name.partition("@")
     return _beside_published(run, task, result, metric, backbone, table.notes)
+
+
+def _result(
+    task: Task, rows: KeyedRows, name: str, measured: Measurement, seconds: float, said: Sequence[str]
+) -> MetricResult:
+    return MetricResult(
+        metric=name,
+        backbone="",
+        signature=measured.signature,
+        outcome=measured.outcome,
+        n_rows=len(rows),
+        n_queries=len(task.queries(rows)),
+        seconds=seconds,
+        warnings=tuple(said),
+        rows=rows,
+        scores=measured.scores,
+    )
 
 
 # ---- beside published figures ----

@@ -27,13 +27,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from ..errors import CapscoreError
 from ..options import RowOptions, Sampling
 from . import options, terminal
 from .options import option, statistics_option
 from .terminal import UsageError, say
+
+if TYPE_CHECKING:
+    from ..benchmarks.reading import Configuration
 
 Metrics = Annotated[list[str] | None, options.metrics_option("METRIC or METRIC@BACKBONE; repeatable.")]
 Scores = Annotated[list[str] | None, option("NAME=FILE of scores; repeatable.", metavar="FILE")]
@@ -73,7 +76,7 @@ def benchmark(
 ) -> int | None:
     """Measure metrics, and write and print the results."""
     from ..backbones.loading import check_spec
-    from ..benchmarks.reading import benchmark_queries, configurations
+    from ..benchmarks.reading import configurations
     from ..benchmarks.run import benchmark as measure
     from ..benchmarks.run import named_metrics
     from ..benchmarks.tasks import TaskOptions
@@ -102,13 +105,7 @@ def benchmark(
         targets = configurations(data or (), config or (), data_dir)
     if write_queries is not None:
         terminal.check_alone("write_queries", {"eval_results": eval_results})
-        if len(targets) != 1:
-            raise UsageError("--write-queries takes one benchmark and configuration")
-        queries = benchmark_queries(targets[0], RowOptions(split=split, images=image_dir))
-        queries.write(write_queries)
-        scored = "add a column score, and read them back with --scores"
-        say(f"{len(queries):,} rows to score are in {write_queries}; {scored}")
-        return None
+        return _write_queries(write_queries, targets, RowOptions(split=split, images=image_dir))
     files = options.named_files(scores or ())
     names = options.on_backbones(metric or (["mcs"] if backbone and not files else []), backbone)
     if not names and not files:
@@ -133,3 +130,14 @@ def benchmark(
     if not found.runs:
         raise CapscoreError(f"nothing of the suite {suite!r} could be measured")
     return terminal.code_of(found.not_run(), told=not (as_json or quiet))
+
+
+def _write_queries(path: Path, targets: list[Configuration], rows: RowOptions) -> None:
+    from ..benchmarks.reading import benchmark_queries
+
+    if len(targets) != 1:
+        raise UsageError("--write-queries takes one benchmark and configuration")
+    queries = benchmark_queries(targets[0], rows)
+    queries.write(path)
+    scored = "add a column score, and read them back with --scores"
+    say(f"{len(queries):,} rows to score are in {path}; {scored}")

@@ -39,7 +39,7 @@ def perturb(
     seed: int = 0,
     progress: bool | None = None,
     **options: Any,
-) -> PerturbedRows:
+) -> PerturbedFile:
     """Perturb captions of a file or a list in one or several ways, as PR-MCS does.
 
     Substitution swaps the objects in the column `critical_objects` or `objects`, or else the nouns. The
@@ -72,7 +72,7 @@ def perturb(
     chosen = chosen_kinds(kinds)
     check_draws(p, seed, "published")
     source = _source_of(captions, rows)
-    found = PerturbedRows(source, columns_of(source, rows, with_images=False), chosen, rows)
+    found = PerturbedFile(source, columns_of(source, rows, with_images=False), chosen, rows)
     if output.output is not None:
         found.output = check_output(output.output, source, force=output.force)
     with progress_bar("Perturbing", source.n_rows, shown=progress) as advance:
@@ -132,7 +132,7 @@ class LanguageCounts:
     nouns: str | None = None
 
 
-class PerturbedRows:
+class PerturbedFile:
     """Captions that were perturbed; `rows` gives the rows of the result, `print` shows counts.
 
     Attributes:
@@ -321,7 +321,7 @@ class PerturbedRows:
         return self.report().markdown()
 
 
-def _write(found: PerturbedRows, path: Path) -> None:
+def _write(found: PerturbedFile, path: Path) -> None:
     summary = found.to_dict()
     writer = Writer(path, found.source, found.new)
     try:

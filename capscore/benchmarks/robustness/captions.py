@@ -97,7 +97,7 @@ class CaptionSet:
         return self.take(drawn, f"{n:,} of {counted(len(self), 'caption')}, drawn with seed {seed}")
 
 
-class _Row(NamedTuple):
+class _Caption(NamedTuple):
     caption: str
     image_id: str
     image: Any
@@ -124,7 +124,7 @@ def benchmark_captions(
             are missing.
     """
     run, keyed = read_benchmark(where, rows)
-    found: dict[str, list[_Row]] = {}
+    found: dict[str, list[_Caption]] = {}
     seen = set()  # benchmarks of ratings repeat a photo's references
     with_objects = "critical_objects" in keyed[0][1]
     with_references = any(row.get("references") for _, row in keyed)
@@ -136,7 +136,7 @@ def benchmark_captions(
             if (code, photo, caption) not in seen:
                 seen.add((code, photo, caption))
                 objects = list(row.get("critical_objects", ()))
-                found.setdefault(code, []).append(_Row(caption, photo, row["image"], objects))
+                found.setdefault(code, []).append(_Caption(caption, photo, row["image"], objects))
     about = CaptionSet(where.slug, run.config, run.split, "", [], [], [], files=run.files, notes=run.notes)
     return [_set(about, code, of, with_objects, partial) for code, of in found.items()]
 
@@ -165,7 +165,7 @@ def file_captions(
     objects = next((name for name in OBJECT_COLUMNS if name in source.columns), None)
     only = "" if rows.language is None else language_code(rows.language)
     folder = ImageFolder(Path(rows.images or source.folder), option="image_dir")
-    found: dict[str, list[_Row]] = {}
+    found: dict[str, list[_Caption]] = {}
     for chunk in source.chunks(CHUNK_ROWS):
         for code, row in _file_rows(source, chunk, names, objects, folder, partial):
             found.setdefault(code or only, []).append(row)
@@ -181,7 +181,7 @@ def _file_rows(
     objects: str | None,
     folder: ImageFolder,
     partial: bool,
-) -> Iterator[tuple[str, _Row]]:
+) -> Iterator[tuple[str, _Caption]]:
     """Language, "" where there is no column of them, and row of each row of a chunk."""
     assert names.image is not None
     problems: dict[int, InputError] = {}
@@ -199,7 +199,7 @@ def _file_rows(
             given = objects_of_cell(cell, source.cells_are_text) or []
         except InputError as error:
             raise source.at(error, chunk, row) from error
-        yield language, _Row(caption, _photo_name(photo, chunk.start + row), images[row], given)
+        yield language, _Caption(caption, _photo_name(photo, chunk.start + row), images[row], given)
 
 
 def _photo_name(cell: object, row: int) -> str:
@@ -209,7 +209,7 @@ def _photo_name(cell: object, row: int) -> str:
 
 
 def _set(
-    about: CaptionSet, language: str, rows: Sequence[_Row], with_objects: bool, partial: bool
+    about: CaptionSet, language: str, rows: Sequence[_Caption], with_objects: bool, partial: bool
 ) -> CaptionSet:
     """The captions of a language whose photos are there; `about` says the rest of the set."""
     kept = [row for row in rows if row.image is not None]
