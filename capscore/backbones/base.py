@@ -353,12 +353,12 @@ def _cut_texts(
 ) -> Tokens:
     tokens = tokenize(texts)
     long = np.array([len(ids) > limit for ids in tokens.ids], dtype=bool)
-    return Tokens([cut(ids, limit, end) for ids in tokens.ids], tokens.truncated | long)
+    return Tokens(cut(tokens.ids, limit, end), tokens.truncated | long)
 
 
-def cut(ids: list[int], limit: int, end: list[int]) -> list[int]:
-    """Token ids of a text, at most `limit`, with `end` as the last of them."""
-    return ids if len(ids) <= limit else [*ids[: limit - len(end)], *end]
+def cut(ids: Iterable[Sequence[int]], limit: int, end: Sequence[int]) -> list[list[int]]:
+    """Token ids of texts, at most `limit` of each, with `end` as the last of them."""
+    return [list(row) if len(row) <= limit else [*row[: limit - len(end)], *end] for row in ids]
 
 
 def resolve_device(device: str | int | torch.device | None) -> str:

@@ -55,7 +55,7 @@ class ClipTokenizer:
     def tokenize(self, texts: Sequence[str]) -> Tokens:
         whole = [[self._bpe.sot_token_id, *self._bpe.encode(text), self.end_id] for text in texts]
         truncated = np.array([len(ids) > self.max_tokens for ids in whole], bool)
-        return Tokens([base.cut(ids, self.max_tokens, [self.end_id]) for ids in whole], truncated)
+        return Tokens(base.cut(whole, self.max_tokens, [self.end_id]), truncated)
 
     def piece_spans(self, texts: Sequence[str]) -> list[list[Piece]]:
         clean = list(map(self._bpe.clean_fn, texts))

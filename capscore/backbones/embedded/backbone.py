@@ -112,7 +112,7 @@ class SentenceEncoderBackbone(Backbone):
         ids = self.tokenizer(texts)
         truncated = np.array([len(sequence) > MAX_TOKENS for sequence in ids], dtype=bool)
         limit = GATE_TOKENS if self.kinds_of_noise else MAX_TOKENS
-        return Tokens([base.cut(sequence, limit, [END]) for sequence in ids], truncated)
+        return Tokens(base.cut(ids, limit, [END]), truncated)
 
     def piece_spans(self, texts: Sequence[str]) -> list[list[Piece]]:
         return self.tokenizer.piece_spans(texts)
@@ -129,7 +129,7 @@ class SentenceEncoderBackbone(Backbone):
 
     def encoder_rows(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
         """A batch of `Tokens.ids` → the encoder's rows (n, 512), which `placed` takes."""
-        return self.text(*self._padded([base.cut(list(sequence), MAX_TOKENS, [END]) for sequence in ids]))
+        return self.text(*self._padded(base.cut(ids, MAX_TOKENS, [END])))
 
     def _embed_judged(self, ids: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
         """Token ids of n texts → unit rows (n, 512), and verdicts (n, 7); (n, 0) without a gate."""
