@@ -439,9 +439,12 @@ def test_pickles_with_code_and_shards_outside_are_never_opened(kind, checkpoints
     refused(checkpoints(kind), folder)
     assert not (tmp_path / "ran").exists()
     (folder / pickled).unlink()
-    for weight_map in ({"a": "../secret.safetensors"}, ["a"], None, {}, {"a": "gone"}, {"a": 3}):
-        tiny.write_json(folder / "model.safetensors.index.json", {"weight_map": weight_map})
-        refused(checkpoints(kind), folder)
+    names = ("../secret.safetensors", "x/../../secret.safetensors", "a\0b", ".", "gone", 3)
+    for weight_map in (*({"a": name} for name in names), ["a"], None, {}):
+        for index in ("model.safetensors.index.json", "pytorch_model.bin.index.json"):
+            tiny.write_json(folder / index, {"weight_map": weight_map})
+            refused(checkpoints(kind), folder)
+            (folder / index).unlink()
 
 
 @pytest.mark.parametrize("kind", DAMAGED)
@@ -465,6 +468,60 @@ def test_code_beside_the_weights_never_runs(kind, checkpoints, backbones, tmp_pa
             checkpoints(kind).load(folder)
         (folder / name).write_bytes(content)
     assert not (tmp_path / "ran").exists()
+
+
+# kind of folder, file, what in it, and another value, which the rest of the folder does not bear out
+POOLING, DENSE = "1_Pooling/config.json", "2_Dense/config.json"
+STUDENT, TUNED, NETWORK = "capscore_student.json", "capscore_tuned.json", ("config.json", "network")
+TEXT_CFG = ("model_cfg", "text_cfg")
+CONTRADICTIONS = [
+    ("open_clip clip", OPEN, "model_cfg", "embed_dim", 8),
+    ("open_clip clip", OPEN, "model_cfg", "vision_cfg", {"layers": 1, "depth": 3}),
+    ("open_clip clip", OPEN, *TEXT_CFG, "tokenizer_kwargs", {"nonsense": 1}),
+    ("open_clip xlmr", OPEN, *TEXT_CFG, "tokenizer_kwargs", {"trust_remote_code": True}),
+    ("open_clip xlmr", OPEN, *TEXT_CFG, "tokenizer_mode", "clips"),
+    ("open_clip xlmr", OPEN, *TEXT_CFG, "hf_model_name", "../outside"),
+    ("open_clip xlmr", OPEN, *TEXT_CFG, "hf_tokenizer_name", "/etc"),
+    ("clip", "config.json", "text_config", "eos_token_id", 7),
+    ("metaclip 2", "config.json", "text_config", "eos_token_id", 3),
+    ("m-clip", "config.json", "numDims", 7),
+    ("m-clip", "config.json", "transformerDimensions", 7),
+    ("m-clip", "encoder_config.json", "model_type", "no-such-type"),
+    ("sentence-transformers", "modules.json", 1, "type", "foreign.Pooling"),
+    ("sentence-transformers", "modules.json", 0, "type", "sentence_transformers.models.CLIPModel"),
+    ("sentence-transformers", "modules.json", 2, "path", "../outside"),
+    ("sentence-transformers", "modules.json", 2, "path", "..\\outside"),
+    ("sentence-transformers", POOLING, "pooling_mode_cls_token", True),
+    ("sentence-transformers", POOLING, "pooling_mode", "max"),
+    ("sentence-transformers", DENSE, "activation_function", "torch.nn.Tanh"),
+    ("sentence-transformers", "sentence_bert_config.json", "do_lower_case", True),
+    *(("student", STUDENT, "dim", dim) for dim in ("16", 8)),
+    *(("student", STUDENT, "languages", codes) for codes in (["de", "klingonese"], ["de", 3], "de")),
+    ("student", STUDENT, "format", 2),
+    ("student", STUDENT, "max_tokens", True),
+    ("image tower", "config.json", "format", 2),
+    ("image tower", "config.json", "text_encoder", {"name": "other", "version": "4"}),
+    ("image tower", *NETWORK, "features", 32),
+    ("image tower", *NETWORK, "dim", 256),
+    ("image tower", *NETWORK, "depth", 3),
+    ("image tower", *NETWORK, "heads", "2"),
+    *(("image tower", "config.json", "w", w) for w in (None, -1.0)),
+    ("image tower", "config.json", "languages", ["qqqq"]),
+    ("tuned", TUNED, "format", 2),
+    *(("tuned", TUNED, "base", base) for base in (3, "org/nobody-has-this", "/gone/away")),
+    *(("tuned", TUNED, "parts", parts) for parts in ([], {"gate": {}})),
+    ("tuned", TUNED, "languages", ["nothing"]),
+    ("tuned", TUNED, "weights", "0"),
+]
+
+
+@pytest.mark.parametrize("contradiction", CONTRADICTIONS, ids=str)
+def test_settings_that_contradict_the_rest_of_a_folder_are_refused(contradiction, checkpoints, tmp_path):
+    kind, file, *keys, value = contradiction
+    folder = checkpoints(kind).copied(tmp_path)
+    edit_json(folder / file, *keys, value=value)
+    with pytest.raises(CapscoreError):
+        checkpoints(kind).load(folder)
 
 
 JSON = {"deep": DEEP, "list": b"[]", "cut": b'{"a": 1, "a"'}

@@ -3,7 +3,7 @@
 The published numbers of these metrics rest on one tokenizer: pycocoevalcap runs the Penn Treebank tokenizer
 of Stanford CoreNLP 3.4.1 on all captions (one per line, in lower case) and drops a list of punctuation marks.
 This module finds the same words. It was written from that program's answers, a sample of which is in
-`tests/text/test_ptb.py`; it contains none of its code.
+`tests/text/ptb_answers.jsonl`; it contains none of its code.
 
 Known differences, all of them intended or irrelevant for captions:
 

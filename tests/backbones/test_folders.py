@@ -17,7 +17,7 @@ from capscore.backbones.base import (
     settings_digest,
     tensors_digest,
 )
-from capscore.backbones.checkpoint import read_config, refuse_oversized, weight_files
+from capscore.backbones.checkpoint import read_config, refuse_oversized
 from capscore.errors import BackboneUnavailable, CapscoreError
 
 from .tiny_kinds import edit_json
@@ -62,17 +62,6 @@ def test_convolutions_are_exact_in_float32_only_and_within_the_block(monkeypatch
 
 
 # Harm
-
-
-@pytest.mark.parametrize("stem", ["model.safetensors", "pytorch_model.bin"])
-@pytest.mark.parametrize("shard", ["../secret.safetensors", "x/../../secret.safetensors", "a\0b", 3, "."])
-def test_an_index_of_shards_names_nothing_outside(tmp_path, stem, shard):
-    folder = tmp_path / "model"
-    folder.mkdir()
-    (tmp_path / "secret.safetensors").write_bytes(b"secret")
-    (folder / f"{stem}.index.json").write_text(json.dumps({"weight_map": {"a": shard}}))
-    with pytest.raises(BackboneUnavailable):
-        weight_files(folder)
 
 
 SIZES = ("hidden_size", "num_hidden_layers", "width", "layers", "embed_dim", "context_length")

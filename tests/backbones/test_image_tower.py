@@ -182,20 +182,11 @@ def test_the_hidden_layer_of_a_place_by_hand():
     np.testing.assert_allclose(found, place_of_row / np.linalg.norm(place_of_row), atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "sizes",
-    [
-        {"width": 10, "heads": 4},
-        {"side": 0},
-        {"features": True},
-        {"dim": 10**9},
-        {"text_hidden": -1},
-        {"stages": ()},
-        {"stages": ((1, 3, 1, 1),)},
-        {"stages": ((4000, 3, 1, 1, 8),)},
-        {"stages": (("1", 3, 1, 1, 8),)},
-    ],
-)
+STAGES = ((), ((1, 3, 1, 1),), ((4000, 3, 1, 1, 8),), (("1", 3, 1, 1, 8),))
+SIZES = [{"width": 10, "heads": 4}, {"side": 0}, {"features": True}, {"dim": 10**9}, {"text_hidden": -1}]
+
+
+@pytest.mark.parametrize("sizes", [*SIZES, *({"stages": stages} for stages in STAGES)], ids=str)
 def test_sizes_that_no_network_has(sizes):
     with pytest.raises(CapscoreError):
         ImageTowerConfig(**{**SMALL, **sizes})

@@ -14,9 +14,8 @@ from capscore.backbones import encoders
 from capscore.backbones.base import BackboneOptions
 from capscore.backbones.checkpoint import folder_kind
 from capscore.backbones.open_clip import load_folder, load_open_clip
-from capscore.errors import BackboneUnavailable, CapscoreError
+from capscore.errors import BackboneUnavailable
 
-from .tiny_kinds import edit_json
 from .tiny_open_clip import CONTEXT, bytes_tokenizer, write_open_clip, write_xlmr_config
 from .tiny_transformers import random_photos
 
@@ -99,7 +98,7 @@ def test_the_config_of_a_text_tower_may_lie_in_a_subfolder_but_not_be_missing(lo
     (folder / "config.json").unlink()
     with pytest.raises(BackboneUnavailable, match=r"no config\.json of its text tower"):
         load(folder)
-    write_xlmr_config(folder / "tiny-xlm-roberta")
+    write_xlmr_config(folder / "tiny")
     assert load(folder).fingerprint == loaded("xlmr").fingerprint
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (folder / name).unlink()
@@ -123,23 +122,4 @@ def test_laions_layout_weights_and_tokenizer_json_alone(checkpoints, loaded, tmp
     np.testing.assert_allclose(backbone.encode_texts(TEXTS), loaded("xlmr").encode_texts(TEXTS), atol=1e-5)
     assert folder_kind(folder) == "open_clip"
     with pytest.raises(BackboneUnavailable, match="name their architecture"):
-        load(folder)
-
-
-@pytest.mark.parametrize(
-    ("kind", "keys", "value"),
-    [
-        ("clip", ("embed_dim",), 8),
-        ("clip", ("vision_cfg",), {"layers": 1, "depth": 3}),
-        ("clip", ("text_cfg", "tokenizer_kwargs"), {"nonsense": 1}),
-        ("xlmr", ("text_cfg", "tokenizer_kwargs"), {"trust_remote_code": True}),
-        ("xlmr", ("text_cfg", "tokenizer_mode"), "clips"),
-        ("xlmr", ("text_cfg", "hf_model_name"), "../outside"),
-        ("xlmr", ("text_cfg", "hf_tokenizer_name"), "/etc"),
-    ],
-)
-def test_a_config_that_does_not_fit_or_asks_too_much_is_refused(kind, keys, value, copied):
-    folder = copied(kind)
-    edit_json(folder / CONFIG, "model_cfg", *keys, value=value)
-    with pytest.raises(CapscoreError):
         load(folder)

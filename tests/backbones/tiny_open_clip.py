@@ -22,53 +22,30 @@ TEXT = {"context_length": CONTEXT, "vocab_size": 49408, "width": 32, "heads": 2,
 # With a tokenizer of transformers: bytes, so that every script has its tokens.
 BYTES = {**TEXT, "vocab_size": 260, "hf_tokenizer_name": "somebody/bytes"}
 
+LAST = {**BYTES, "no_causal_mask": True, "pool_type": "last"}
+POOLED = {"context_length": CONTEXT, "hf_model_name": "somebody/tiny", "hf_tokenizer_name": "somebody/tiny"}
+
 MODELS = {
     "clip": {"text_cfg": TEXT},
     "clip_quickgelu": {"text_cfg": TEXT, "quick_gelu": True},
     "custom_text": {"text_cfg": {**TEXT, "proj_bias": True}, "custom_text": True},
     "worldwide": {"text_cfg": {**BYTES, "pool_type": "eos", "eos_id": 2}},
     "siglip": {
-        "text_cfg": {
-            **BYTES,
-            "no_causal_mask": True,
-            "pool_type": "last",
-            "proj_bias": True,
-            "tokenizer_kwargs": {"clean": "canonicalize"},
-        },
+        "text_cfg": {**LAST, "proj_bias": True, "tokenizer_kwargs": {"clean": "canonicalize"}},
         "custom_text": True,
         "init_logit_bias": -10,
     },
-    "clipa": {
-        "text_cfg": {
-            **BYTES,
-            "no_causal_mask": True,
-            "pool_type": "last",
-            "tokenizer_kwargs": {"strip_sep_token": True},
-        }
-    },
+    "clipa": {"text_cfg": {**LAST, "tokenizer_kwargs": {"strip_sep_token": True}}},
     "coca": {
         "text_cfg": {**TEXT, "embed_cls": True, "output_tokens": True},
         "vision_cfg": {**VISION, "attentional_pool": True, "attn_pooler_heads": 2, "output_tokens": True},
         "multimodal_cfg": {"context_length": CONTEXT, "width": 32, "heads": 2, "layers": 1},
         "custom_text": True,
     },
-    "xlmr": {
-        "text_cfg": {
-            "context_length": CONTEXT,
-            "hf_model_name": "somebody/tiny-xlm-roberta",
-            "hf_tokenizer_name": "somebody/tiny-xlm-roberta",
-            "hf_pooler_type": "mean_pooler",
-        }
-    },
+    "xlmr": {"text_cfg": {**POOLED, "hf_pooler_type": "mean_pooler"}},
     # NLLB-CLIP: the encoder of a translator, pooled at its first token
     "nllb": {
-        "text_cfg": {
-            "context_length": CONTEXT,
-            "hf_model_name": "somebody/tiny-nllb",
-            "hf_tokenizer_name": "somebody/tiny-nllb",
-            "hf_pooler_type": "cls_pooler",
-            "hf_proj_type": "linear",
-        },
+        "text_cfg": {**POOLED, "hf_pooler_type": "cls_pooler", "hf_proj_type": "linear"},
         "custom_text": True,
     },
 }

@@ -162,15 +162,10 @@ MODULES = "ja fugashi, ja unidic_lite, zh rjieba, zh opencc, th pythainlp, ko me
 
 @pytest.mark.parametrize(("language", "module"), [pair.split() for pair in MODULES.split(", ")])
 def test_a_missing_segmenter_is_named_with_its_extra(monkeypatch, language, module):
-    for name in [name for name in sys.modules if name.partition(".")[0] == module]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, module, None)  # what importing it then says is "not found"
+    monkeypatch.setitem(sys.modules, module, None)  # as where it is not installed
     segmentation._load.cache_clear()
-    try:
-        with pytest.raises(MissingExtraError, match=rf"'{module.replace('_', '-')}'.*\[{language}\]"):
-            tokenize(["a"], language)
-    finally:
-        segmentation._load.cache_clear()
+    with pytest.raises(MissingExtraError, match=rf"'{module.replace('_', '-')}'.*\[{language}\]"):
+        tokenize(["a"], language)
 
 
 @pytest.mark.parametrize("language", ["km", "lo", "my", "bo", "khm"])
@@ -195,7 +190,8 @@ def test_a_row_without_text_is_named(language):
     assert tokenize(["", " \n", "…!"], language) == [[], [], []]
 
 
-def test_equal_texts_have_lists_of_their_own():
-    first, second = tokenize(["ein Hund", "ein Hund"], "de")
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_equal_texts_have_lists_of_their_own(language):
+    first, second = tokenize(["ein Hund", "ein Hund"], language)
     first.append("x")
     assert second == ["ein", "hund"]
