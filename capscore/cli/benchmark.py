@@ -105,7 +105,8 @@ def benchmark(
         targets = configurations(data or (), config or (), data_dir)
     if write_queries is not None:
         terminal.check_alone("write_queries", {"eval_results": eval_results})
-        return _write_queries(write_queries, targets, RowOptions(split=split, images=image_dir))
+        _write_queries(write_queries, targets, RowOptions(split=split, images=image_dir))
+        return None
     files = options.named_files(scores or ())
     names = options.on_backbones(metric or (["mcs"] if backbone and not files else []), backbone)
     if not names and not files:

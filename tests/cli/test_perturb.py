@@ -198,7 +198,7 @@ def test_a_bad_row_stops_or_is_left_unchanged(tmp_path):
         ("-k masking --p nan", "--p"),
         ("-k jumble --p 0.5", "--p is an option of repetition, removal, masking, not of jumble"),
         ("-k jumble --language de --language-column language", "give only one of them"),
-        ("-k jumble --language km", "--language km: 'km'"),
+        ("-k jumble --language km", "--language km: Khmer"),
         ("-k substitution --language mi --on-error skip", "--language mi: capscore cannot tell"),
         ("-k jumble --candidate-column captoin", "--candidate-column captoin: there is no such column"),
         ("-k jumble -o captions.jsonl", "is the input"),
