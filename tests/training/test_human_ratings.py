@@ -1,4 +1,4 @@
-"""Fine-tuning on human ratings, from end to end, on tiny checkpoints and on a tiny eye."""
+"""Fine-tuning on human ratings, from end to end, on tiny checkpoints and a tiny image tower."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def bases(tmp_path_factory) -> dict[str, Path]:
     return {
         "clip": tiny_transformers.write_clip(folder / "clip"),
         "open_clip": tiny_open_clip.write_open_clip(folder / "open_clip"),
-        "eye": write_image_tower(folder / "eye", w=2.0),
+        "tower": write_image_tower(folder / "tower", w=2.0),
     }
 
 
@@ -78,7 +78,7 @@ def cosines(folder: Path, rows) -> np.ndarray:
 # A run from end to end
 
 
-@pytest.mark.parametrize("base", ["clip", "open_clip", pytest.param("eye", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("base", ["clip", "open_clip", pytest.param("tower", marks=pytest.mark.slow)])
 def test_the_folder_scores_as_the_run_measured(settings, files, bases, base):
     run = train(settings(base, max_steps=12, learning_rate=3e-3))
     assert (run.n_training, run.n_validation) == (49, 21)
@@ -89,12 +89,12 @@ def test_the_folder_scores_as_the_run_measured(settings, files, bases, base):
     losses = run.run.losses
     assert losses["loss"] == pytest.approx(losses["contrastive"] + losses["pearson"])
 
-    # the numbers of the run again, from the saved folder, by scipy; weights of an eye are stored in float16
+    # the numbers of the run again, from the saved folder, by scipy; an image tower is stored in float16
     stored = json.loads((run.folder / "result.json").read_text())["this"]
     keys = {Path(row.image).stem: content_key(row.image) for row in rows}
     images = SimpleNamespace(image=np.arange(10), names=[()] * 10, keys=[keys[str(n)] for n in range(10)])
     held = {str(number) for number in split_by_image(images, validation_share=0.3).validation}
-    for language in ("de", "en") if base != "eye" else ():
+    for language in ("de", "en") if base != "tower" else ():
         own = [n for n, row in enumerate(rows) if Path(row.image).stem in held and row.language == language]
         pair = after[own], ratings[own]
         found = {"tau_b": kendalltau(*pair), "tau_c": kendalltau(*pair, variant="c"), "rho": spearmanr(*pair)}
@@ -108,7 +108,7 @@ def test_the_folder_scores_as_the_run_measured(settings, files, bases, base):
     scored = scorer.score([rows[0].caption], [rows[0].image], language="en")
     assert f"|rated:{plain.name}@{plain.revision}|" in scored.signature
     assert scored.mean == pytest.approx(scorer.backbone.w * max(after[0], 0), abs=1e-5)
-    if base != "eye":
+    if base != "tower":
         assert scorer.backbone.w == 2.5
     else:  # w keeps the scores of the training captions as large as they were
         learned = [row for row in (*file_rows(files[0]), *rows) if Path(row.image).stem not in held]
@@ -138,7 +138,7 @@ def test_chosen_layers_alone_are_stored(settings):
     }
 
 
-@pytest.mark.parametrize("base", ["clip", "open_clip", pytest.param("eye", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("base", ["clip", "open_clip", pytest.param("tower", marks=pytest.mark.slow)])
 def test_lora_merged_scores_as_lora_beside_the_layers(bases, base, files):
     rows = list(file_rows(files[1], RATED))[:6]
     backbone = capscore.load_backbone(str(bases[base]), device="cpu")
@@ -175,16 +175,16 @@ def test_a_run_with_lora_bf16_and_gradient_checkpointing(settings):
 
 
 def test_an_image_tower_trains_its_head_on_maps_or_its_trunk_too(settings, files, bases, tmp_path):
-    before = tensors_of(bases["eye"])
-    head = train(settings("eye", layers=["head.*", "text.*"], max_steps=2, validation_share=0.0))
-    trunk = train(settings("eye", out=str(tmp_path / "trunk"), layers=["trunk.last.*"], max_steps=2))
+    before = tensors_of(bases["tower"])
+    head = train(settings("tower", layers=["head.*", "text.*"], max_steps=2, validation_share=0.0))
+    trunk = train(settings("tower", out=str(tmp_path / "trunk"), layers=["trunk.last.*"], max_steps=2))
     for folder, moved in ((head.folder, ("head.", "text.adapter")), (trunk.folder, ("trunk.last.",))):
         after = tensors_of(folder)
         changed = {name for name in after if not torch.equal(after[name], before[name])}
         assert changed and all(name.startswith(moved) for name in changed)
     # w keeps the scores of the training captions as large as they were
     learned = [*file_rows(files[0]), *file_rows(files[1], RATED)]
-    means = [cosines(folder, learned).mean() for folder in (bases["eye"], head.folder)]
+    means = [cosines(folder, learned).mean() for folder in (bases["tower"], head.folder)]
     w = capscore.load_backbone(str(head.folder), device="cpu").w
     assert w * means[1] == pytest.approx(2.0 * means[0], rel=1e-2)
 
@@ -295,7 +295,7 @@ def test_a_bad_rating_ends_the_run_before_anything_is_embedded(settings, files, 
             "stop_by='tau_x' is not evaluated; evaluated are",
         ),
         ({"base": "embedded-free"}, CapscoreError, "its image tower cannot be fine-tuned"),
-        ({"base": "eye", "gradient_checkpointing": True}, CapscoreError, "does not offer it"),
+        ({"base": "tower", "gradient_checkpointing": True}, CapscoreError, "does not offer it"),
     ],
 )
 def test_untrainable_backbones_are_refused(settings, changes, error, message):

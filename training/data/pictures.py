@@ -104,7 +104,7 @@ class Pictures:
         parts = np.split(embedded.matrix[embedded.index], ends)
         new = self._number(keys)
         self.stand_ins.update(self._numbers[keys[row]] for row in new)
-        self.row_of += self.matrix.append(np.array([_mean(parts[row]) for row in new], np.float32))
+        self.row_of += self.matrix.append(np.array([_unit_mean(parts[row]) for row in new], np.float32))
         return keys
 
     def _number(self, keys: Sequence[str]) -> list[int]:
@@ -124,7 +124,7 @@ def raise_first(failures: Mapping[int, ImageError], rows: Sequence[Row]) -> None
         raise ImageError(f"{rows[index].where}, image: {failures[index].message}")
 
 
-def _mean(vectors: np.ndarray) -> np.ndarray:
+def _unit_mean(vectors: np.ndarray) -> np.ndarray:
     """Mean of unit rows, scaled to unit length; a single row as it is."""
     if len(vectors) == 1:
         return vectors[0]

@@ -191,13 +191,13 @@ def names_of_things() -> tuple[dict[str, str], ...]:
     for sign, about in emoji.EMOJI_DATA.items():
         points = [point for point in map(ord, sign) if point != 0xFE0F]
         if len(points) == 1 and any(first <= points[0] <= last for first, last in _EMOJI_OF_THINGS):
-            names = {code: name for code in languages if (name := _plain(about.get(code), code))}
+            names = {code: name for code in languages if (name := _single_word(about.get(code), code))}
             if names.get("en") and names["en"] not in _NO_THING:
                 unique[names["en"]] = names
     return tuple(unique[name] for name in sorted(unique))
 
 
-def _plain(name: str | None, code: str) -> str:
+def _single_word(name: str | None, code: str) -> str:
     """ ":Name:" → "name"; "" if it is more than one word."""
     plain = (name or "").strip(":").lower()
     is_word = _WORD.fullmatch(plain) and (code not in _UNSPACED or len(plain) <= _MOST_UNSPACED)

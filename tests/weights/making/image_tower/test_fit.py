@@ -63,15 +63,15 @@ def data() -> TrainingData:
     base = 2 * chance.normal(size=(PHOTOS, 8, 1, 1))
     views = [(base + 0.1 * chance.normal(size=(PHOTOS, 8, 4, 4))).astype(np.float16) for _ in range(3)]
     torch.manual_seed(0)
-    eye = ImageTower(SMALL)
+    tower = ImageTower(SMALL)
     with torch.no_grad():  # random layers so small would lose most of what they read
-        for name, tensor in eye.trunk.named_parameters():
+        for name, tensor in tower.trunk.named_parameters():
             tensor.mul_(2.5) if name.endswith("weight") else tensor.uniform_(0.0, 0.5)
     return TrainingData(
         views=views,
         captions=embeddings(PHOTOS, ("en", "zh"), 2, 1, without=5),
         texts=embeddings(TEXTS, ("en", "de"), 1, 2),
-        tower=eye,
+        tower=tower,
         frozen_blocks=1,
         digest="features",
     )
@@ -213,8 +213,8 @@ def test_parts_of_views_are_cut_from_them_and_half_are_mirrored(tmp_path):
 
 @pytest.mark.parametrize("train_depthwise", [False, True])
 def test_depthwise_convolutions_stay_unless_they_are_trained(train_depthwise):
-    eye = data().tower
-    half = TrainedHalf(eye.trunk, 0, train_depthwise=train_depthwise)
+    tower = data().tower
+    half = TrainedHalf(tower.trunk, 0, train_depthwise=train_depthwise)
     rows = torch.rand(2, SMALL.stem, 8, 8)
     with torch.autocast("cpu", torch.bfloat16):
         half(rows).float().square().sum().backward()
@@ -224,7 +224,7 @@ def test_depthwise_convolutions_stay_unless_they_are_trained(train_depthwise):
     # in full precision both ways of computing a block agree
     with torch.no_grad():
         torch.testing.assert_close(
-            half(rows), torch.nn.functional.relu6(eye.trunk.last(eye.trunk.blocks(rows)))
+            half(rows), torch.nn.functional.relu6(tower.trunk.last(tower.trunk.blocks(rows)))
         )
 
 
@@ -233,11 +233,11 @@ def test_depthwise_convolutions_stay_unless_they_are_trained(train_depthwise):
 
 def retrieved(given: TrainingData) -> float:
     """Share of the captioned photos whose nearest caption, among one of each, is their own."""
-    eye = given.tower
+    tower = given.tower
     with torch.inference_mode():
-        photos = eye.embed(TrainedHalf(eye.trunk, 1)(torch.from_numpy(given.views[0]).float()))
+        photos = tower.embed(TrainedHalf(tower.trunk, 1)(torch.from_numpy(given.views[0]).float()))
         first = given.captions.offsets["zh"][CAPTIONED]
-        captions = eye.text.adapted(torch.from_numpy(given.captions.matrix[first].astype(np.float32)))
+        captions = tower.text.adapted(torch.from_numpy(given.captions.matrix[first].astype(np.float32)))
     return float(((photos[CAPTIONED] @ captions.T).argmax(dim=1).numpy() == np.arange(len(CAPTIONED))).mean())
 
 
@@ -250,7 +250,7 @@ def test_trained_photos_retrieve_their_captions(tmp_path):
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     losses = [line["losses"]["loss"] for line in lines if "losses" in line]
     assert losses[-1] < 0.8 * losses[0]
-    for part in (lambda eye: eye.trunk.stem, lambda eye: eye.trunk.blocks[0]):
+    for part in (lambda tower: tower.trunk.stem, lambda tower: tower.trunk.blocks[0]):
         torch.testing.assert_close(part(given.tower).state_dict(), part(fresh).state_dict(), atol=0, rtol=0)
     assert not torch.equal(given.tower.trunk.last.weight, fresh.trunk.last.weight)
     # the classes of the photos are those of the trunk as it came

@@ -1,4 +1,4 @@
-"""The recipe of the eye, run once on drawn photos with the real encoder and trunk; its settings and card."""
+"""The recipe of the image tower, run once on drawn photos with the real encoder and trunk; its card."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def flags(folder, **changes) -> list[str]:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory, embedded_is_read_once):
-    folder = tmp_path_factory.mktemp("eye")
+    folder = tmp_path_factory.mktemp("tower")
     write_data(folder / "data")
     write_photos(folder / "photos")
     write_texts(folder / "texts")
@@ -73,8 +73,8 @@ def made(tmp_path_factory, embedded_is_read_once):
 
 
 def test_the_command_writes_weights_that_load_features_and_settings(made):
-    eye, config = load_image_tower(made / "run")
-    assert config["w"] > 0 and config["logit_scale"] == 30 and eye.config.side == 256
+    tower, config = load_image_tower(made / "run")
+    assert config["w"] > 0 and config["logit_scale"] == 30 and tower.config.side == 256
     assert config["languages"] is None  # those of the text encoder
     assert config["notes"] == {"recipe": "image_tower", "steps": 2}
     settings = yaml.safe_load((made / "run" / "settings.yaml").read_text())
@@ -87,14 +87,14 @@ def test_the_command_writes_weights_that_load_features_and_settings(made):
 
 def test_the_frozen_half_and_the_published_trunk_agree(made):
     trunk, blocks = folded(load_efficientnet()), blocks_of_stages(STAGES, 4)
-    eye, _ = load_image_tower(made / "run")
+    tower, _ = load_image_tower(made / "run")
     with torch.inference_mode():
         pixels = torch.rand(1, 3, 64, 64) * 2 - 1
         early = FrozenHalf(trunk, blocks)(pixels)
         torch.testing.assert_close(TrainedHalf(trunk, blocks)(early), trunk(pixels), atol=1e-5, rtol=1e-5)
-        # the frozen half of the trained eye is the published one, in float16
-        torch.testing.assert_close(FrozenHalf(eye.trunk, blocks)(pixels), early, atol=0.05, rtol=0.02)
-        assert (eye.trunk(pixels) - trunk(pixels)).abs().max() > 0
+        # the frozen half of the trained tower is the published one, in float16
+        torch.testing.assert_close(FrozenHalf(tower.trunk, blocks)(pixels), early, atol=0.05, rtol=0.02)
+        assert (tower.trunk(pixels) - trunk(pixels)).abs().max() > 0
 
 
 def test_labelled_photos_are_rows_unless_they_look_like_a_held_out_one(made, tmp_path):
