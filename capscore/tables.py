@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 MAX_TEXT_WIDTH = 28
 """Characters of a column of text in a terminal; longer texts are folded."""
+MIN_WIDE_WIDTH = 20
 _MAX_HEADING_WIDTH = 12
 _GAP = 2  # characters between two columns
 _IN_ASCII: dict[str, str | int | None] = {"τ": "tau", "ρ": "rho", "Δ": "diff", "−": "-", "·": "-"}
@@ -58,12 +59,16 @@ def level_text(confidence: float) -> str:
 
 def printable(text: str, encoding: str) -> str:
     """A text for a terminal: no control characters, and Greek letters by name where it has none."""
-    text = visible(text, keep="\n")
+    text = _without_controls(text)
     try:
         "".join(_IN_ASCII).encode(encoding)
     except UnicodeEncodeError:
         return text.translate(str.maketrans(_IN_ASCII))
     return text
+
+
+def _without_controls(text: str) -> str:
+    return text if text.replace("\n", "").isprintable() else visible(text, keep="\n")
 
 
 def photo_name(value: Any) -> str:
@@ -169,12 +174,12 @@ class Table:
         """
         from rich.cells import cell_len
 
-        text = visible("\n".join(row[column] for row in self.rows), keep="\n")
+        text = _without_controls("\n".join(row[column] for row in self.rows))
         cells = max(map(cell_len, text.split("\n"))) + any(at == column for _, at in self.bold)
         heading = (self.short or self.headings)[column]
         if column == self.wide:
             others = self._widths([item for item in self.columns if item != column], available)
-            return min(max(cells, cell_len(heading)), max(MAX_TEXT_WIDTH, available - others - _GAP))
+            return min(max(cells, cell_len(heading)), max(MIN_WIDE_WIDTH, available - others - _GAP))
         if column < self.left:
             most = MAX_TEXT_WIDTH
             if self.left == 1:
@@ -244,7 +249,12 @@ class Report:
 
         if self.title:
             console.print(Text(printable(f"\n{self.title}", console.encoding), style="bold"))
+        before: Table | str | Report | None = None
         for part in self.parts:
+            has_title = not isinstance(part, str) and part.title
+            if before is not None and not has_title and isinstance(before, Table) | isinstance(part, Table):
+                console.print()
+            before = part
             if isinstance(part, (Table, Report)):
                 part.print(console)
             else:
