@@ -80,47 +80,39 @@ def benchmark(
     named, files = named_metrics(metrics, load)
     if not named and not files:
         raise InputError("nothing to measure: name a metric, or a file of scores", field="metrics")
-    if data in SUITES:
-        return _run_suite(str(data), named, files, data_dir or "", rows, task_options, load.progress)
-    names = [data] if isinstance(data, str) else data
-    configs = [config] if isinstance(config, str) else config
-    runs = []
-    for where in configurations(names, configs, data_dir):
-        run = run_metrics(where, named, files, rows, task_options, load.progress)
-        if not run.results:
-            raise CapscoreError(reasons(run.skipped))
-        runs.append(run)
-    return BenchmarkResults(runs)
-
-
-def _run_suite(
-    suite: str,
-    metrics: Sequence[NamedMetric],
-    files: Mapping[str, Path],
-    data_dir: str | Path,
-    rows: RowOptions,
-    options: TaskOptions,
-    progress: bool | None,
-) -> BenchmarkResults:
-    """Measure metrics on every benchmark of a suite whose files are available."""
+    suite = data if isinstance(data, str) and data in SUITES else ""
     found = BenchmarkResults(suite=suite)
-    for where in members(suite, data_dir):
+    for where in _configurations(data, config, data_dir):
         name = config_title(where.slug, where.config)
-        if where.folder is None:
-            found.skipped[name] = f"there is no folder {Path(data_dir) / where.slug}"
+        if suite and where.folder is None:
+            found.skipped[name] = f"there is no folder {Path(data_dir or '') / where.slug}"
             continue
         try:
-            run = run_metrics(where, metrics, files, rows, options, progress)
-        except CapscoreError as error:  # what stops a single metric is in the run
-            damaged = isinstance(error, AnnotationError) and not isinstance(error, MissingAnnotations)
-            left_out = found.failed if damaged else found.skipped
-            left_out[name] = str(error)
-            continue
-        if run.results:
-            found.runs.append(run)
-        else:
-            found.skipped[name] = reasons(run.skipped)
+            found.runs.append(run_metrics(where, named, files, rows, task_options, load.progress))
+        except CapscoreError as error:
+            if not suite:
+                raise
+            if isinstance(error, AnnotationError) and not isinstance(error, MissingAnnotations):
+                found.failed[name] = str(error)
+            else:
+                found.skipped[name] = str(error)
     return found
+
+
+def _configurations(
+    data: str | Sequence[str], config: str | Sequence[str], data_dir: str | Path | None
+) -> Iterable[Configuration]:
+    """What is measured: the members of a suite, or configurations of benchmarks."""
+    configs = [config] if isinstance(config, str) else config
+    if not isinstance(data, str):
+        return configurations(data, configs, data_dir)
+    if data not in SUITES:
+        return configurations([data], configs, data_dir)
+    if data_dir is None or configs:
+        raise InputError(
+            f"a suite, {data!r}, takes a folder of benchmarks, and no configuration", field="data_dir"
+        )
+    return members(data, data_dir)
 
 
 def reasons(skipped: Mapping[str, CapscoreError]) -> str:
@@ -216,7 +208,11 @@ def run_metrics(
     options: TaskOptions,
     progress: bool | None,
 ) -> BenchmarkRun:
-    """Measure metrics, and scores from files, on a benchmark's configuration; see `benchmark`."""
+    """Measure metrics, and scores from files, on a benchmark's configuration; see `benchmark`.
+
+    Raises:
+        CapscoreError: also if no metric could be run.
+    """
     looked_at = any(metric.kind.needs_images for metric in metrics)
     run, found = read_benchmark(where, rows, images=None if looked_at else False, options=options)
     task = task_of(where.slug, run.config)
@@ -234,6 +230,8 @@ def run_metrics(
             with _skipping(run, metric.name):
                 run.results.append(_measure(run, task, usable[metric.name], metric))
     run.results.extend(theirs)
+    if not run.results:
+        raise CapscoreError(reasons(run.skipped))
     return _compare(run, task) if options.compare else run
 
 

@@ -83,6 +83,10 @@ class TaskOptions:
         """What every protocol takes that makes intervals."""
         return {"sampling": self.sampling, "missing": self.missing}
 
+    def for_rows(self, rows: KeyedRows) -> dict[str, Any]:
+        """The same, with the photos that are drawn."""
+        return {"images": _column(rows, "image_id"), **self.of_protocols}
+
     def to_dict(self) -> dict[str, str | float]:
         """How scores become numbers, by name, ready for JSON."""
         return {"raters": self.raters, "missing": self.missing, **asdict(self.sampling)}
@@ -260,14 +264,8 @@ class RatingTask(Task):
 
     def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> ProtocolResult:
         ratings, raters = self._ratings(rows, options)
-        found = agreement(
-            scores,
-            ratings,
-            raters=raters,
-            images=_column(rows, "image_id"),
-            statistics=self.statistics,
-            **options.of_protocols,
-        )
+        how = {"raters": raters, "statistics": self.statistics, **options.for_rows(rows)}
+        found = agreement(scores, ratings, **how)
         statistics = []
         for name, value in found.values.items():
             statistics.append(Statistic(name, value, ends(found.intervals.get(name)), found.n_rows))
@@ -279,16 +277,9 @@ class RatingTask(Task):
     ) -> list[dict[str, Any]]:
         ratings, raters = self._ratings(rows, options)
         draws = options.sampling.bootstrap or Sampling().bootstrap
-        found = compare(
-            (first, second),
-            ratings,
-            raters=raters,
-            images=_column(rows, "image_id"),
-            statistic=self.statistics[0],
-            sampling=replace(options.sampling, bootstrap=draws),
-            missing=options.missing,
-        )
-        return [found.to_dict()]
+        drawn = replace(options, sampling=replace(options.sampling, bootstrap=draws))
+        how = {"raters": raters, "statistic": self.statistics[0], **drawn.for_rows(rows)}
+        return [compare((first, second), ratings, **how).to_dict()]
 
 
 class PairTask(Task):
@@ -298,14 +289,9 @@ class PairTask(Task):
         return Queries.of(rows, lambda row: [(f"|{n}", text, "") for n, text in enumerate(row["captions"])])
 
     def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> ProtocolResult:
-        return pairwise_by_category(
-            scores[0::2],
-            scores[1::2],
-            _column(rows, "label"),
-            _column(rows, "category"),
-            images=_column(rows, "image_id"),
-            **options.of_protocols,
-        )
+        labels, categories = _column(rows, "label"), _column(rows, "category")
+        how = options.for_rows(rows)
+        return pairwise_by_category(scores[0::2], scores[1::2], labels, categories, **how)
 
 
 class FoilTask(Task):
@@ -321,14 +307,7 @@ class FoilTask(Task):
     def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> ProtocolResult:
         pieces = [row.get("piece", "all") for _, row in rows]
         valid = [row.get("valid", True) for _, row in rows]
-        found = foils(
-            scores[0::2],
-            scores[1::2],
-            pieces,
-            valid,
-            images=_column(rows, "image_id"),
-            **options.of_protocols,
-        )
+        found = foils(scores[0::2], scores[1::2], pieces, valid, **options.for_rows(rows))
         # of a single piece, the mean and all pairs together are that piece
         return found if len(found.statistics) > 3 else replace(found, statistics=found.statistics[:1])
 
@@ -461,13 +440,7 @@ class ThumbTask(Task):
     def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> ProtocolResult:
         columns = {"precision": "precision", "recall": "recall", "total": "rating"}
         ratings = {name: _column(rows, column) for name, column in columns.items()}
-        return thumb(
-            scores,
-            ratings,
-            _column(rows, "system"),
-            images=_column(rows, "image_id"),
-            **options.of_protocols,
-        )
+        return thumb(scores, ratings, _column(rows, "system"), **options.for_rows(rows))
 
 
 class TokenTask(Task):
