@@ -71,13 +71,10 @@ CONFIG_BYTES = Limit("CAPSCORE_MAX_CONFIG_BYTES", 64 * 2**20)
 UNPACKED_BYTES = Limit("CAPSCORE_MAX_UNPACKED_BYTES", 4 * 2**30)
 """Limit of what a gzipped file of a benchmark, or a file in its archive, unpacks to."""
 
-
 UNPACKED_TIMES = 200
 """Most times its size that a packed file of rows may unpack to, if that is over `UNPACKED_FLOOR` bytes."""
 
 UNPACKED_FLOOR = 2**28
-
-
 UNPACKS_TOO_FAR = f"unpacks to over {UNPACKED_TIMES} times its size, as no file of captions does"
 
 
@@ -192,26 +189,25 @@ class TextFile:
             for number, raw in enumerate(iter(lambda: stream.readline(longest + 1), b""), start=1):
                 if len(raw) > longest:
                     raise self.error(longer_than(limit), line=number)
-                yield number, self._decoded(raw, number)
+                if number == 1:
+                    raw = raw.removeprefix(codecs.BOM_UTF8)
+                    self._check_start(raw)
+                try:
+                    yield number, raw.decode("utf-8")
+                except UnicodeDecodeError as error:
+                    problem = f"is not UTF-8 text: byte 0x{raw[error.start]:02x} cannot be decoded"
+                    convert = f"iconv -f WINDOWS-1252 -t UTF-8 {self.path} > new{self.path.suffix}"
+                    hint = f"To convert a file, name its encoding: {convert}"
+                    raise self.error(f"{problem}. {hint}", line=number) from None
 
-    def _decoded(self, raw: bytes, line: int) -> str:
-        problem = hint = ""
-        if line == 1:
-            raw = raw.removeprefix(codecs.BOM_UTF8)
-            start = raw[:200].lstrip().lower()
-            for mark, name in _SIGNATURES.items():
-                if start.startswith(mark):
-                    problem = f"it looks like {name}"
-            if b"\0" in raw:
-                problem = problem or "it looks like UTF-16, or binary data"
-        try:
-            if not problem:
-                return raw.decode("utf-8")
-        except UnicodeDecodeError as error:
-            problem = f"byte 0x{raw[error.start]:02x} cannot be decoded"
-            convert = f"iconv -f WINDOWS-1252 -t UTF-8 {self.path} > new{self.path.suffix}"
-            hint = f". To convert a file, name its encoding: {convert}"
-        raise self.error(f"is not UTF-8 text: {problem}{hint}", line=line)
+    def _check_start(self, line: bytes) -> None:
+        """Raise an error if the first line is that of another kind of file."""
+        start = line[:200].lstrip().lower()
+        for mark, name in _SIGNATURES.items():
+            if start.startswith(mark):
+                raise self.error(f"is not UTF-8 text: it looks like {name}", line=1)
+        if b"\0" in line:
+            raise self.error("is not UTF-8 text: it looks like UTF-16, or binary data", line=1)
 
     def start(self) -> str:
         """The first character that is not a space, "" if there is none."""
@@ -271,8 +267,9 @@ class TextFile:
                     raise self.error(longer_than(ROW_BYTES) + hint, line=begin)
                 yield line
 
-        more: dict[str, Any] = {"quoting": quoting, "skipinitialspace": delimiter == "|"}
-        reader = csv.reader(limited(), delimiter=delimiter, strict=True, **more)
+        reader = csv.reader(
+            limited(), delimiter=delimiter, strict=True, quoting=quoting, skipinitialspace=delimiter == "|"
+        )
         try:
             for cells in reader:
                 line, begin, size = begin, reader.line_num + 1, 0
