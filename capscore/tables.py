@@ -6,12 +6,13 @@ In: headings, cells of text, and remarks. Out: lines of a terminal, Markdown, or
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .errors import address_name, visible
 from .files.columns import is_missing
+from .files.console import make_console
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -271,3 +272,33 @@ class Report:
             else:
                 lines.append(f"- {part.strip()}")
         return "\n".join(lines) + "\n"
+
+
+class Result:
+    """What a function of the library gives: it prints itself, and is ready for JSON.
+
+    >>> class Words(Result):
+    ...     def report(self):
+    ...         return Report("", ["2 words"])
+    >>> print(Words())
+    2 words
+    """
+
+    def report(self) -> Report:
+        """Tables and remarks for people."""
+        raise NotImplementedError
+
+    def to_dict(self) -> Mapping[str, object]:
+        """Everything, ready for JSON."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return str(self.report())
+
+    def print(self) -> None:
+        """Print `report` on standard output, within the width of the terminal."""
+        self.report().print(make_console())
+
+    def markdown(self) -> str:
+        """`report` in Markdown."""
+        return self.report().markdown()

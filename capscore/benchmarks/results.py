@@ -16,7 +16,7 @@ from ..files.shipped import benchmark_card
 from ..metrics.loading import component_of
 from ..registry import METRICS
 from ..statistics.columns import plain
-from ..tables import Report, Table, fixed, level_text, percent, signed
+from ..tables import Report, Result, Table, fixed, level_text, percent, signed
 from .protocols import ProtocolResult, Statistic
 from .published import Published, find
 from .result_file import numbers_of, runs_of, stamped
@@ -203,7 +203,7 @@ class BenchmarkRun:
 
 
 @dataclass(frozen=True)
-class BenchmarkResults:
+class BenchmarkResults(Result):
     """What `capscore.benchmark` found; it prints as tables.
 
     Attributes:
@@ -217,9 +217,6 @@ class BenchmarkResults:
     skipped: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     suite: str = ""
-
-    def __str__(self) -> str:
-        return str(self.report())
 
     def to_dict(self) -> dict[str, Any]:
         """Everything unrounded, as `capscore benchmark --output` writes it."""
@@ -259,10 +256,6 @@ class BenchmarkResults:
                 if not (self.suite and isinstance(why, MetricRefusal)):
                     lines.append(f"{run.name}: {name} was not run. {why}")
         return lines
-
-    def markdown(self) -> str:
-        """The tables in Markdown."""
-        return self.report().markdown()
 
 
 # ---- names for people ----

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -40,7 +40,7 @@ from ..files.write import write_text
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..tables import Report
+    from ..tables import Result
 
 Function = Callable[..., int | None]
 FAILED, USAGE, SKIPPED, INTERRUPTED = 1, 2, 3, 130
@@ -307,16 +307,6 @@ def print_json(value: object, *, stderr: bool = False) -> None:
     """Print a value as JSON."""
     text = json_visible(json.dumps(value, indent=2, ensure_ascii=not speaks_unicode()))
     print(text, file=sys.stderr if stderr else sys.stdout)
-
-
-class Result(Protocol):
-    """What a function of the library found, for a command to show."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON."""
-
-    def report(self) -> Report:
-        """The same as tables and sentences."""
 
 
 def show_results(

@@ -21,7 +21,6 @@ from .. import __version__
 from ..benchmarks.protocols.results import counted
 from ..errors import InputError, Setting
 from ..files.columns import FAMILIAR, OTHER_NAMES, check_column, read_numbers
-from ..files.console import make_console
 from ..files.matching import Key, MatchedRows, match_rows
 from ..files.read import open_rows
 from ..files.references import read_references, with_references
@@ -37,7 +36,7 @@ from ..scoring.files import FileScoring, ScoredFile
 from ..statistics.bootstrap import Interval
 from ..statistics.columns import Column
 from ..statistics.system_means import ALL, SystemComparison, SystemDifference, compare_means_by_language
-from ..tables import Report, Table, fixed, level_text, signed
+from ..tables import Report, Result, Table, fixed, level_text, signed
 
 
 def compare_systems(
@@ -169,7 +168,7 @@ def _check_signatures(
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Result):
     """Systems that were compared on the same rows.
 
     Attributes:
@@ -231,10 +230,6 @@ class Comparison:
                             line |= {"low": other.interval.low, "high": other.interval.high}
                     lines.append(line)
         return pd.DataFrame(lines)
-
-    def print(self) -> None:
-        """Print `report` on standard output."""
-        self.report().print(make_console())
 
     def report(self) -> Report:
         """A table per metric and language, how the tests were made, signatures, and a sentence per metric."""

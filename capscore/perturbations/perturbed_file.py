@@ -23,7 +23,7 @@ from ..files.row_source import (
 )
 from ..files.write import Writer, check_output
 from ..options import OutputOptions, RowOptions, split_options
-from ..tables import Report, Table
+from ..tables import Report, Result, Table
 from ..text.languages import language_code
 from ..text.segmentation import not_split_by_blanks
 from .kinds import P, check_captions, check_draws, chosen_kinds, kind_of
@@ -132,7 +132,7 @@ class LanguageCounts:
     nouns: str | None = None
 
 
-class PerturbedFile:
+class PerturbedFile(Result):
     """Captions that were perturbed; `rows` gives the rows of the result, `print` shows counts.
 
     Attributes:
@@ -172,9 +172,6 @@ class PerturbedFile:
         # (row of the file, kind) → perturbed caption, or what is wrong
         self._texts: dict[tuple[int, str], str] = {}
         self._errors: dict[tuple[int, str], str] = {}
-
-    def __str__(self) -> str:
-        return str(self.report())
 
     def add(self, chunk: Chunk, *, p: float, seed: int) -> None:
         """Perturb the captions of a chunk; errors are those of `capscore.perturb`."""
@@ -315,10 +312,6 @@ class PerturbedFile:
         if missing:
             parts.append(f"objects that are not in their captions, and were left out: {missing:,}")
         return Report("", parts)
-
-    def markdown(self) -> str:
-        """The counts in Markdown."""
-        return self.report().markdown()
 
 
 def _write(found: PerturbedFile, path: Path) -> None:

@@ -21,7 +21,6 @@ import numpy as np
 from .. import __version__
 from ..errors import InputError, Setting, TruncationWarning
 from ..files.columns import columns_of, find_reference_columns, read_inputs
-from ..files.console import make_console
 from ..files.image_folder import ImageFolder
 from ..files.row_source import CHUNK_ROWS, RowSource
 from ..files.write import write_text
@@ -41,7 +40,7 @@ from ..metrics.loading import ScorerLoader, check_options
 from ..metrics.signature import parse_signature
 from ..options import LoadOptions, RowOptions, check_whole_number, split_options
 from ..registry import METRICS
-from ..tables import Report, Table, fixed
+from ..tables import Report, Result, Table, fixed
 from ..text.languages import language_code
 from .files import open_rows_to_score
 
@@ -67,7 +66,7 @@ class CaptionedPhoto(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CalibrationFile:
+class CalibrationFile(Result):
     """Percentiles of right captions, and of captions of other photos; made by `calibrate`.
 
     Attributes:
@@ -110,10 +109,6 @@ class CalibrationFile:
         return Report(
             "", [calibration_table(self.document), calibration_counts(self.document)], unbroken=True
         )
-
-    def print(self) -> None:
-        """Print `report` on standard output."""
-        self.report().print(make_console())
 
 
 def calibrate(

@@ -49,7 +49,7 @@ from ..metrics.rows import PreparedRows
 from ..metrics.scores import Scores
 from ..options import LoadOptions, OutputOptions, RowOptions, split_options
 from ..registry import METRICS
-from ..tables import Report, Table, fixed, photo_name, shown_caption
+from ..tables import Report, Result, Table, fixed, photo_name, shown_caption
 from ..text.languages import language_code
 from .pipeline import (
     Columns,
@@ -142,7 +142,7 @@ class RowFilter:
 
 
 @dataclass
-class ScoredFile:
+class ScoredFile(Result):
     """The rows of a file with their scores; made by `score_file`.
 
     Attributes:
@@ -338,10 +338,6 @@ class ScoredFile:
         headings = ["row"] * numbered + ["photo"] * (image is not None) + ["caption"]
         columns = zip(*(texts[row] for row in rows), strict=True)
         return dict(zip(headings, map(list, columns), strict=True))
-
-    def __str__(self) -> str:
-        means = (f"{name} {part.mean:.4f}" for name, part in self.scores.items())
-        return f"{self.source.n_rows:,} rows of {self.source.path}: {', '.join(means)}"
 
 
 def _file_name(path: str | Path | None) -> str | None:

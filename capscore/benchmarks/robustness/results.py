@@ -15,7 +15,7 @@ from ...options import Sampling
 from ...perturbations import KINDS, P, all_kinds, check_draws, chosen_kinds, kind_of
 from ...perturbations.styles import STYLES
 from ...statistics.columns import plain
-from ...tables import Report, Table, fixed, level_text, percent, signed
+from ...tables import Report, Result, Table, fixed, level_text, percent, signed
 from ..protocols.results import counted
 from ..results import MetricResult
 from .captions import CaptionSet
@@ -181,13 +181,10 @@ class SetResult:
 
 
 @dataclass(frozen=True)
-class Robustness:
+class Robustness(Result):
     """What `capscore.robustness` found, for each set of captions; it prints as tables."""
 
     sets: list[SetResult]
-
-    def __str__(self) -> str:
-        return str(self.report())
 
     def groups(self) -> dict[str, list[SetResult]]:
         """Sets by data set; a configuration that is not a language is a data set of its own."""
@@ -249,10 +246,6 @@ class Robustness:
         parts += _alarms(self.sets)
         parts += _curves(self.sets)
         return Report("", parts)
-
-    def markdown(self) -> str:
-        """The tables in Markdown."""
-        return self.report().markdown()
 
     def not_measured(self) -> list[str]:
         """What could not be measured of which captions, and why."""
