@@ -73,7 +73,11 @@ AREAS: dict[str, tuple[list[str], list[str], int]] = {
         ["tests/files", "tests/benchmarks", "tests/datasets_scripts", "tests/test_file_format_laws.py"],
         8,
     ),
-    "losses": (["training/engine/*loss*.py"], ["tests/training", "tests/test_recipe_laws.py"], 8),
+    "losses": (
+        ["training/engine/*loss*.py", "training/engine/ratings.py", "training/engine/student.py"],
+        ["tests/training", "tests/test_recipe_laws.py"],
+        8,
+    ),
 }
 UNCHANGED = ("annotation", "returns", "decorator_list", "args")
 SWAPS: dict[type, type] = {
