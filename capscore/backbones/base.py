@@ -9,11 +9,11 @@ from __future__ import annotations
 import copy
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import torch
+    from numpy.typing import ArrayLike
     from PIL import Image
 
+Batch = TypeVar("Batch", bound=Sized)
 # CLIPScore's weight (Hessel et al. 2021, section 3).
 PUBLISHED_W = 2.5
 DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
@@ -205,7 +207,7 @@ class Backbone(ABC):
                 return full[:start], full[start + len(body) :]
         raise self._not_offered(f"its pieces: {body} are not in its tokens {full}")
 
-    def encode_regions(self, image: Image.Image, boxes: Any) -> np.ndarray:
+    def encode_regions(self, image: Image.Image, boxes: ArrayLike) -> np.ndarray:
         """Regions of one upright RGB image → float32 (k, d), rows of unit length.
 
         They come from one pass over the image if the image tower has a feature map, otherwise from crops.
@@ -267,7 +269,7 @@ class Backbone(ABC):
         """`feature_maps` → float32 (n, d) on the device, unit rows, with gradients."""
         raise self._not_offered(_NO_MAP)
 
-    def _rows(self, embed: Callable[[Any], torch.Tensor], batch: Any) -> np.ndarray:
+    def _rows(self, embed: Callable[[Batch], torch.Tensor], batch: Batch) -> np.ndarray:
         import torch
 
         if not len(batch):
@@ -283,7 +285,7 @@ class Backbone(ABC):
         """The module with both towers, for fine-tuning that trains the image tower too."""
         raise self._not_offered("a network with both towers: its image tower cannot be fine-tuned")
 
-    def add_network_parts(self, parts: Mapping[str, Any]) -> None:
+    def add_network_parts(self, parts: Mapping[str, Mapping[str, int]]) -> None:
         """Put untrained parts, such as a noise gate, into the text network; `remade` then takes note of them.
 
         Raises:
@@ -382,7 +384,7 @@ def resolve_device(device: str | int | torch.device | None) -> str:
     return str(resolved)
 
 
-def resolve_dtype(dtype: Any) -> str:
+def resolve_dtype(dtype: str | torch.dtype | None) -> str:
     """None, a name, a short name ("bf16") or a torch dtype → "float32", "bfloat16" or "float16"."""
     name = "float32" if dtype is None else str(dtype).removeprefix("torch.")
     for full, short in DTYPES.items():

@@ -35,6 +35,7 @@ from .base import resolve_dtype, tensors_digest
 
 if TYPE_CHECKING:
     import torch
+    from transformers import PretrainedConfig, PreTrainedModel
 
 Network = TypeVar("Network", bound="torch.nn.Module")
 _LOG = getLogger(__name__)
@@ -201,7 +202,7 @@ def read_config(path: Path, kind: type = dict) -> Any:
     return content
 
 
-def inside(folder: Path, name: Any, named_by: Path) -> Path:
+def inside(folder: Path, name: object, named_by: Path) -> Path:
     """The path of a file that a file of a checkpoint names; one outside raises `BackboneUnavailable`."""
     if not isinstance(name, str) or _leads_out(name) or any(sign in name for sign in "\0\\:"):
         raise BackboneUnavailable(f"{named_by} names {name!r:.80}, which is not inside {folder}")
@@ -241,7 +242,7 @@ def read_checkpoint(
 def write_checkpoint(
     folder: Path,
     marker: str,
-    content: Mapping[str, Any],
+    content: Mapping[str, object],
     tensors: Mapping[str, torch.Tensor],
     what: str,
     save_more: Callable[[Path], None] = lambda folder: None,
@@ -318,7 +319,7 @@ def find_folder(
 
 
 def write_network(
-    folder: str | os.PathLike[str], network: torch.nn.Module, record: Mapping[str, Any], dtype: str
+    folder: str | os.PathLike[str], network: torch.nn.Module, record: Mapping[str, object], dtype: str
 ) -> None:
     """Write a network's weights, as float32 or float16, then config.json: the record, dtype and a digest.
 
@@ -357,7 +358,7 @@ def read_network(
 
 
 def built(
-    folder: Path, state: Mapping[str, torch.Tensor], sizes: Mapping[str, Any], build: Callable[[], Network]
+    folder: Path, state: Mapping[str, torch.Tensor], sizes: Mapping[str, object], build: Callable[[], Network]
 ) -> Network:
     """The network that `build` makes by its sizes, with a folder's weights, in float32 and eval mode.
 
@@ -427,7 +428,10 @@ def without_rebuilt(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor
 
 
 def refuse_misfit(
-    folder: Path, missing: Iterable[str], unexpected: Iterable[str], mismatched: Iterable[Any] = ()
+    folder: Path,
+    missing: Iterable[str],
+    unexpected: Iterable[str],
+    mismatched: Iterable[str | tuple[str, ...]] = (),
 ) -> None:
     """Raise `BackboneUnavailable` unless the weights of a folder are exactly the model's.
 
@@ -446,7 +450,7 @@ def refuse_misfit(
         raise BackboneUnavailable(f"the weights in {folder} do not fit its config: {'; '.join(complaints)}")
 
 
-def refuse_oversized(folder: Path, config: Mapping[str, Any], stored: int) -> None:
+def refuse_oversized(folder: Path, config: Mapping[str, object], stored: int) -> None:
     """Raise `BackboneUnavailable` if a config asks for more than the `stored` bytes of weights can be for."""
     numbers = list(_numbers(config))
     layers = max((value for name, value in numbers if "layers" in name or name == "depth"), default=0)
@@ -458,7 +462,7 @@ def refuse_oversized(folder: Path, config: Mapping[str, Any], stored: int) -> No
         )
 
 
-def _numbers(config: Any, name: str = "") -> Iterator[tuple[str, int]]:
+def _numbers(config: object, name: str = "") -> Iterator[tuple[str, int]]:
     """Names and values of all whole numbers in a config."""
     if isinstance(config, Mapping):
         for inner, value in config.items():
@@ -471,25 +475,26 @@ def _numbers(config: Any, name: str = "") -> Iterator[tuple[str, int]]:
 
 
 def load_strictly(
-    model_class: Any,
-    config: Any,
+    config: PretrainedConfig,
     folder: Path,
     state: dict[str, torch.Tensor] | None = None,
     *,
     without_pooler: bool = False,
-) -> Any:
+) -> PreTrainedModel:
     """A transformers model with all weights of a folder (or `state`) and no other, in float32 and eval mode.
 
     `without_pooler` removes a pooler: towers with their own pooling do not use it, and a missing one would be
     filled with random numbers. `BackboneUnavailable` is raised where weights do not fit.
     """
     import torch
+    from transformers import MODEL_MAPPING  # slow to import, and tuned embedded backbones need none of it
 
+    kind: Any = MODEL_MAPPING[type(config)]
     state = read_state_dict(folder) if state is None else state
     refuse_oversized(folder, config.to_dict(), sum(tensor.nbytes for tensor in state.values()))
     arguments = {"dtype": torch.float32, "ignore_mismatched_sizes": True, "output_loading_info": True}
-    with refusing(f"the {model_class.__name__} in {folder}"):
-        model, report = model_class.from_pretrained(None, config=config, state_dict=state, **arguments)
+    with refusing(f"the {kind.__name__} in {folder}"):
+        model, report = kind.from_pretrained(None, config=config, state_dict=state, **arguments)
     missing = [name for name in report["missing_keys"] if not (without_pooler and _POOLER.search(name))]
     refuse_misfit(folder, missing, report["unexpected_keys"], report["mismatched_keys"])
     if without_pooler and getattr(model, "pooler", None) is not None:
@@ -497,7 +502,7 @@ def load_strictly(
     return model.eval()
 
 
-def load_config(folder: Path) -> Any:
+def load_config(folder: Path) -> PretrainedConfig:
     """The transformers config of a folder with weights; code that comes with it does not run."""
     from transformers import AutoConfig
 

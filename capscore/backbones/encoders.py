@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
+_Config = Mapping[str, str | int | float]
 _LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
-_ROBERTA = {
+_ROBERTA: _Config = {
     "model_type": "roberta",
     "vocab_size": 50265,
     "max_position_embeddings": 514,
     "type_vocab_size": 1,
     "layer_norm_eps": 1e-5,
 }
-_XLM_ROBERTA = {**_ROBERTA, "model_type": "xlm-roberta", "vocab_size": 250002}
+_XLM_ROBERTA: _Config = {**_ROBERTA, "model_type": "xlm-roberta", "vocab_size": 250002}
 # open_clip keeps the encoder of these translators and drops the decoder, which is not built to begin with
-_NLLB = {"model_type": "m2m_100", "vocab_size": 256206, "decoder_layers": 0}
+_NLLB: _Config = {"model_type": "m2m_100", "vocab_size": 256206, "decoder_layers": 0}
 # Published shapes; everything else is transformers' default. Encoders are checked against the weights.
-ENCODERS: dict[str, dict[str, Any]] = {
+ENCODERS: dict[str, _Config] = {
     "roberta-base": _ROBERTA,
     "xlm-roberta-base": _XLM_ROBERTA,
     "xlm-roberta-large": {**_XLM_ROBERTA, **_LARGE},
@@ -29,6 +30,6 @@ ENCODERS: dict[str, dict[str, Any]] = {
 }
 
 
-def encoder_config(name: str) -> dict[str, Any] | None:
+def encoder_config(name: str) -> _Config | None:
     """Config of a published text encoder, by the last part of its Hub id, in any case; None if unknown."""
     return ENCODERS.get(name.rpartition("/")[2].lower())

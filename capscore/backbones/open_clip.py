@@ -132,8 +132,9 @@ class OpenClipBackbone(ClipTowers):
         self._settings = settings
         reading = PreprocessCfg(**model.visual.preprocess_cfg)
         self._transform = image_transform_v2(reading, is_train=False)
-        self._tight = _padding_is_free(model, tokenizer)
-        text = TextSide(model, _TEXT_PARTS) if isinstance(model, CLIP) else model.text
+        self._tower = getattr(model, "text", model)
+        self._tight = _padding_is_free(self._tower, tokenizer)
+        text = TextSide(model, _TEXT_PARTS) if isinstance(model, CLIP) else self._tower
         super().__init__(model, text, tokenizer, options)
 
     def _identify(self, revision: str) -> None:
@@ -161,18 +162,17 @@ class OpenClipBackbone(ClipTowers):
         length = None if self._tight else self.max_tokens
         batch = base.pad_batch(ids, self._tokenizer.pad_id, length, side)[0].to(self.device)
         if batch.shape[1] < self.max_tokens and not isinstance(self._text, HFTextEncoder):
-            return _causal_text_features(self._model, batch)
+            return _causal_text_features(self._tower, batch)
         return self._model.encode_text(batch)
 
 
-def _padding_is_free(model: Any, tokenizer: _Tokenizer) -> bool:
+def _padding_is_free(tower: torch.nn.Module, tokenizer: _Tokenizer) -> bool:
     """Whether padding to the longest text of a batch gives the same numbers as padding to the whole context.
 
     It does if padding is masked, or only follows the text; not if it is attended to, or the end is pooled.
     """
     if tokenizer.pads_left:
         return False
-    tower = getattr(model, "text", model)
     if isinstance(tower, HFTextEncoder):
         # The tower masks its own padding id; another id would be attended to.
         return tokenizer.pad_id == tower.config.pad_token_id
@@ -183,9 +183,8 @@ def _padding_is_free(model: Any, tokenizer: _Tokenizer) -> bool:
     return causal and reads_the_text
 
 
-def _causal_text_features(model: Any, ids: torch.Tensor) -> torch.Tensor:
+def _causal_text_features(tower: Any, ids: torch.Tensor) -> torch.Tensor:
     """open_clip's causal text tower on fewer positions than its context has."""
-    tower = getattr(model, "text", model)
     width = ids.shape[1]
     cast = tower.transformer.get_cast_dtype()
     x = tower.token_embedding(ids).to(cast) + tower.positional_embedding[:width].to(cast)

@@ -24,7 +24,7 @@ from .tokens import Piece, TextTokenizer, context_length, load_tokenizer, pad_id
 
 if TYPE_CHECKING:
     from PIL import Image
-    from transformers import PreTrainedTokenizerBase
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 _MODULES = ["Transformer", "Pooling", "Dense"]
 STUDENT_FORMAT = 1
@@ -171,7 +171,9 @@ class PairedBackbone(Backbone):
         return base.unit_rows(features)
 
 
-def _parts(folder: Path, config: Any, encoder_prefix: str, projection_prefix: str) -> tuple[Any, nn.Linear]:
+def _parts(
+    folder: Path, config: PretrainedConfig, encoder_prefix: str, projection_prefix: str
+) -> tuple[PreTrainedModel, nn.Linear]:
     """Encoder and projection from the weights of a folder, which begin with these prefixes."""
     parts: dict[str, dict[str, torch.Tensor]] = {encoder_prefix: {}, projection_prefix: {}}
     others = []
@@ -182,22 +184,15 @@ def _parts(folder: Path, config: Any, encoder_prefix: str, projection_prefix: st
         else:
             parts[prefix][name.removeprefix(prefix)] = tensor
     checkpoint.refuse_misfit(folder, (), others)
-    projection = _linear(folder, parts[projection_prefix], bias=True)
-    return _encoder(folder, config, parts[encoder_prefix]), projection
+    projection = _linear(folder, parts[projection_prefix])
+    encoder = checkpoint.load_strictly(config, folder, parts[encoder_prefix], without_pooler=True)
+    return encoder, projection
 
 
-def _encoder(folder: Path, config: Any, state: dict[str, torch.Tensor] | None = None) -> Any:
-    """The encoder of a config with the weights of a folder, or with `state`."""
-    from transformers import MODEL_MAPPING  # slow to import, and tuned embedded backbones need none of it
-
-    kind = MODEL_MAPPING[type(config)]
-    return checkpoint.load_strictly(kind, config, folder, state, without_pooler=True)
-
-
-def _linear(folder: Path, state: dict[str, torch.Tensor], bias: bool) -> nn.Linear:
+def _linear(folder: Path, state: dict[str, torch.Tensor]) -> nn.Linear:
     with checkpoint.refusing(f"the last layer in {folder}"):
         dim, width = state["weight"].shape
-        layer = nn.Linear(width, dim, bias=bias)
+        layer = nn.Linear(width, dim, bias="bias" in state)
         layer.load_state_dict(state)
     return layer
 
@@ -281,12 +276,13 @@ def load_sentence_transformers(folder: Path, options: BackboneOptions) -> Backbo
     if about.get("do_lower_case") or (prompt and not pooled.get("include_prompt", True)):
         raise CapscoreError(f"{folder} lower-cases texts, or leaves its prompt out: neither is supported")
     config = checkpoint.load_config(first)
-    encoder, tokenizer = _encoder(first, config), load_tokenizer(first, config)
+    encoder = checkpoint.load_strictly(config, first, without_pooler=True)
+    tokenizer = load_tokenizer(first, config)
     state = {
         name.removeprefix("linear."): tensor for name, tensor in checkpoint.read_state_dict(dense).items()
     }
     longest = context_length(config, encoder, tokenizer)
     max_tokens = min(about.get("max_seq_length") or longest, longest)
-    tower = TextTower(encoder, _linear(dense, state, "bias" in state), tokenizer, max_tokens)
+    tower = TextTower(encoder, _linear(dense, state), tokenizer, max_tokens)
     options = replace(options, prefix=options.prefix + prompt)
     return PairedBackbone(tower, options, settings=base.settings_digest(folder))

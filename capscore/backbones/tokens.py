@@ -22,7 +22,7 @@ from .checkpoint import refusing
 
 if TYPE_CHECKING:
     import torch
-    from transformers import PretrainedConfig, PreTrainedTokenizerBase
+    from transformers import BatchEncoding, PretrainedConfig, PreTrainedTokenizerBase
 
 # (token id, start, end) of a piece of a text
 Piece = tuple[int, int, int]
@@ -182,7 +182,7 @@ def _pieces(tokenizer: Any, texts: list[str]) -> list[list[Piece]]:
     return rows
 
 
-def _called(tokenizer: Any, texts: list[str], **settings: Any) -> Any:
+def _called(tokenizer: PreTrainedTokenizerBase, texts: list[str], **settings: bool | int) -> BatchEncoding:
     # not verbose: no warning about long texts, which `Tokens.truncated` reports
     plain = {"padding": False, "truncation": False, "verbose": False}
     plain |= {"return_attention_mask": False, "return_token_type_ids": False}

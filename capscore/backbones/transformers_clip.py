@@ -47,7 +47,7 @@ def load_folder(folder: Path, options: BackboneOptions) -> Backbone:
             f"{', '.join(_FAMILY)}, and code that comes with weights never runs"
         )
     config = load_config(folder)
-    model = load_strictly(transformers.MODEL_MAPPING[type(config)], config, folder)
+    model = load_strictly(config, folder)
     tokenizer = load_tokenizer(folder, config)
     with refusing(f"the image processor in {folder}"):
         image_processor = transformers.AutoImageProcessor.from_pretrained(

@@ -99,7 +99,7 @@ class SentenceEncoderBackbone(Backbone):
         """Description, ready for JSON, of the gate, or None."""
         return getattr(self.text, "parts", None)
 
-    def add_network_parts(self, parts: Mapping[str, Any]) -> None:
+    def add_network_parts(self, parts: Mapping[str, Mapping[str, int]]) -> None:
         if self.network_parts() is not None:
             raise CapscoreError(f"the text network of {self.name!r} already has {self.network_parts()!r}")
         self.text = gated(self.text, parts).to(self.device, self.torch_dtype).eval()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -19,6 +19,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from ...errors import CapscoreError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 # blocks, kernel, stride of the first block, expansion, channels
 Stage = tuple[int, int, int, int, int]
@@ -257,7 +260,7 @@ class ImageTowerConfig:
         ):
             raise CapscoreError(f"no image tower has the sizes {self!r:.300}")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The sizes, ready for JSON."""
         return {**asdict(self), "stages": [list(stage) for stage in self.stages]}
 
@@ -288,7 +291,7 @@ class ImageTower(nn.Module):
         whole = torch.tensor([[[0.0, 0.0, 1.0, 1.0]]], device=maps.device)
         return self.head(maps, whole.expand(len(maps), 1, 4)).flatten(0, 1)
 
-    def embed_regions(self, maps: torch.Tensor, boxes: Sequence[Any]) -> torch.Tensor:
+    def embed_regions(self, maps: torch.Tensor, boxes: Sequence[ArrayLike]) -> torch.Tensor:
         """Maps of n photos → (k_1 + … + k_n, dim), photo after photo.
 
         `boxes` are n arrays or tensors (k_i, 4): left, top, right, bottom as shares of the photo's sides, in

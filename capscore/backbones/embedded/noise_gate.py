@@ -11,7 +11,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import torch
 from torch import nn
@@ -121,7 +120,7 @@ def turned_away(rows: torch.Tensor, kept: torch.Tensor, away: torch.Tensor) -> t
     return kept * rows + (1 - kept.square()).clamp(min=0).sqrt() * side
 
 
-def gated(encoder: UniversalSentenceEncoder, parts: Mapping[str, Any]) -> GatedSentenceEncoder:
+def gated(encoder: UniversalSentenceEncoder, parts: Mapping[str, Mapping[str, int]]) -> GatedSentenceEncoder:
     """The same encoder, its weights shared, with an untrained gate of the sizes in `parts`.
 
     Raises:
