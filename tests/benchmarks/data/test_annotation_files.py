@@ -102,23 +102,12 @@ def test_rows_have_their_lines(write):
         ("csv", "c,c\n1,2\n", "line 1: has the column 'c' twice"),
         ("csv", "c,d\n1\n", "line 2: expected 2 columns as in the header, found 1"),
         ("csv", 'c,d\n1,"two\n', r"not valid CSV: unexpected end of data \(cut short\?\)"),
-        (
-            "jsonl",
-            '{"c": 0}\n{"a": 1',
-            "line 2: not valid JSON: Expecting ',' delimiter: line 1 column 8 .*cut",
-        ),
+        ("jsonl", '{"c": 0}\n{"a": 1', "line 2: not valid JSON: Expecting ',' delimiter.*cut"),
         ("jsonl", '{"c": 0}\n[1]', r"line 2: expected a JSON object, found list: \[1\]"),
-        ("jsonl", '{"c": 1, "c": 2}', "line 1: not valid JSON: one object has two values for 'c'"),
-        ("jsonl", '{"c": ' + "9" * 5000 + "}", "line 1: not valid JSON"),
         ("json_rows", '[1,\n "two', "line 2: not valid JSON: Unterminated string .*cut"),
-        (
-            "json_rows",
-            "[1,\n x, 2]\n",
-            r"line 2: not valid JSON: Expecting value: line 2 column 2 \(char 5\)$",
-        ),
+        ("json_rows", "[1,\n x, 2]\n", r"line 2: not valid JSON: Expecting value.*\(char 5\)$"),
         ("json_rows", '["\\\\ud83d",\n "\\ud83d\\ude00",\n "\\ude00"]', "has half a character"),
         ("json_rows", '{"a": 1}', "expected a list"),
-        ("json_rows", "[" * 100_000, "not valid JSON"),
         ("parquet", "PAR1", "is not Parquet, or cut short"),
     ],
 )
@@ -130,7 +119,6 @@ def test_damage_is_named_with_its_line(write, read, content, message):
 @pytest.mark.parametrize(
     ("name", "member", "content"),
     [
-        ("f.txt.gz", "", gzip.compress(LINES)),
         ("f.txt", "", gzip.compress(LINES)),
         ("f.zip", "f.txt", zipped(**{"top__f.txt": LINES})),
     ],
