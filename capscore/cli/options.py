@@ -62,6 +62,16 @@ def complete_metrics(incomplete: str) -> list[str]:
     return [f"{before}{comma}{name}" for name in METRICS.names() if name.startswith(last)]
 
 
+def metrics_by_need() -> str:
+    """Names of all metrics, by what they need of rows, for a command's help."""
+    needs = {(True, False): "Images", (True, True): "Images and references", (False, True): "References"}
+    groups: dict[str, list[str]] = {title: [] for title in (*needs.values(), "Captions alone")}
+    for name in METRICS.names():
+        kind = METRICS.get(name)
+        groups[needs.get((kind.needs_images, kind.needs_references), "Captions alone")].append(name)
+    return " ".join(f"[bold]{title}[/]: {', '.join(names)}." for title, names in groups.items() if names)
+
+
 def columns(*named: str | None) -> dict[str, Any]:
     """The columns that options name, by what they hold."""
     names = ("image_column", "candidate_column", "references_column", "language_column")
@@ -171,6 +181,7 @@ def with_metric_options(choose: Callable[[], dict[str, Option]]) -> Callable[[_F
 
     def mark(function: _Function) -> _Function:
         vars(function)["metric_options"] = parameters
+        vars(function)["metric_names"] = metrics_by_need
         return function
 
     return mark

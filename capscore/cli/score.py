@@ -1,9 +1,7 @@
 """Score the captions of photos, of a folder, or of a file.
 
 INPUT is a folder with NAME.txt beside each NAME.jpg; JSONL, JSON, CSV, TSV, Parquet, WebDataset or a saved
-data set with columns caption, image, references, language; or JSON of captions by photo. [bold]Images[/]:
-mcs, pr_mcs, clip_score, infometic, judge. [bold]Images and references[/]: ref_clip_score, clip_cider.
-[bold]References[/]: text_score, cider, cider_d, bleu, rouge_l, meteor, spice, chair.
+data set with columns caption, image, references, language; or JSON of captions by photo. {metrics}
 
 [bold]Default backbones[/]: of capscore-weights, embedded-pr-mcs for pr_mcs and embedded for infometic; from
 the Hub, xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k for mcs and text_score,

@@ -77,6 +77,16 @@ class Command(TyperCommand):
             self.params, self.callback = whole.params, whole.callback
         self.is_complete = True
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        self.name_metrics()
+        super().format_help(ctx, formatter)
+
+    def name_metrics(self) -> None:
+        """Write the names of all metrics, by what they need, where the help has `{metrics}`."""
+        if self.help and "{metrics}" in self.help:
+            function: Any = inspect.unwrap(self.callback or as_command)
+            self.help = self.help.replace("{metrics}", function.metric_names())
+
 
 class CommandGroup(TyperGroup):
     """A command with commands of its own, such as `capscore data`."""

@@ -108,6 +108,7 @@ def command_pages() -> dict[str, str]:
 
 def _command_page(words: str, command: Any) -> str:
     command.add_metric_options()
+    command.name_metrics()
     text = re.sub(r"\[/?(?:bold|italic|dim)?\]", "", command.help or "")
     # an example stands alone, as what is typed
     text, _, example = text.partition("Example: ")
