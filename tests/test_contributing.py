@@ -1,0 +1,109 @@
+"""The worked examples of CONTRIBUTING, made in a copy: few edits each, and the laws hold for what is new."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+COPIED = ("capscore", "metrics", "datasets_scripts", "tests", "pyproject.toml", "README.md")
+_EDIT = re.compile(
+    r"(?:New|In) ?,? `(?P<file>[^`]+)`(?:, (?P<side>after|before) `(?P<anchor>[^\n]*?)`(?=[:,]))?[^\n]*:\n\n"
+    r"```\w+\n(?P<text>.*?)```\n",
+    re.DOTALL,
+)
+# example → what is new, and the tests that try it
+TRIED = {
+    "A metric": ("length_ratio", ["tests/test_metric_laws.py", "tests/test_readme.py"]),
+    "A layout of files": ("albums", ["tests/files/test_layouts.py"]),
+    "A perturbation": ("echo", ["tests/test_perturbation_laws.py"]),
+    "A reading of the judge": ("stars", []),
+}
+USED = """
+import capscore
+from capscore.metrics.loading import all_options
+from tests.judges.test_parity import PHOTOS
+from tests.judges.tiny_models import tiny_judge
+
+scores = capscore.load("length_ratio", longest=2).score(["a b c", "a"], references=[["a"], ["a b"]])
+assert scores.scores.tolist() == [2, 0.5] and scores.ranking.tolist() == [-2, -0.5]
+assert "longest" in all_options()
+judge = capscore.load("judge", backbone=tiny_judge(), reading="stars", cache=False)
+scores = judge.score(["a", "b"], PHOTOS[:2])
+assert ((scores.scores >= 0) & (scores.scores <= 1)).all() and "|reading:stars|" in scores.signature
+"""
+
+
+def examples():
+    """Title → its edits: file, side, anchor, text."""
+    section = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("## Four worked examples\n")[2]
+    parts = re.split(r"^### (.+)\n", section.partition("\n## ")[0], flags=re.MULTILINE)[1:]
+    return {
+        title: [match.groupdict() for match in _EDIT.finditer(text)]
+        for title, text in zip(parts[::2], parts[1::2], strict=True)
+    }
+
+
+def test_each_example_takes_at_most_three_files_and_three_edits():
+    found = examples()
+    assert found.keys() == TRIED.keys()
+    for title, edits in found.items():
+        assert 1 < len(edits) <= 3 and len({edit["file"] for edit in edits}) == len(edits), title
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    """A copy of the library in which all examples are made."""
+    folder = tmp_path_factory.mktemp("copy")
+    ignored = shutil.ignore_patterns("__pycache__")
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=ignored)
+        else:
+            shutil.copy(source, folder / name)
+    for edits in examples().values():
+        for edit in edits:
+            path = folder / edit["file"]
+            assert path.exists() == bool(edit["side"]), edit["file"]
+            path.write_text(changed(path, edit), encoding="utf-8")
+    laws = folder / "tests" / "test_metric_laws.py"  # the example of docs/extending.md has the same name
+    text = laws.read_text("utf-8").replace("from .outside.capscore_outside import length_ratio\n", "")
+    laws.write_text(re.sub(r", METRICS\.get\(length_ratio[^)]*\)", "", text), encoding="utf-8")
+    return folder
+
+
+def changed(path, edit):
+    if not edit["side"]:
+        return edit["text"]
+    lines = path.read_text("utf-8").splitlines(keepends=True)
+    (at,) = [number for number, line in enumerate(lines) if edit["anchor"] in line]
+    lines.insert(at + (edit["side"] == "after"), edit["text"])
+    return "".join(lines)
+
+
+def run(copy, *words):
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=copy,
+        env={**os.environ, "PYTHONPATH": str(copy)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+def test_the_laws_hold_for_what_is_new(copy):
+    tests = dict.fromkeys(file for _, files in TRIED.values() for file in files)
+    names = " or ".join([*(name for name, _ in TRIED.values()), "every_metric_extra"])
+    run(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", *tests, "-k", names)
+
+
+def test_what_is_new_is_used_by_its_name(copy):
+    run(copy, "-W", "ignore", "-c", USED)
