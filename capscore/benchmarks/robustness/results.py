@@ -172,13 +172,6 @@ class SetResult:
             "notes": list(self.notes),
         }
 
-    def skipped_parts(self) -> Iterator[tuple[str, str]]:
-        """Kinds, and styles or kinds of noise by degree, that were not measured, each with the reason."""
-        yield from self.skipped.items()
-        for part in (self.styles, self.degrees):
-            if part is not None:
-                yield from part.skipped.items()
-
 
 @dataclass(frozen=True)
 class Robustness(Result):
@@ -220,14 +213,11 @@ class Robustness(Result):
     def to_dict(self) -> dict[str, Any]:
         """Everything unrounded, as `capscore robustness --output` writes it."""
         document: dict[str, Any] = {"runs": [one.to_dict() for one in self.sets]}
-        for name in ("styles", "degrees"):
-            parts = []
-            for one in self.sets:
-                part: Versions | None = getattr(one, name)
+        for one in self.sets:
+            for name, part in (("styles", one.styles), ("degrees", one.degrees)):
                 if part is not None:
-                    parts.append({**one.captions.names(), **part.to_dict()})
-            if parts:
-                document[name] = parts
+                    numbers = {**one.captions.names(), **part.to_dict()}
+                    document.setdefault(name, []).append(numbers)
         document["averages"] = {}
         for name, sets in self.groups().items():
             of_metrics = {}
@@ -249,11 +239,12 @@ class Robustness(Result):
 
     def not_measured(self) -> list[str]:
         """What could not be measured of which captions, and why."""
-        lines = []
+        lines: dict[str, None] = {}
         for one in self.sets:
-            for name, why in one.skipped_parts():
-                lines.append(f"{one.captions.title}: {name} was not measured. {why}")
-        return list(dict.fromkeys(lines))
+            for part in (one, one.styles, one.degrees):
+                for name, why in part.skipped.items() if part else ():
+                    lines[f"{one.captions.title}: {name} was not measured. {why}"] = None
+        return list(lines)
 
 
 # ---- means over languages ----
