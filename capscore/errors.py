@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 # C0, C1, separators of lines, overrides of writing direction, halves of surrogate pairs
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
@@ -147,7 +147,7 @@ class _Message(BaseException):
         """The whole message, with its options spelled by `spell`."""
         return join_parts(self.parts, spell)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), self.parts
 
 
@@ -205,7 +205,7 @@ class InputError(CapscoreError, ValueError):
         """The same error, placed at a row."""
         return type(self)(*self.parts, row=row, field=field or self.field)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return partial(type(self), row=self.row, field=self.field), self.parts
 
 
@@ -236,7 +236,7 @@ class MissingExtraError(CapscoreError, ImportError):
             f" needs the package {package!r}, which is not installed: {install_command(extra)}",
         )
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.package, self.extra, *self.parts[:-1])
 
 

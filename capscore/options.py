@@ -68,19 +68,19 @@ class LoadOptions:
         metric_options: Options of the metrics themselves, by name; each goes to the metrics that take it.
     """
 
-    backbone: Any = None
+    backbone: object = None
     device: str | int | None = None
     dtype: str | None = None
     batch_size: int | None = None
-    cache: Any = None
+    cache: object = None
     revision: str | None = None
     image_tower: str | None = None
     allow_urls: bool = False
     allow_private_urls: bool = False
     progress: bool | None = None
-    metric_options: Mapping[str, Any] = field(default_factory=dict)
+    metric_options: Mapping[str, object] = field(default_factory=dict)
 
-    def arguments(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, object]:
         """Keyword arguments of `capscore.load`, without those that say nothing: None, and permissions that
         are not given.
 

@@ -128,7 +128,7 @@ class Registry(Generic[T]):
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise CapscoreError(f"{self.kind} {name!r:.60} is not one of {', '.join(known)}{hint}")
 
-    def _check_free(self, name: str, module: str, item: Any = None) -> None:
+    def _check_free(self, name: str, module: str, item: object = None) -> None:
         """Raise CapscoreError if the library has a name, or another item than this was registered for it."""
         if item is not None and self._places.get(name) == f"{module}:{getattr(item, '__name__', '')}":
             return  # the library's own, which is registered where it is defined
@@ -158,7 +158,7 @@ def _package(module: str) -> str:
     return module.partition(".")[0]
 
 
-def _place(item: Any) -> tuple[str, Any]:
+def _place(item: object) -> tuple[str, object]:
     """Where something was defined, by which a cell of a notebook that runs twice is known."""
     return item.__module__, getattr(item, "__qualname__", id(item))
 

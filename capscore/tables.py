@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .errors import address_name, visible
 from .files.columns import is_missing
@@ -72,7 +72,7 @@ def _without_controls(text: str) -> str:
     return text if text.replace("\n", "").isprintable() else visible(text, keep="\n")
 
 
-def photo_name(value: Any) -> str:
+def photo_name(value: object) -> str:
     """How a cell that names a photo is shown: without its folder, and without secrets of an address."""
     if isinstance(value, dict):  # as data sets hold images
         value = value.get("path")
@@ -83,7 +83,7 @@ def photo_name(value: Any) -> str:
     return os.path.basename(address_name(os.fspath(value)))
 
 
-def shown_caption(value: Any) -> str:
+def shown_caption(value: object) -> str:
     """How a cell of captions is shown, "" if it is empty; of a photo that is a candidate, its name."""
     if isinstance(value, (dict, bytes)):
         return photo_name(value)

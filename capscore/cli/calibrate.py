@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from ..errors import Setting
 from ..files.console import make_console
@@ -51,7 +51,7 @@ def calibrate(
     references_column: options.ReferencesColumn = None,
     language_column: options.LanguageColumn = None,
     split: options.Split = None,
-    metric_options: Mapping[str, Any] = {},
+    metric_options: Mapping[str, object] = {},
 ) -> None:
     """Calibrate metrics, and write and print the percentiles."""
     from ..scoring.calibrating import calibrate as measure

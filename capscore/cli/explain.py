@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from ..errors import InputError, Setting
 from ..files.console import make_console
@@ -60,7 +60,7 @@ def explain(
     force: options.Force = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
-    metric_options: Mapping[str, Any] = {},
+    metric_options: Mapping[str, object] = {},
 ) -> None:
     """Explain the captions, and print or write what was found."""
     from ..files.write import write_text

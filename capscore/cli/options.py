@@ -229,7 +229,7 @@ def load_options(given: Mapping[str, Any]) -> LoadOptions:
 
 
 def loading(
-    metric_options: Mapping[str, Any], backbones: Sequence[str] | None, quiet: bool
+    metric_options: Mapping[str, object], backbones: Sequence[str] | None, quiet: bool
 ) -> dict[str, Any]:
     """How metrics are loaded, as the library takes it; of several backbones, metrics name theirs."""
     found = {"progress": False if quiet else None, **metric_options}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from ..benchmarks.reading import Configuration
 from ..files.row_source import RowSource
@@ -28,7 +27,7 @@ def compare(
     data: str | None = None,
     config: str | Sequence[str] = (),
     data_dir: str | Path | None = None,
-    **options: Any,
+    **options: object,
 ) -> Comparison:
     """Compare captioning systems: files of captions or of scores, row by row.
 

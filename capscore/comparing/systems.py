@@ -13,7 +13,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,6 +37,9 @@ from ..statistics.bootstrap import Interval
 from ..statistics.columns import Column
 from ..statistics.system_means import ALL, SystemComparison, SystemDifference, compare_means_by_language
 from ..tables import Report, Result, Table, fixed, level_text, signed
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def compare_systems(
@@ -214,7 +217,7 @@ class Comparison(Result):
             "version": __version__,
         }
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self) -> pd.DataFrame:
         """A `pandas.DataFrame`, a line per metric, rows and system: mean, difference, interval, p."""
         import pandas as pd
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MAX_BOXES = 1_000  # per photo: each is embedded, and attention takes the square of their number
 
 
-def check_boxes(boxes: Any, size: tuple[int, int], *, row: int | None = None) -> np.ndarray:
+def check_boxes(boxes: object, size: tuple[int, int], *, row: int | None = None) -> np.ndarray:
     """Boxes from a user → float64 (m, 4), clipped to the photo.
 
     Args:

@@ -164,7 +164,7 @@ def _key(content: bytes | Image.Image) -> str:
 # ---- forms → encoded bytes, or pixels ----
 
 
-def _read(image: Any, allow_urls: bool, allow_private_urls: bool) -> tuple[str, bytes | Image.Image]:
+def _read(image: object, allow_urls: bool, allow_private_urls: bool) -> tuple[str, bytes | Image.Image]:
     """Name for messages, and the encoded bytes or the RGB pixels of an image."""
     if isinstance(image, DownloadedImage):
         name = describe(image.url)
@@ -297,7 +297,7 @@ def _scale_png_transparency(image: Image.Image, bits: int) -> None:
         image.info["transparency"] = tuple(level >> 8 for level in transparent)
 
 
-def _rgb_pixels(image: Any, name: str) -> Image.Image:
+def _rgb_pixels(image: object, name: str) -> Image.Image:
     """A PIL image or an array → RGB in new memory."""
     if isinstance(image, Image.Image):
         if not image.width or not image.height:

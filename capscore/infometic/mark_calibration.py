@@ -424,7 +424,7 @@ class MarkCalibration:
     backbone: str = ""
     backbone_revision: str = ""
     name: str = ""
-    notes: dict[str, Any] = field(default_factory=dict)
+    notes: dict[str, object] = field(default_factory=dict)
 
     def alone_logits(self, logits: Tensor, classes: Tensor) -> Tensor:
         """Calibrated logits of words alone, (n, m), by their classes; NaN for a class without a curve."""

@@ -317,7 +317,7 @@ class InfoMetIC(nn.Module):
         super().__init__()
         self.config = config
         self.name, self.revision = "", ""
-        self.notes: dict[str, Any] = {}
+        self.notes: dict[str, object] = {}
         dim, width = config.dim, config.inner_width
         if config.width is not None:
             self.image_in, self.text_in = (nn.Linear(dim, width, bias=False) for _ in range(2))
@@ -556,7 +556,7 @@ class InfoMetIC(nn.Module):
         folder: str | os.PathLike[str],
         *,
         dtype: str = "float32",
-        notes: Mapping[str, Any] | None = None,
+        notes: Mapping[str, object] | None = None,
     ) -> None:
         """Write config.json and model.safetensors, which `from_pretrained` reads.
 

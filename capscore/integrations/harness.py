@@ -13,7 +13,7 @@ from typing import Any
 from ..errors import MissingExtraError
 from ..metrics import load
 
-Row = tuple[str, Any, Sequence[str]]
+Row = tuple[str, object, Sequence[str]]
 
 
 class HarnessMetric:
@@ -89,7 +89,7 @@ def lighteval_metric(metric: HarnessMetric) -> Any:
         raise MissingExtraError("lighteval", "lighteval", "lighteval_metric") from None
 
     class Captions(Preparator):
-        def prepare(self, doc: Any, model_response: Any, **kwargs: Any) -> Row:
+        def prepare(self, doc: Any, model_response: Any, **kwargs: object) -> Row:
             document = {field.name: getattr(doc, field.name) for field in dataclasses.fields(doc)}
             return metric.process_results(document, model_response.final_text)[metric.name]
 

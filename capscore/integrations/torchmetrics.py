@@ -138,7 +138,7 @@ class CaptionMetric(Metric):
         return scores[torch.tensor(first, dtype=torch.int64, device=scores.device)]
 
 
-def _are_texts(rows: Any) -> bool:
+def _are_texts(rows: object) -> bool:
     return isinstance(rows, (list, tuple)) and bool(rows) and all(isinstance(row, str) for row in rows)
 
 

@@ -90,7 +90,7 @@ def caption_reward(
     return reward
 
 
-def _photo(cell: Any) -> Any:
+def _photo(cell: object) -> Any:
     return cell[0] if isinstance(cell, list) and len(cell) == 1 else cell
 
 

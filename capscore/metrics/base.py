@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
@@ -28,6 +28,8 @@ from .scores import Scores
 
 if TYPE_CHECKING:
     from ..embedding.embedder import Embedder
+
+T = TypeVar("T")
 
 
 class Scorer(ABC):
@@ -196,7 +198,7 @@ class Scorer(ABC):
         for row, error in rows.failures.items():
             errors[row] = error.message_with_field()
 
-        def of_scored(items: list[Any], blank: Any) -> list[Any]:
+        def of_scored(items: Sequence[T], blank: T) -> list[T]:
             # the text of a failed row may be anything but a string
             return [blank if error else item for item, error in zip(items, errors, strict=True)]
 
@@ -435,7 +437,7 @@ def check_rows(
     return InputRows(captions, images, lists, codes, n_references, failures, empty, skips_empty, columns)
 
 
-def check_column_names(scorer: Scorer | type[Scorer], extra: Mapping[str, Any]) -> None:
+def check_column_names(scorer: Scorer | type[Scorer], extra: Mapping[str, object]) -> None:
     """Check that a metric has the extra columns that were given; None counts as not given.
 
     Raises:

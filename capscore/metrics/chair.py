@@ -84,7 +84,7 @@ def mentioned_objects(text: str, rules: Literal["published", "mended"] = "publis
     return tuple(objects[word] for word in words if word in objects)
 
 
-def _named_objects(value: Any) -> set[str]:
+def _named_objects(value: object) -> set[str]:
     """The objects of a photo, from a list of their names, or their names with commas between."""
     names = _listed(value) if isinstance(value, str) else value
     if not isinstance(names, Iterable) or isinstance(names, Mapping | bytes):

@@ -99,7 +99,7 @@ class Consensus:
     `CIDEr`; raises CapscoreError for an unknown variant, or a file without document frequencies.
     """
 
-    def __init__(self, document_frequencies: Any = None, variant: Literal["coco", "paper"] = "coco"):
+    def __init__(self, document_frequencies: object = None, variant: Literal["coco", "paper"] = "coco"):
         if variant not in ("coco", "paper"):
             raise InputError(Setting("variant", variant), ": expected 'coco' or 'paper'")
         self.variant = variant

@@ -270,7 +270,7 @@ def _check_per_row(per_row: object) -> None:
         raise InputError(Setting("per_row", per_row), ": expected True or False")
 
 
-def _one_of(name: str, value: Any, plural: Any) -> Any:
+def _one_of(name: str, value: object, plural: object) -> Any:
     if value is not None and plural is not None:
         raise InputError(f"both {name} and {name}s were given: pass one of them", field=name)
     return value if value is not None else plural

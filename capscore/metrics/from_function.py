@@ -41,7 +41,7 @@ class FunctionScorer(Scorer):
     value_names = ("number",)
     function: ClassVar[Callable[..., Any]]
     inputs: ClassVar[tuple[str, ...]]
-    defaults: ClassVar[dict[str, Any]]
+    defaults: ClassVar[dict[str, object]]
     aggregate: ClassVar[Aggregate | None] = None
     code: ClassVar[str] = ""
 
@@ -50,7 +50,7 @@ class FunctionScorer(Scorer):
         super().__init__(**options)
         self.options = {**self.defaults, **own}
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         # the class has the name of the function, by which pickle would look for it
         return _made_again, (self.metric, {**self.options, "empty": self.empty})
 
@@ -66,7 +66,7 @@ class FunctionScorer(Scorer):
             with PhotoPipeline().photos(rows.images, on_error=on_error, skip=rows.left_out()) as photos:
                 keys, rows_of = photos.keys, photos.rows_by_key()
                 for batch in in_batches(photos.each(lambda key, photo: photo), _BLOCK):
-                    shown: dict[int, Any] = {}
+                    shown: dict[int, object] = {}
                     for key, photo in batch:
                         shown |= dict.fromkeys(rows_of[key], photo)
                     numbers |= self._numbers(rows, shown, on_error)
@@ -130,7 +130,7 @@ class FunctionScorer(Scorer):
         return {self.aggregation: number}
 
 
-def _made_again(metric: str, options: dict[str, Any]) -> Scorer:
+def _made_again(metric: str, options: dict[str, object]) -> Scorer:
     from ..registry import METRICS
 
     made: Scorer = METRICS.get(metric)(**options)
@@ -138,12 +138,12 @@ def _made_again(metric: str, options: dict[str, Any]) -> Scorer:
 
 
 def scorer_of(
-    function: Callable[..., Any],
+    function: Callable[..., object],
     name: str,
     *,
     aggregate: str | Aggregate = "mean",
     version: str = "",
-    **about: Any,
+    **about: object,
 ) -> type[FunctionScorer]:
     """The class of a metric that a function computes.
 
@@ -173,7 +173,7 @@ def scorer_of(
             f"{', '.join(OF_A_ROW)} of one row, or {', '.join(OF_ROWS)} of many, the candidate first, and "
             "options as keyword arguments"
         )
-    of_set: dict[str, Any] = {}
+    of_set: dict[str, object] = {}
     if callable(aggregate):
         corpus_name = f"corpus_{name}"
         of_set = {"aggregate": staticmethod(aggregate), "corpus_names": (corpus_name,)}
@@ -215,7 +215,7 @@ def _option(metric: str, parameter: inspect.Parameter, texts: dict[str, str]) ->
 def _init(options: dict[str, inspect.Parameter]) -> Callable[..., None]:
     """An `__init__` with the options, from which `options_of` reads them."""
 
-    def __init__(self: FunctionScorer, **given: Any) -> None:
+    def __init__(self: FunctionScorer, **given: object) -> None:
         FunctionScorer.__init__(self, **given)
 
     first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -224,7 +224,7 @@ def _init(options: dict[str, inspect.Parameter]) -> Callable[..., None]:
     return __init__
 
 
-def _digest(function: Callable[..., Any]) -> str:
+def _digest(function: Callable[..., object]) -> str:
     """A digest of a function's source, or of its code where there is no source."""
     try:
         code = inspect.getsource(function).encode()

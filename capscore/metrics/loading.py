@@ -62,7 +62,7 @@ def load(
     allow_urls: bool = False,
     allow_private_urls: bool = False,
     progress: bool | None = None,
-    **options: Any,
+    **options: object,
 ) -> Scorer:
     """Make a scorer. An option that its metric does not take is an error.
 
@@ -98,7 +98,7 @@ def load(
     return load_together(given.pop("metric"), **given.pop("options"), **given)[0]
 
 
-def load_together(metrics: str | Sequence[str], **options: Any) -> list[Scorer]:
+def load_together(metrics: str | Sequence[str], **options: object) -> list[Scorer]:
     """Make scorers of several metrics; those with the same backbone share it and its embeddings.
 
     Args:
@@ -192,7 +192,7 @@ def is_lower_better(column: str) -> bool:
     return False
 
 
-def _tuned_for(metric: str, backbone: Any) -> Any:
+def _tuned_for(metric: str, backbone: object) -> Any:
     """The backbone with weights for a metric that goes with this one, or this one itself."""
     from ..backbones import find
 
@@ -347,7 +347,7 @@ def all_options(metrics: Sequence[str] | None = None) -> dict[str, Option]:
     return dict(sorted(found.items(), key=lambda item: item[1].own))
 
 
-def check_options(metrics: Sequence[str], options: Mapping[str, Any]) -> None:
+def check_options(metrics: Sequence[str], options: Mapping[str, object]) -> None:
     """Check that one of the metrics takes each option, and that values are among the choices.
 
     Raises:
@@ -374,7 +374,7 @@ def check_options(metrics: Sequence[str], options: Mapping[str, Any]) -> None:
             raise OptionError(Setting(name, value), f": {without} cannot compare photos with photos")
 
 
-def stated_options(options: Mapping[str, Any]) -> dict[str, Any]:
+def stated_options(options: Mapping[str, object]) -> dict[str, Any]:
     """Options without those that say nothing: None, and permissions that are not given."""
     permissions = {name for name, option in _backbone_options().items() if option.default is False}
     return {

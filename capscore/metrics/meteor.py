@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, product
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -28,9 +28,10 @@ _MATCH, _CHUNK = 1 << 48, 1 << 24
 
 _Related = dict[str, dict[str, list[int]]]  # see `Knowledge.matches`
 # start in the reference, way, order among those, start in the candidate, numbers of words there and there
-_Match = tuple[int, int, tuple[Any, ...], int, int, int]
+_Match = tuple[int, int, tuple[object, ...], int, int, int]
+_Chain: TypeAlias = "tuple[_Match, _Chain] | None"  # the last match of a path, and those before it
 # cost, first free word of the reference, end of the last match in the candidate or -1, words used, matches
-_Path = tuple[int, int, int, int, Any]
+_Path = tuple[int, int, int, int, _Chain]
 
 
 @dataclass(frozen=True)

@@ -155,7 +155,7 @@ class Measured:
     values: dict[str, np.ndarray]
     image_keys: list[str]
     truncated: np.ndarray
-    details: list[dict[str, Any]] | None = None
+    details: Sequence[dict[str, Any]] | None = None
 
 
 def row_settings(rows: PreparedRows) -> dict[str, object]:
@@ -223,7 +223,7 @@ def caption_list(candidates: Iterable[str]) -> list[Any]:
     return captions
 
 
-def is_empty(text: Any) -> bool:
+def is_empty(text: object) -> bool:
     """Whether a text has no visible character: "", blanks, or signs such as a zero-width space.
 
     >>> is_empty(" \\u3000\\u200b"), is_empty("."), is_empty(None)
@@ -261,7 +261,7 @@ def as_list(values: Any, name: str, what: str, n_rows: int | None = None) -> lis
     return listed
 
 
-def _is_iterable(values: Any) -> bool:
+def _is_iterable(values: object) -> bool:
     return hasattr(values, "__iter__") and getattr(values, "ndim", 1) > 0
 
 
@@ -270,7 +270,7 @@ def check_length(name: str, values: Any, n_rows: int) -> None:
         raise InputError(f"got {len(values)}; expected {n_rows}, one per candidate", field=name)
 
 
-def text_problem(text: Any) -> str:
+def text_problem(text: object) -> str:
     """What is wrong with a caption; "" for nothing."""
     if not isinstance(text, str):
         return _shown(text)

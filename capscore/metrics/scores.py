@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..registry import METRICS
 from .signature import format_signature
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # Counts of `Scores`, in the order of its summary
 COUNTS = ("n_items", "n_scored", "n_failed", "n_empty", "n_unique_images", "n_truncated")
@@ -195,7 +198,7 @@ class Scores:
             "signature": signature,
         }
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self) -> pd.DataFrame:
         """A `pandas.DataFrame`, one line per row: score, components, details, and "error", None for none."""
         import pyarrow as pa
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import __version__
 from ..errors import InputError, LanguageWarning, Setting, warn
@@ -30,6 +30,9 @@ from .kinds import P, check_captions, check_draws, chosen_kinds, kind_of
 from .kinds import perturb as perturb_captions
 from .objects import OBJECT_COLUMNS, Object, find_objects, objects_of_cell
 
+if TYPE_CHECKING:
+    pass
+
 
 def perturb(
     captions: str | Path | Sequence[str],
@@ -38,7 +41,7 @@ def perturb(
     p: float = P,
     seed: int = 0,
     progress: bool | None = None,
-    **options: Any,
+    **options: object,
 ) -> PerturbedFile:
     """Perturb captions of a file or a list in one or several ways, as PR-MCS does.
 
@@ -327,7 +330,7 @@ def _write(found: PerturbedFile, path: Path) -> None:
         writer.stop()
 
 
-def _with_captions(chunk: Chunk, repeated: Sequence[int], column: str, captions: list[Any]) -> Chunk:
+def _with_captions(chunk: Chunk, repeated: Sequence[int], column: str, captions: list[object]) -> Chunk:
     """Rows of a chunk, which may be repeated, with other captions."""
     if chunk.rows is not None:
         rows = []

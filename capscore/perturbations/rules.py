@@ -24,7 +24,7 @@ from typing import Any
 
 
 @cache
-def _rules() -> dict[str, dict[str, Any]]:
+def _rules() -> dict[str, dict[str, object]]:
     return json.loads(files(__package__).joinpath("rules.json").read_text(encoding="utf-8"))
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -44,6 +44,9 @@ from ..tables import Report, Result, Table, fixed
 from ..text.languages import language_code
 from .files import open_rows_to_score
 
+if TYPE_CHECKING:
+    pass
+
 _PERCENTS = (5, 25, 50, 75, 95)  # those that a table shows
 
 
@@ -59,7 +62,7 @@ class CaptionedPhoto(NamedTuple):
     """
 
     photo: str
-    image: Any
+    image: object
     caption: str
     language: str = ""
     references: list[str] | None = None
@@ -112,14 +115,14 @@ class CalibrationFile(Result):
 
 
 def calibrate(
-    rows: str | Path | RowSource | Iterable[Mapping[str, Any]],
+    rows: str | Path | RowSource | Iterable[Mapping[str, object]],
     metrics: str | Sequence[str] = "mcs",
     *,
     name: str | None = None,
     shuffled: int = 10,
     n_references: Sequence[int] = (),
     seed: int = 0,
-    **options: Any,
+    **options: object,
 ) -> CalibrationFile:
     """Measure the scores of right captions, and of captions of other photos, on a set.
 

@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import xxhash
@@ -60,6 +60,9 @@ from .pipeline import (
     result_columns,
     summary_document,
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MAX_SHOWN_ROWS, MAX_COLUMNS = 10, 3
 """Rows and metrics up to which a report shows every row."""
@@ -206,7 +209,7 @@ class ScoredFile(Result):
                 summary["calibration"] = self.standings[name].to_dict()
         return found
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self) -> pd.DataFrame:
         """A `pandas.DataFrame` of all rows: their own columns, then the new ones."""
         import pandas as pd
 
@@ -638,7 +641,7 @@ def _check_language(scorers: Sequence[Scorer], language: str | None) -> None:
 
 
 def open_rows_to_score(
-    rows: str | Path | RowSource | Iterable[Mapping[str, Any]], options: RowOptions
+    rows: str | Path | RowSource | Iterable[Mapping[str, object]], options: RowOptions
 ) -> RowSource:
     """Rows of a file or folder (with those of a file of references), of a source, or of a list of dicts."""
     if isinstance(rows, RowSource):
@@ -654,12 +657,12 @@ def open_rows_to_score(
 
 
 def score_file(
-    rows: str | Path | RowSource | Iterable[Mapping[str, Any]],
+    rows: str | Path | RowSource | Iterable[Mapping[str, object]],
     metrics: str | Scorer | Sequence[str | Scorer] = (),
     *,
     preset: str | None = None,
     calibration: str | Path | None = None,
-    **options: Any,
+    **options: object,
 ) -> ScoredFile:
     """Score the captions of a file or folder with several metrics, and write them.
 

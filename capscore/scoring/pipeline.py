@@ -86,7 +86,7 @@ def column_values(
     errors: list[str | None],
     first: int,
     ranks: Mapping[str, Mapping[str, np.ndarray]] = {},
-) -> dict[str, list[Any]]:
+) -> dict[str, list[object]]:
     """The cells of the new columns, from row `first` of the scores on, one for each of `errors`; None for a
     number that is missing."""
     here = slice(first, first + len(errors))

@@ -43,7 +43,7 @@ class RunningSummary:
         self._numbers: Counter[str] = Counter()
         self._measured: defaultdict[str, float] = defaultdict(float)
         self._photos: set[bytes] = set()
-        self._examples: dict[tuple[Any, ...], PreparedRows] = {}
+        self._examples: dict[tuple[object, ...], PreparedRows] = {}
 
     def add(self, rows: PreparedRows, scores: Scores) -> None:
         """Take a batch, as it was prepared and as it was finished."""
@@ -123,7 +123,7 @@ class BatchScorer:
                 raise InputError(f"the result needs the column name {name!r}, which the rows already use")
         return columns
 
-    def score(self, batch: Mapping[str, Sequence[Any]], start: int | None = None) -> dict[str, list[Any]]:
+    def score(self, batch: Mapping[str, Sequence[object]], start: int | None = None) -> dict[str, list[Any]]:
         """Score a batch of rows.
 
         Args:
@@ -160,7 +160,7 @@ class BatchScorer:
         self._n_rows += len(rows)
         return column_values(new, scores, errors, 0)
 
-    def _rows(self, batch: Mapping[str, Sequence[Any]], names: ColumnNames) -> list[dict[str, object]]:
+    def _rows(self, batch: Mapping[str, Sequence[object]], names: ColumnNames) -> list[dict[str, object]]:
         """The columns that are read, as rows."""
         read = [name for name in (names.image, names.candidate, *names.references, names.language) if name]
         for scorer in self._scorer.scorers:
@@ -184,13 +184,13 @@ class BatchScorer:
 class ScoredStream(Iterator[dict[str, object]]):
     """The rows of a stream with their scores, in order; made by `score_stream`."""
 
-    def __init__(self, rows: Iterable[Mapping[str, Any]], scorer: BatchScorer, batch_rows: int):
+    def __init__(self, rows: Iterable[Mapping[str, object]], scorer: BatchScorer, batch_rows: int):
         self._scorer, self._rows = scorer, self._scored(iter(rows), batch_rows)
 
     def __next__(self) -> dict[str, object]:
         return next(self._rows)
 
-    def _scored(self, rows: Iterator[Mapping[str, Any]], batch_rows: int) -> Iterator[dict[str, object]]:
+    def _scored(self, rows: Iterator[Mapping[str, object]], batch_rows: int) -> Iterator[dict[str, object]]:
         start = 0
         while batch := list(itertools.islice(rows, batch_rows)):
             for index, row in enumerate(batch):
@@ -216,12 +216,12 @@ class ScoredStream(Iterator[dict[str, object]]):
 
 
 def score_stream(
-    rows: Iterable[Mapping[str, Any]],
+    rows: Iterable[Mapping[str, object]],
     scorers: Scorer | Sequence[Scorer],
     options: RowOptions = RowOptions(),
     *,
     batch_rows: int = 256,
-    **named: Any,
+    **named: object,
 ) -> ScoredStream:
     """Score rows as they come, in memory that does not grow with their number.
 
@@ -268,7 +268,7 @@ def _with_encoded_images(rows: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[
     return data
 
 
-def _plain(value: Any, of_references: bool) -> Any:
+def _plain(value: object, of_references: bool) -> Any:
     """A cell as readers of files give it: engines hand out arrays of texts where a file has lists."""
     if isinstance(value, np.generic):
         return value.item()
@@ -277,7 +277,7 @@ def _plain(value: Any, of_references: bool) -> Any:
     return value
 
 
-def _place(row: Mapping[str, Any], index: int, start: int | None, names: ColumnNames) -> str:
+def _place(row: Mapping[str, object], index: int, start: int | None, names: ColumnNames) -> str:
     """How messages name a row: by its number, its photo and its caption."""
     place = f"row {index} of its batch" if start is None else f"row {start + index} of the stream"
     image = row.get(names.image) if names.image else None

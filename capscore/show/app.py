@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -153,7 +154,9 @@ class _Scorers:
 # ---- pages ----
 
 
-def _page(gr: Any, scorers: _Scorers, metric: str, *, explains: bool, has_choice: bool = False) -> None:
+def _page(
+    gr: ModuleType, scorers: _Scorers, metric: str, *, explains: bool, has_choice: bool = False
+) -> None:
     """Boxes for a photo and its captions, and what a metric says of them; with `has_choice`, any metric."""
 
     def answer(photo: Any, captions: Any, *more: Any) -> tuple[str, str]:
@@ -182,13 +185,13 @@ def _page(gr: Any, scorers: _Scorers, metric: str, *, explains: bool, has_choice
     button.click(answer, inputs, outputs, api_name=word.lower())
 
 
-def _inputs(gr: Any, with_photo: bool = True, with_references: bool = False) -> list[Any]:
+def _inputs(gr: ModuleType, with_photo: bool = True, with_references: bool = False) -> list[object]:
     """The boxes of the photo, the captions, their references and their language."""
     size = {"lines": 2, "max_lines": 12, "max_length": MAX_CHARACTERS}
     label = "References, one per line; an empty line before those of the next caption"
     known = sorted((english, code) for code, (_, english) in NAMES.items())
     info = "Or type any code. It determines how texts are split into words."
-    choices: dict[str, Any] = {"value": "", "allow_custom_value": True, "info": info}
+    choices: dict[str, object] = {"value": "", "allow_custom_value": True, "info": info}
     return [
         gr.Image(type="filepath", image_mode=None, label="Photo", height=230, visible=with_photo),
         gr.Textbox(label="Captions, one per line", **size),
@@ -197,7 +200,7 @@ def _inputs(gr: Any, with_photo: bool = True, with_references: bool = False) -> 
     ]
 
 
-def _results(gr: Any, hint: str) -> list[Any]:
+def _results(gr: ModuleType, hint: str) -> list[object]:
     """The boxes of the results and of the signature."""
     result = gr.HTML(f'<p class="hint">{hint}</p>', label="Result")
     label = "Signature: quote it with the numbers"
@@ -206,7 +209,9 @@ def _results(gr: Any, hint: str) -> list[Any]:
     return [result, signature]
 
 
-def _show_examples(gr: Any, rows: Sequence[tuple[str, list[str | None]]], inputs: list[Any]) -> None:
+def _show_examples(
+    gr: ModuleType, rows: Sequence[tuple[str, list[str | None]]], inputs: list[object]
+) -> None:
     if rows:
         names, values = zip(*rows, strict=True)
         gr.Examples(list(values), inputs, example_labels=list(names))
@@ -245,7 +250,7 @@ def _examples(metric: str) -> list[tuple[str, list[str | None]]]:
 
 
 def scored(
-    scorers: _Scorers, metric: str, photo: Any, captions: Any, references: Any, language: Any
+    scorers: _Scorers, metric: str, photo: object, captions: object, references: object, language: object
 ) -> tuple[str, str]:
     """A bar per caption with notes as HTML, and the signature."""
     kind = METRICS.get(metric)
@@ -286,7 +291,7 @@ def explained(scorers: _Scorers, metric: str, photo: Any, captions: Any, languag
 
 
 @contextmanager
-def _errors_as_messages(gr: Any, photo: Any = None) -> Iterator[None]:
+def _errors_as_messages(gr: ModuleType, photo: object = None) -> Iterator[None]:
     """Show an error of capscore in the browser, as text; of any other error only that there was one."""
     try:
         yield
@@ -300,7 +305,7 @@ def _errors_as_messages(gr: Any, photo: Any = None) -> Iterator[None]:
         raise gr.Error("Something went wrong inside the app; its log says what.") from error
 
 
-def _given_lines(text: Any, what: str, max_lines: int | None = None) -> list[str]:
+def _given_lines(text: object, what: str, max_lines: int | None = None) -> list[str]:
     """The lines of a box, without blank ones at its ends."""
     if not isinstance(text, str | None):
         raise CapscoreError(f"{what}: expected a text, got a {type(text).__name__}")
@@ -314,14 +319,14 @@ def _given_lines(text: Any, what: str, max_lines: int | None = None) -> list[str
     return lines
 
 
-def _given_captions(captions: Any) -> list[str]:
+def _given_captions(captions: object) -> list[str]:
     lines = [line for line in _given_lines(captions, "the captions", MAX_CAPTIONS) if line]
     if not lines:
         raise CapscoreError("there is no caption: write at least one line")
     return lines
 
 
-def _given_references(references: Any, n_captions: int) -> list[list[str]]:
+def _given_references(references: object, n_captions: int) -> list[list[str]]:
     """References of each caption; those of one photo are for all captions."""
     parts = itertools.groupby(_given_lines(references, "the references"), key=bool)
     lists = [list(part) for has_text, part in parts if has_text]

@@ -232,13 +232,13 @@ def shown_regions(explanation: Mapping[str, Any]) -> list[ShownRegion]:
     return shown
 
 
-def representatives(regions: Sequence[Mapping[str, Any]]) -> list[int]:
+def representatives(regions: Sequence[Mapping[str, object]]) -> list[int]:
     """For each region the index of the one that is shown for it: its own, or that of one that shows the same.
 
     Two show the same if they have one name, are both mentioned or both missed, and share half of the smaller.
     """
 
-    def show_the_same(region: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    def show_the_same(region: Mapping[str, object], other: Mapping[str, object]) -> bool:
         name = region.get("name")
         if not name or name != other.get("name") or bool(region["mentioned"]) != bool(other["mentioned"]):
             return False
@@ -261,7 +261,7 @@ def _most_confident_first(regions: Sequence[Mapping[str, Any]], indices: Iterabl
     return sorted(indices, key=lambda index: (-regions[index]["confidence"], regions[index]["score"]))
 
 
-def _distinct(regions: Sequence[Mapping[str, Any]]) -> tuple[list[int], list[int]]:
+def _distinct(regions: Sequence[Mapping[str, object]]) -> tuple[list[int], list[int]]:
     """Indices of mentioned and of missed regions, most confident first, without doubles."""
     kept = _most_confident_first(regions, dict.fromkeys(representatives(regions)))
     mentioned = [index for index in kept if regions[index]["mentioned"]]

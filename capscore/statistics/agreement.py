@@ -7,8 +7,7 @@ with intervals, counts, and notes on what was left out.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -120,23 +119,23 @@ def agreement(
     (4, 8)
     """
     names = check_statistics(statistics)
-    rows = _rows({"scores": scores}, ratings, raters, images, missing)
-    if sampling.bootstrap and rows.n_units < 2:
-        raise InputError(f"a bootstrap by {rows.unit} needs at least 2 {rows.unit}s, and there is 1")
-    correlations = Correlations(rows.scores["scores"], rows.ratings, rows.units)
+    columns, rated, units, unit, counts = _rows({"scores": scores}, ratings, raters, images, missing)
+    n_units = int(units.max()) + 1
+    if sampling.bootstrap and n_units < 2:
+        raise InputError(f"a bootstrap by {unit} needs at least 2 {unit}s, and there is 1")
+    correlations = Correlations(columns["scores"], rated, units)
     intervals, notes = bootstrap_intervals(
         lambda drawn: np.array(list(correlations.values(names, drawn).values())),
         names,
-        n_units=rows.n_units,
-        unit=rows.unit,
+        n_units=n_units,
+        unit=unit,
         n_rows=correlations.n_cells,
         sampling=sampling,
     )
     return Agreement(
         values=correlations.of_all(names),
         intervals=intervals,
-        notes=(*rows.notes, *notes),
-        **rows.counts,
+        **vars(replace(counts, notes=(*counts.notes, *notes))),
     )
 
 
@@ -176,14 +175,15 @@ def compare(
     check_statistics((statistic,))
     check_whole_number("bootstrap", sampling.bootstrap, 1, MAX_DRAWS)
     given = dict(zip(("first_scores", "second_scores"), scores, strict=True))
-    rows = _rows(given, ratings, raters, images, missing)
-    if rows.n_units < 2:
-        raise InputError(f"a bootstrap needs at least 2 {rows.unit}s, and there is 1")
-    pair = [Correlations(column, rows.ratings, rows.units) for column in rows.scores.values()]
+    columns, rated, units, unit, counts = _rows(given, ratings, raters, images, missing)
+    n_units = int(units.max()) + 1
+    if n_units < 2:
+        raise InputError(f"a bootstrap needs at least 2 {unit}s, and there is 1")
+    pair = [Correlations(column, rated, units) for column in columns.values()]
     first, second = (metric.of_all([statistic])[statistic] for metric in pair)
     difference = None if first is None or second is None else first - second
     intervals: dict[str, Interval | None] = {statistic: None}
-    p_value, notes = None, list(rows.notes)
+    p_value, notes = None, list(counts.notes)
     defined = np.zeros(0)
     if difference is not None:
 
@@ -192,8 +192,8 @@ def compare(
             return (one - other)[None]
 
         n_cells = pair[0].n_cells + pair[1].n_cells
-        samples = resample(differences, sampling, n_units=rows.n_units, n_rows=n_cells)
-        intervals, more = intervals_of([statistic], samples, rows.unit, sampling)
+        samples = resample(differences, sampling, n_units=n_units, n_rows=n_cells)
+        intervals, more = intervals_of([statistic], samples, unit, sampling)
         notes += more
         defined = samples[~np.isnan(samples)]
         if len(defined):
@@ -206,27 +206,18 @@ def compare(
         p_value=p_value,
         interval=intervals[statistic],
         n_samples=len(defined),
-        notes=tuple(notes),
-        **rows.counts,
+        **vars(replace(counts, notes=tuple(notes))),
     )
-
-
-class _Rows(NamedTuple):
-    """Scores, ratings and units (rows,), without what lacks something; `counts` are those of `_Counted`."""
-
-    scores: dict[str, np.ndarray]
-    ratings: np.ndarray
-    units: np.ndarray
-    n_units: int
-    unit: str
-    counts: dict[str, Any]
-    notes: list[str]
 
 
 def _rows(
     scores: Mapping[str, Column], ratings: Column, raters: str | None, images: Column | None, missing: str
-) -> _Rows:
-    """Check the arguments of `agreement`; `scores` has one list of numbers per metric."""
+) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, str, _Counted]:
+    """Check the arguments of `agreement`; `scores` has one list of numbers per metric.
+
+    Returns:
+        Scores per metric, ratings and units (rows,), without what lacks something; what a unit is; counts.
+    """
     if raters not in (None, "flatten", "mean"):
         raise InputError(Setting("raters", raters), ": expected 'flatten' or 'mean'", field="raters")
     numbers, sizes = _ratings(ratings)
@@ -245,21 +236,20 @@ def _rows(
     if raters == "mean" and most > 1:
         numbers, items = means_by(numbers, items), np.flatnonzero(kept)
     units, unit = units_of(images, kept, "item", np.arange(len(kept)))
-    n_units = int(units.max()) + 1
-    n_images = None if images is None else n_units
     of_rows = {name: column[items] for name, column in columns.items()}
     for name, column in {**of_rows, "ratings": numbers}.items():
         if np.ptp(column) == 0:
             field = name.replace("_", " ")
             notes.append(f"{field} are all {column[0]:g}: a correlation with them is undefined")
-    counts = {
-        "n_items": int(kept.sum()),
-        "n_ratings": n_ratings,
-        "n_rows": len(numbers),
-        "n_images": n_images,
-    }
+    counts = _Counted(
+        n_items=int(kept.sum()),
+        n_ratings=n_ratings,
+        n_rows=len(numbers),
+        n_images=None if images is None else int(units.max()) + 1,
+        notes=tuple(notes),
+    )
     of_items = np.cumsum(kept) - 1
-    return _Rows(of_rows, numbers, units[of_items[items]], n_units, unit, counts, notes)
+    return of_rows, numbers, units[of_items[items]], unit, counts
 
 
 def _kept_items(

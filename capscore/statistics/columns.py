@@ -19,7 +19,7 @@ import numpy as np
 from ..errors import InputError, Setting
 
 # a list, array, tensor or column of a table: one value per row
-Column: TypeAlias = Iterable[Any]
+Column: TypeAlias = Iterable[object]
 MISSING = ("missing (NaN or None); ", Setting("missing", "skip"), " leaves out and counts what needs it")
 
 
@@ -238,7 +238,7 @@ def means_by(numbers: np.ndarray, groups: np.ndarray) -> np.ndarray:
     return np.add.reduceat(numbers[order], starts) / np.diff(np.append(starts, len(groups)))
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """A result in types that JSON has; NaN becomes None.
 
     >>> plain({"r": np.float64(0.5), "counts": np.array([[1, 2]]), "interval": (0.4, float("nan"))})
