@@ -14,7 +14,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 COPIED = ("capscore", "metrics", "datasets_scripts", "tests", "pyproject.toml", "README.md")
 _EDIT = re.compile(
-    r"(?:New|In) ?,? `(?P<file>[^`]+)`(?:, (?P<side>after|before) `(?P<anchor>[^\n]*?)`(?=[:,]))?[^\n]*:\n\n"
+    r"(?:A new file in `(?P<folder>[^`]+)`, `(?P<name>[^`]+)`"
+    r"|In `(?P<file>[^`]+)`, (?P<side>after|before) `(?P<anchor>[^\n]*?)`(?=[:,]))[^\n]*:\n\n"
     r"```\w+\n(?P<text>.*?)```\n",
     re.DOTALL,
 )
@@ -44,10 +45,11 @@ def examples():
     """Title → its edits: file, side, anchor, text."""
     section = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("## Four worked examples\n")[2]
     parts = re.split(r"^### (.+)\n", section.partition("\n## ")[0], flags=re.MULTILINE)[1:]
-    return {
-        title: [match.groupdict() for match in _EDIT.finditer(text)]
-        for title, text in zip(parts[::2], parts[1::2], strict=True)
-    }
+    found = {}
+    for title, text in zip(parts[::2], parts[1::2], strict=True):
+        edits = [match.groupdict() for match in _EDIT.finditer(text)]
+        found[title] = [{**edit, "file": edit["file"] or f"{edit['folder']}{edit['name']}"} for edit in edits]
+    return found
 
 
 def test_each_example_takes_at_most_three_files_and_three_edits():
