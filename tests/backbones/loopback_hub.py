@@ -205,22 +205,10 @@ def _handler(hub: LoopbackHub) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
-        def do_HEAD(self) -> None:
-            self.answer()
-
-        def do_GET(self) -> None:
-            self.answer()
-
-        def do_POST(self) -> None:
-            self.write()
-
-        def do_PUT(self) -> None:
-            self.write()
-
         def log_message(self, *arguments: object) -> None:
             pass
 
-        def answer(self) -> None:
+        def do_GET(self) -> None:
             if hub.broken:
                 return self.refuse(503, "")
             parts = self.parts()
@@ -233,12 +221,9 @@ def _handler(hub: LoopbackHub) -> type[BaseHTTPRequestHandler]:
                 repo, rest = "/".join(parts[:3]), parts[3:]
             else:
                 repo, rest = "/".join(parts[:2]), parts[2:]
-            if repo not in hub.repos or not self.sees(repo):
-                return self.refuse(404, "RepoNotFound")
-            revision = rest[1] if len(rest) > 1 else "main"
-            commit = hub.commit_of(repo, revision)
+            commit = self.commit_of(repo, rest[1] if len(rest) > 1 else "main")
             if commit is None:
-                return self.refuse(404, "RevisionNotFound")
+                return
             folder = hub.repos[repo][commit]
             if parts[0] != "api":
                 return self.send_file(repo, commit, folder, "/".join(rest[2:]))
@@ -249,7 +234,9 @@ def _handler(hub: LoopbackHub) -> type[BaseHTTPRequestHandler]:
             info["siblings"] = [{"rfilename": name} for name in files]
             return self.send_json(info)
 
-        def write(self) -> None:
+        do_HEAD = do_GET
+
+        def do_POST(self) -> None:
             body = self.read()
             parts = self.parts()
             if hub.broken:
@@ -281,6 +268,14 @@ def _handler(hub: LoopbackHub) -> type[BaseHTTPRequestHandler]:
             }
             return self.step(name, steps[name])
 
+        do_PUT = do_POST
+
+        def commit_of(self, repo: str, revision: str) -> str | None:
+            """The commit that is asked for; None where the answer was that there is none."""
+            if repo not in hub.repos or not self.sees(repo):
+                return self.refuse(404, "RepoNotFound")
+            return hub.commit_of(repo, revision) or self.refuse(404, "RevisionNotFound")
+
         def step(self, name: str, take: Any) -> None:
             if name in hub.refused:
                 return self.refuse(hub.refused[name], "", f"the {name} was refused")
@@ -293,12 +288,10 @@ def _handler(hub: LoopbackHub) -> type[BaseHTTPRequestHandler]:
             return self.send_json(answer, status)
 
         def paths_info(self, parts: list[str], body: bytes) -> None:
-            repo, revision = KINDS[parts[1]] + "/".join(parts[2:4]), parts[5]
-            if repo not in hub.repos or not self.sees(repo):
-                return self.refuse(404, "RepoNotFound")
-            commit = hub.commit_of(repo, revision)
+            repo = KINDS[parts[1]] + "/".join(parts[2:4])
+            commit = self.commit_of(repo, parts[5])
             if commit is None:
-                return self.refuse(404, "RevisionNotFound")
+                return
             text = body.decode()  # a form, or JSON
             asked = json.loads(text)["paths"] if text.startswith("{") else parse_qs(text)["paths"]
             every = _listed(_files(hub.repos[repo][commit]))

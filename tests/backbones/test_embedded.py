@@ -36,16 +36,11 @@ from .tiny_kinds import edit_json, make_student
 TEXTS = ["a dog runs on the beach", "ein Hund", "犬が走る。"]
 
 
-@pytest.mark.parametrize(
-    ("package", "version"),
-    [
-        (embedded_package.PACKAGE, embedded_package.VERSION),
-        (backbone_module.IMAGE_PACKAGE, backbone_module.IMAGE_VERSION),
-    ],
-)
-def test_packages_with_checksums_are_required_in_that_version_alone(package, version):
+def test_packages_with_checksums_are_required_in_that_version_alone():
     project = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
-    assert set(re.findall(rf'"{package}(.*?)"', project)) == {f"=={version}"}
+    texts = embedded_package.PACKAGE, embedded_package.VERSION
+    for package, version in (texts, (backbone_module.IMAGE_PACKAGE, backbone_module.IMAGE_VERSION)):
+        assert set(re.findall(rf'"{package}(.*?)"', project)) == {f"=={version}"}
 
 
 @pytest.fixture(scope="module")
@@ -105,13 +100,8 @@ def test_texts_are_centred_and_carried_by_the_adapter(eye, folder, embedded_free
 
 
 def test_case_and_final_stop_move_no_score_and_the_signature_says_so(embedded, embedded_free, photos):
-    texts = [
-        "A dog runs on grass.",
-        "A DOG RUNS ON GRASS",
-        "a dog  runs on grass !",
-        "A Dog Runs On Grass",
-        "ÉTÉ",
-    ]
+    texts = ["A dog runs on grass.", "A DOG RUNS ON GRASS", "a dog  runs on grass !", "A Dog Runs On Grass"]
+    texts.append("ÉTÉ")
     folded = ["a dog runs on grass"] * 4 + ["été"]
     for backbone in (embedded, embedded_free):
         assert np.array_equal(backbone.encode_texts(texts), backbone.encode_texts(folded))
