@@ -96,6 +96,10 @@ class Registry(Generic[T]):
         """
         return list(dict.fromkeys([*self.builtin.values(), *self._registered, *self._entry_points]))
 
+    def all(self) -> dict[str, T]:
+        """Every name, in the order of `names`, and its thing."""
+        return {name: self.get(name) for name in self.names()}
+
     def outside(self) -> list[str]:
         """Names from other packages."""
         return [name for name in self.names() if name not in self.builtin]

@@ -207,7 +207,7 @@ class Scorer(ABC):
             texts = of_scored(rows.candidates, "")
             lists = of_scored(rows.references or [[]] * n_rows, [])
         prepared = PreparedRows(
-            values={name: spread(measured.values[name], kept) for name in self.value_names},
+            values=spread({name: measured.values[name] for name in self.value_names}, kept),
             candidates=texts,
             references=lists,
             image_keys=of_scored(measured.image_keys, ""),
@@ -352,11 +352,12 @@ class Scorer(ABC):
         corpus: dict[str, float] | None = None,
     ) -> Scores:
         """Numbers of the rows that did not fail → `Scores` of all rows."""
-        kept = rows.kept
+        of_rows = {"": values, **{name: components[name] for name in self.component_names}}
+        scores = spread(of_rows, rows.kept)
         return Scores(
             metric=self.metric,
-            scores=spread(values, kept),
-            components={name: spread(components[name], kept) for name in self.component_names},
+            scores=scores.pop(""),
+            components=scores,
             settings=settings,
             image_keys=rows.image_keys,
             truncated=rows.truncated,

@@ -175,11 +175,13 @@ def row_settings(rows: PreparedRows) -> dict[str, object]:
     return settings
 
 
-def spread(values: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """Numbers of the kept rows → float64 (n,), NaN where a row failed."""
-    out = np.full(len(kept), np.nan)
-    out[kept] = values
-    return out
+def spread(columns: Mapping[str, np.ndarray], kept: np.ndarray) -> dict[str, np.ndarray]:
+    """Numbers of the kept rows, by name → float64 (n,) each, NaN where a row failed."""
+    found = {}
+    for name, values in columns.items():
+        found[name] = np.full(len(kept), np.nan)
+        found[name][kept] = values
+    return found
 
 
 def find_empty(captions: list[Any], how: str, fail: Callable[[int, InputError], None]) -> np.ndarray:

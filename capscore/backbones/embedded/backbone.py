@@ -129,7 +129,7 @@ class SentenceEncoderBackbone(Backbone):
 
     def encoder_rows(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
         """A batch of `Tokens.ids` → the encoder's rows (n, 512), which `placed` takes."""
-        return self.text(*self._padded(base.cut(ids, MAX_TOKENS, [END])))
+        return self.text(*self._padded(ids, limit=MAX_TOKENS))
 
     def _embed_judged(self, ids: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
         """Token ids of n texts → unit rows (n, 512), and verdicts (n, 7); (n, 0) without a gate."""
@@ -177,7 +177,11 @@ class SentenceEncoderBackbone(Backbone):
             *kind, weights, architecture, self.dtype, MAX_TOKENS, TEXT_RULE
         )
 
-    def _padded(self, ids: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+    def _padded(
+        self, ids: Sequence[Sequence[int]], limit: int | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        if limit is not None and max(map(len, ids)) > limit:
+            ids = base.cut(ids, limit, [END])
         batch, mask = base.pad_batch(ids, pad_id=0)
         return batch.to(self.device), mask.to(self.device)
 
