@@ -53,6 +53,15 @@ def percent(share: float | None) -> float | None:
     return None if share is None else 100 * share
 
 
+def counted(n: int, what: str, plural: str | None = None) -> str:
+    """A number with its noun, for notes.
+
+    >>> counted(1, "pair"), counted(2, "pair"), counted(1164, "query", "queries")
+    ('1 pair', '2 pairs', '1,164 queries')
+    """
+    return f"{n:,} {what if n == 1 else plural or what + 's'}"
+
+
 def level_text(confidence: float) -> str:
     """A confidence level, such as 99.9%."""
     return f"{100 * confidence:.10g}%"

@@ -21,11 +21,11 @@ import torch
 import xxhash
 
 from capscore import load_backbone
-from capscore.benchmarks.protocols.results import counted
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, InputError, Setting
 from capscore.infometic.network import INFO_CLIP, InfoMetIC, InfoMetICConfig, load_aligner
+from capscore.tables import counted
 from training.data.alignment_batches import TASKS, WITHOUT, AlignmentBatches
 from training.data.alignment_data import AlignmentData
 from training.data.alignment_features import FeatureOptions, prepare

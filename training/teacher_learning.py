@@ -17,8 +17,8 @@ from functools import partial
 from pathlib import Path
 
 from capscore.backbones.loading import load_backbone
-from capscore.benchmarks.protocols.results import counted
 from capscore.errors import CapscoreError
+from capscore.tables import counted
 from training.data.batches import ShuffledBatches
 from training.data.parallel_text import ENGLISH, ParallelText, read_parallel_text
 from training.data.source import Origin

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import __version__
-from ..benchmarks.protocols.results import counted
 from ..errors import InputError, Setting
 from ..files.columns import FAMILIAR, OTHER_NAMES, check_column, read_numbers
 from ..files.matching import Key, MatchedRows, match_rows
@@ -36,7 +35,7 @@ from ..scoring.files import FileScoring, ScoredFile
 from ..statistics.bootstrap import Interval
 from ..statistics.columns import Column
 from ..statistics.system_means import ALL, SystemComparison, SystemDifference, compare_means_by_language
-from ..tables import Report, Result, Table, fixed, level_text, signed
+from ..tables import Report, Result, Table, counted, fixed, level_text, signed
 
 if TYPE_CHECKING:
     import pandas as pd

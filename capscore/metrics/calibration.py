@@ -267,7 +267,7 @@ def read_calibrations(path: str | Path) -> list[Calibration]:
             raise ValueError(f"expected the format {FORMAT!r}")
         calibrations = []
         for entry in found["metrics"]:
-            parse_signature(entry["signature"])
+            settings_of(entry["signature"])
             languages = {
                 str(language): {kind: _distribution(kinds[kind]) for kind in KINDS}
                 for language, kinds in entry["languages"].items()

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..benchmarks.protocols.results import counted
 from ..errors import InputError
 from ..files.columns import read_inputs
 from ..files.row_source import CHUNK_ROWS
 from ..files.write import write_text
 from ..metrics.calibration import LIKELY_WRONG, RANKS
-from ..tables import Table, fixed, photo_name, shown_caption
+from ..tables import Table, counted, fixed, photo_name, shown_caption
 from .pages import inline_jpeg, language_names, page_script, render
 
 if TYPE_CHECKING:

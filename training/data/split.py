@@ -10,8 +10,8 @@ from typing import Protocol
 import numpy as np
 import xxhash
 
-from capscore.benchmarks.protocols.results import counted
 from capscore.errors import InputError, Setting
+from capscore.tables import counted
 
 
 class OfImages(Protocol):

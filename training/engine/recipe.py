@@ -11,9 +11,9 @@ from typing import Any, ClassVar, Literal, Protocol, TypeVar
 import torch
 import yaml
 
-from capscore.benchmarks.protocols.results import counted
 from capscore.errors import CapscoreError, Setting
 from capscore.files.write import write_text
+from capscore.tables import counted
 from training.data.source import DataSource, Origin, SourceSettings
 from training.data.split import OfImages, Split, read_names, split_by_image
 from training.engine.config import parse

@@ -25,7 +25,8 @@ from ...statistics.columns import (
     present_rows,
     units_of,
 )
-from .results import ProtocolResult, Statistic, counted, estimates
+from ...tables import counted
+from .results import ProtocolResult, Statistic, estimates
 
 # two correct human captions; two human captions, one of another photo; human and machine; two machines
 PASCAL50S_CATEGORIES = ("HC", "HI", "HM", "MM")

@@ -13,7 +13,8 @@ import numpy as np
 
 from ...errors import InputError, Setting
 from ...statistics.columns import MISSING, Column, check_missing, label_codes
-from .results import ProtocolResult, Statistic, counted
+from ...tables import counted
+from .results import ProtocolResult, Statistic
 
 # Cosines at most this far apart are tied: float32 products of the same two unit vectors differ by up to about
 # 8e-7 with the shape of the matrices (measured for 64 to 2,048 dimensions).

@@ -86,12 +86,3 @@ def estimates(
         for name, value in zip(names, point, strict=True)
     }
     return found, notes
-
-
-def counted(n: int, what: str, plural: str | None = None) -> str:
-    """A number with its noun, for notes.
-
-    >>> counted(1, "pair"), counted(2, "pair"), counted(1164, "query", "queries")
-    ('1 pair', '2 pairs', '1,164 queries')
-    """
-    return f"{n:,} {what if n == 1 else plural or what + 's'}"

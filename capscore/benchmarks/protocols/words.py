@@ -28,7 +28,8 @@ from ...statistics.columns import (
     ragged,
     units_of,
 )
-from .results import ProtocolResult, Statistic, counted, estimates
+from ...tables import counted
+from .results import ProtocolResult, Statistic, estimates
 
 # weights of the units, (units, b) → a number for each weighting, (b,)
 _OfWeights = Callable[[np.ndarray], np.ndarray]

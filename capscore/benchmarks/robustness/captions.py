@@ -19,9 +19,9 @@ from ...files.read import open_rows
 from ...files.row_source import CHUNK_ROWS, Chunk, RowSource
 from ...options import RowOptions
 from ...perturbations.objects import OBJECT_COLUMNS, objects_of_cell
+from ...tables import counted
 from ...text.languages import language_code
 from ..data.annotation_files import AnnotationSource
-from ..protocols.results import counted
 from ..reading import Configuration, read_benchmark
 
 

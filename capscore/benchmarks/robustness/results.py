@@ -15,8 +15,7 @@ from ...options import Sampling
 from ...perturbations import KINDS, P, all_kinds, check_draws, chosen_kinds, kind_of
 from ...perturbations.styles import STYLES
 from ...statistics.columns import plain
-from ...tables import Report, Result, Table, fixed, level_text, percent, signed
-from ..protocols.results import counted
+from ...tables import Report, Result, Table, counted, fixed, level_text, percent, signed
 from ..results import MetricResult
 from .captions import CaptionSet
 

@@ -23,8 +23,9 @@ from ...perturbations.styles import RULES as STYLE_RULES
 from ...perturbations.styles import STYLES, restyle
 from ...registry import BENCHMARKS
 from ...statistics.correlation import spearman
+from ...tables import counted
 from ..protocols.recall import retrieval
-from ..protocols.results import ProtocolResult, Statistic, counted, estimates
+from ..protocols.results import ProtocolResult, Statistic, estimates
 from ..published import Published, find
 from ..reading import collected_warnings, configurations
 from ..results import MetricResult
