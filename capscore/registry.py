@@ -26,6 +26,7 @@ from typing import Any, Generic, TypeVar
 from .errors import CapscoreError
 
 T = TypeVar("T")
+Item = TypeVar("Item")
 
 
 class Registry(Generic[T]):
@@ -46,7 +47,7 @@ class Registry(Generic[T]):
         self.kind = kind
         self._places = dict(builtin or {})
         self._listed, self._load = listed, load
-        self._registered: dict[str, T] = {}
+        self._registered: dict[str, Any] = {}
 
     @cached_property
     def builtin(self) -> dict[str, str]:
@@ -66,14 +67,14 @@ class Registry(Generic[T]):
             found[point.name] = point
         return found
 
-    def register(self, name: str) -> Callable[[Any], Any]:
+    def register(self, name: str) -> Callable[[Item], Item]:
         """Decorator that gives a name to a class, a function or another object.
 
         Raises:
             CapscoreError: something else has the name, in the library or in another package.
         """
 
-        def named(item: Any) -> Any:
+        def named(item: Item) -> Item:
             self._check_free(name, item.__module__, item)
             if name in self._entry_points:
                 module = self._entry_points[name].module
@@ -265,7 +266,7 @@ def register_metric(
     score_range: tuple[float | None, float | None] = (None, None),
     citation: tuple[str, ...] = (),
     version: str = "",
-) -> Callable[[Any], Any]:
+) -> Callable[[Item], Item]:
     """Decorator for a metric: a function that gives a number per row, or a `capscore.Scorer` subclass.
 
     A function names what it takes of a row: `candidate` (a text), `image` (a PIL image in RGB), `references`
@@ -304,8 +305,8 @@ def register_metric(
     usual = ("", (None, None), (), "mean", True)
     stated = {key: value for key, value in about.items() if value not in usual}
 
-    def named(item: Any) -> Any:
-        scorer = item
+    def named(item: Item) -> Item:
+        scorer: Any = item
         if not isinstance(item, type):
             make = _imported("capscore.metrics.from_function:scorer_of")
             scorer = make(item, name, **stated)
@@ -318,12 +319,12 @@ def register_metric(
     return named
 
 
-def register_backbone(name: str) -> Callable[[Any], Any]:
+def register_backbone(name: str) -> Callable[[Item], Item]:
     """Decorator for a function `(*, device, dtype)` that returns a `capscore.Backbone`."""
     return BACKBONES.register(name)
 
 
-def register_perturbation(name: str) -> Callable[[Any], Any]:
+def register_perturbation(name: str) -> Callable[[Item], Item]:
     """Decorator for a function `(caption, language, rng) -> caption`.
 
     It gets a caption, a language code, and a `random.Random` that depends on the seed and the caption alone.
@@ -331,17 +332,17 @@ def register_perturbation(name: str) -> Callable[[Any], Any]:
     return PERTURBATIONS.register(name)
 
 
-def register_benchmark(name: str) -> Callable[[Any], Any]:
+def register_benchmark(name: str) -> Callable[[Item], Item]:
     """Decorator for a `capscore.CaptionBenchmark` subclass with a `task` of `capscore.benchmarks.tasks`."""
     return BENCHMARKS.register(name)
 
 
-def register_reading(name: str) -> Callable[[Any], Any]:
+def register_reading(name: str) -> Callable[[Item], Item]:
     """Decorator for a `capscore.judges.readings.Reading` subclass, whose name `judge` takes as `reading`."""
     return READINGS.register(name)
 
 
-def register_layout(name: str, example: str, *, lines: bool = False) -> Callable[[Any], Any]:
+def register_layout(name: str, example: str, *, lines: bool = False) -> Callable[[Item], Item]:
     """Decorator for a function `(value, notes) -> rows` of a layout of JSON, which all commands then read.
 
     Of a value in another layout it returns None. Rows are dicts such as `{"image": …, "caption": …}`; the
@@ -370,7 +371,7 @@ def register_layout(name: str, example: str, *, lines: bool = False) -> Callable
     return named
 
 
-def register_protocol(name: str) -> Callable[[Any], Any]:
+def register_protocol(name: str) -> Callable[[Item], Item]:
     """Decorator for a `capscore.benchmarks.tasks.Task` subclass.
 
     A benchmark names it as its `task`, followed by the strings that its `__init__` takes, as in

@@ -31,7 +31,7 @@ from .kinds import perturb as perturb_captions
 from .objects import OBJECT_COLUMNS, Object, find_objects, objects_of_cell
 
 if TYPE_CHECKING:
-    pass
+    import pandas as pd
 
 
 def perturb(
@@ -273,7 +273,7 @@ class PerturbedFile(Result):
             for row, *values in zip(chunk.dicts(), *new.values(), strict=True):
                 yield {**row, **dict(zip(new, values, strict=True))}
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self) -> pd.DataFrame:
         """A row per caption and kind: caption, original, perturbation, unchanged, and what was wrong."""
         import pyarrow as pa
 

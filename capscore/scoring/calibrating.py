@@ -45,7 +45,9 @@ from ..text.languages import language_code
 from .files import open_rows_to_score
 
 if TYPE_CHECKING:
-    pass
+    import pandas as pd
+
+    from ..metrics.scores import Scores
 
 _PERCENTS = (5, 25, 50, 75, 95)  # those that a table shows
 
@@ -84,7 +86,7 @@ class CalibrationFile(Result):
         """The content of the file of calibrations."""
         return self.document
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self) -> pd.DataFrame:
         """A `pandas.DataFrame`, one line per metric, language and kind of captions, a column per percent."""
         import pandas as pd
 
@@ -353,10 +355,10 @@ def document(
     }
 
 
-def _score(scorer: Any, rows: Sequence[CaptionedPhoto]) -> Any:
+def _score(scorer: Any, rows: Sequence[CaptionedPhoto]) -> Scores:
     images = [row.image for row in rows] if scorer.needs_images else None
     references = [row.references for row in rows] if scorer.needs_references else None
-    languages: Any = [row.language or None for row in rows]
+    languages = [row.language or None for row in rows]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TruncationWarning)  # the entry says how many
         captions = [row.caption for row in rows]

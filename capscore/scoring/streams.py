@@ -256,7 +256,7 @@ def score_stream(
     return ScoredStream(_with_encoded_images(rows), BatchScorer(listed, options), batch_rows)
 
 
-def _with_encoded_images(rows: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
+def _with_encoded_images(rows: Iterable[Mapping[str, object]]) -> Iterable[Mapping[str, object]]:
     """A data set whose images are not decoded one by one as rows come, but by the embedder, in threads."""
     library: Any = sys.modules.get("datasets")
     if library is None or not isinstance(rows, library.IterableDataset | library.Dataset):

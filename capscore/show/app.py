@@ -39,6 +39,7 @@ from .pages import explain_page, render
 if TYPE_CHECKING:
     import gradio
 
+    from ..metrics.base import Scorer
     from ..metrics.scores import Scores
 
 DEFAULT = "mcs"  # the metric that is chosen first
@@ -90,7 +91,7 @@ def _marks_words(metric: str) -> bool:
     return bool(METRICS.get(metric).marks_words())
 
 
-def launch(app: Any, **options: Any) -> Any:
+def launch(app: gradio.Blocks, **options: Any) -> Any:
     """Start an app with gradio's `launch` and its `options`: no file of this machine is served, uploads are
     small, and few visitors wait at once.
     """
@@ -113,11 +114,16 @@ class _Scorers:
         self._backbone, self._device = backbone, device
         self._variable = METRICS.get(metric).backbone_variable
         self._lock = threading.Lock()
-        self._scorers: dict[str, Any] = {}
+        self._scorers: dict[str, Scorer] = {}
 
     def score(
-        self, metric: str, captions: Sequence[str], photo: Any, references: Any, language: Any
-    ) -> tuple[Any, Scores, list[str]]:
+        self,
+        metric: str,
+        captions: Sequence[str],
+        photo: object,
+        references: list[list[str]] | None,
+        language: object,
+    ) -> tuple[Scorer, Scores, list[str]]:
         """The scorer, its scores of captions of one photo, and its warnings."""
         lines = _given_lines(language, "the language")
         code = language_code(lines[0]) if lines else None
@@ -136,7 +142,7 @@ class _Scorers:
         notes = [str(item.message) for item in caught if isinstance(item.message, CapscoreWarning)]
         return scorer, scores, [*notes, *filter(None, [scorer.caution])]
 
-    def _backbone_of(self, metric: str) -> Any:
+    def _backbone_of(self, metric: str) -> str | Backbone | None:
         return self._backbone if METRICS.get(metric).backbone_variable == self._variable else None
 
     def heading(self, metric: str) -> str:
@@ -159,7 +165,7 @@ def _page(
 ) -> None:
     """Boxes for a photo and its captions, and what a metric says of them; with `has_choice`, any metric."""
 
-    def answer(photo: Any, captions: Any, *more: Any) -> tuple[str, str]:
+    def answer(photo: str | None, captions: object, *more: Any) -> tuple[str, str]:
         with _errors_as_messages(gr, photo):
             if explains:
                 return explained(scorers, metric, photo, captions, *more)
@@ -250,7 +256,7 @@ def _examples(metric: str) -> list[tuple[str, list[str | None]]]:
 
 
 def scored(
-    scorers: _Scorers, metric: str, photo: object, captions: object, references: object, language: object
+    scorers: _Scorers, metric: str, photo: str | None, captions: object, references: object, language: object
 ) -> tuple[str, str]:
     """A bar per caption with notes as HTML, and the signature."""
     kind = METRICS.get(metric)
@@ -276,7 +282,9 @@ def scored(
     return render("app_scores.html", rows=rows, top=top, notes=notes), scores.signature
 
 
-def explained(scorers: _Scorers, metric: str, photo: Any, captions: Any, language: Any) -> tuple[str, str]:
+def explained(
+    scorers: _Scorers, metric: str, photo: str | None, captions: object, language: object
+) -> tuple[str, str]:
     """Notes and the page in a frame, as HTML; and the signature."""
     from ..images.load import load_image
 
@@ -340,7 +348,7 @@ def _given_references(references: object, n_captions: int) -> list[list[str]]:
     return lists * n_captions if len(lists) == 1 else lists
 
 
-def _given_photo(path: Any) -> str:
+def _given_photo(path: str | None) -> str:
     if not path:
         raise CapscoreError("there is no photo: upload one, or click an example")
     if os.path.getsize(path) > MAX_UPLOAD_BYTES:

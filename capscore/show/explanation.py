@@ -25,6 +25,7 @@ from .explained import (
 )
 
 if TYPE_CHECKING:
+    import pandas as pd
     from PIL import Image
     from rich.console import Console
     from rich.text import Text
@@ -80,7 +81,7 @@ class Explanation:
         marked = {"beta": self.marks_below} if self.marks_words else {}
         return {**marked, "signature": self.scores.signature, "captions": rows}
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self) -> pd.DataFrame:
         """A line per caption: the caption, its language, and its scores."""
         import pyarrow as pa
 
@@ -145,7 +146,7 @@ class Explanation:
 
 
 def explain(
-    photo: Any,
+    photo: object,
     captions: str | Sequence[str],
     metric: str | Scorer = "infometic",
     *,
@@ -181,12 +182,10 @@ def explain(
     from ..metrics import load
 
     texts = [captions] if isinstance(captions, str) else list(captions)
-    kind: Any = METRICS.get(metric) if isinstance(metric, str) else metric
+    kind: Scorer | type[Scorer] = METRICS.get(metric) if isinstance(metric, str) else metric
     codes = check_captions(texts, kind, language)
     image = load_image(photo)
-    scorer: Any = metric
-    if isinstance(metric, str):
-        scorer = load(metric, **{**kind.explaining, **options})
+    scorer = load(metric, **{**kind.explaining, **options}) if isinstance(metric, str) else metric
     for code in codes or ():
         if problem := scorer.language_problem(code):
             raise InputError(Setting("language", code), f": {problem}")
@@ -200,7 +199,7 @@ def explain(
 
 
 def check_captions(
-    captions: Sequence[str], metric: Any, language: str | Sequence[str] | None
+    captions: Sequence[str], metric: Scorer | type[Scorer], language: str | Sequence[str] | None
 ) -> list[str] | None:
     """Check captions and their languages before a metric, or its class, is loaded; returns a code for each.
 
