@@ -13,7 +13,7 @@ from typing import Any
 from ..errors import MissingExtraError
 from ..metrics import load
 
-Row = tuple[str, object, Sequence[str]]
+Row = tuple[str, object, Sequence[str] | None]
 
 
 class HarnessMetric:
@@ -56,19 +56,22 @@ class HarnessMetric:
     def process_results(self, document: Mapping[str, Any], results: Sequence[str]) -> dict[str, Row]:
         """A document and what the model answered → what `aggregation` gets of it."""
         caption = str(results[0]).strip()
-        image = self.image(document) if self.image is not None else None
-        return {self.name: (caption, image, self.references(document) if self.references else ())}
+        image = references = None
+        if self.image is not None:
+            image = self.image(document)
+        if self.references is not None:
+            references = self.references(document)
+        return {self.name: (caption, image, references)}
 
     def aggregation(self, rows: Sequence[Row]) -> float:
         """The number of all rows, mostly their mean; photos and texts are encoded in batches."""
-        captions, images, references = (list(column) for column in zip(*rows, strict=True))
-        found = self.scorer.score(
-            captions,
-            images if self.image is not None else None,
-            references if self.references is not None else None,
-            self.language,
-        )
-        return float(found.of_set)
+        captions, images, references = map(list, zip(*rows, strict=True))
+        columns: dict[str, Any] = {"language": self.language}
+        if self.image is not None:
+            columns["images"] = images
+        if self.references is not None:
+            columns["references"] = references
+        return self.scorer.score(captions, **columns).of_set
 
 
 def lighteval_metric(metric: HarnessMetric) -> Any:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ import pyarrow as pa
 
 from ..errors import MissingExtraError
 from ..metrics.loading import load_together
-from ..options import RowOptions
+from ..options import LoadOptions, RowOptions, split_options
 from ..scoring.pipeline import column_types
 from ..scoring.streams import BatchScorer
 
@@ -25,12 +24,9 @@ class Score:
 
     Args:
         metric: Metric or metrics whose scores depend on the row alone; CIDEr needs `document_frequencies`.
-        image_column, candidate_column, references_column, language_column: Names of columns that are called
-            something unfamiliar, as in `capscore score`.
-        images: Folder that names of images start from; every worker must see it.
-        language: Language code of all rows; None where rows name theirs, or none is stated.
-        on_error: "raise" ends the job at a bad row, "skip" gives it NaN and says why in `capscore_error`.
-        **options: Options of `capscore.load`.
+        **options: Options of `capscore.options.RowOptions`, such as image_column, language, images (a folder
+            that every worker must see) and on_error ("skip" gives a bad row NaN, and says why in
+            `capscore_error`); and those of `capscore.load`.
 
     Raises:
         MissingExtraError: Ray is not installed; the extra `ray` brings it.
@@ -43,32 +39,11 @@ class Score:
     >>> scored.write_parquet("scored")                                                # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        metric: str | Sequence[str] = "mcs",
-        *,
-        image_column: str | None = None,
-        candidate_column: str | None = None,
-        references_column: str | None = None,
-        language_column: str | None = None,
-        images: str | Path | None = None,
-        language: str | None = None,
-        on_error: str = "raise",
-        **options: Any,
-    ):
+    def __init__(self, metric: str | Sequence[str] = "mcs", **options: object):
         if importlib.util.find_spec("ray") is None:
             raise MissingExtraError("ray", "ray", "capscore.integrations.ray")
-        rows = RowOptions(
-            image_column=image_column,
-            candidate_column=candidate_column,
-            references_column=references_column,
-            language_column=language_column,
-            images=images,
-            language=language,
-            on_error=on_error,
-            allow_urls=bool(options.get("allow_urls", False)),
-        )
-        self._scorer = BatchScorer(load_together(metric, **options), rows)
+        rows, load = split_options(options, RowOptions, LoadOptions)
+        self._scorer = BatchScorer(load_together(metric, **load.arguments()), rows)
 
     def __call__(self, batch: Any) -> Any:
         """Add the scores to a batch of columns: float64, NaN where a row has none; words as objects.
@@ -80,12 +55,14 @@ class Score:
         """
         columns = batch.to_pydict() if isinstance(batch, pa.Table) else batch
         types = column_types(self._scorer.new_columns([*columns]))
-        new = {
-            name: np.array(cells, dtype=object if types[name] is str else np.float64)
-            for name, cells in self._scorer.score(columns).items()
-        }
-        if not isinstance(batch, pa.Table):
-            return {**batch, **new}
-        for name, cells in new.items():
-            batch = batch.append_column(name, pa.array(cells, pa.string() if types[name] is str else None))
-        return batch
+        scored = self._scorer.score(columns)
+        if isinstance(batch, pa.Table):
+            for name, cells in scored.items():
+                batch = batch.append_column(name, pa.array(cells, _ARROW[types[name]]))
+            return batch
+        new = {name: np.array(cells, _NUMPY[types[name]]) for name, cells in scored.items()}
+        return {**batch, **new}
+
+
+_ARROW = {str: pa.string(), float: pa.float64()}
+_NUMPY = {str: object, float: np.float64}

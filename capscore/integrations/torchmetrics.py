@@ -92,8 +92,9 @@ class CaptionMetric(Metric):
             raise InputError(f"there are {len(ids)} ids for {len(predictions)} captions", field="ids")
         found = self.scorer.score(list(predictions), images, references, language or self.language)
         self.scores.append(torch.as_tensor(found.scores, dtype=torch.float64, device=self.device))
-        # a row without an id never equals another: only those below 0 are its kind
-        named = [-1] * len(predictions) if ids is None else [_number(item) for item in ids]
+        named = [-1] * len(predictions)  # a row without an id never equals another
+        if ids is not None:
+            named = [*map(_number, ids)]
         self.ids.append(torch.tensor(named, dtype=torch.int64, device=self.device))
 
     def sync(self, *arguments: Any, **options: Any) -> None:

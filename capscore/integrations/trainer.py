@@ -90,15 +90,11 @@ class CaptionCallback(TrainerCallback):
         else:
             state.log_history.append({**means, "step": state.global_step})
         first = next(iter(found.values())).ranking
-        rows = [
-            {
-                "row": row,
-                "caption": captions[row],
-                **{name: float(scores.scores[row]) for name, scores in found.items()},
-            }
-            for row in np.argsort(first, kind="stable")[: self.worst].tolist()
-        ]
+        lines = ""
+        for row in np.argsort(first, kind="stable")[: self.worst].tolist():
+            numbers = {name: float(scores.scores[row]) for name, scores in found.items()}
+            line = {"row": row, "caption": captions[row], **numbers}
+            lines += f"{json.dumps(line, ensure_ascii=False)}\n"
         path = Path(args.output_dir or ".") / "captions" / f"step-{state.global_step:06d}.jsonl"
-        lines = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
         write_text(path, lines, "table of captions")
         return means
