@@ -169,27 +169,27 @@ def match_rows(
     columns = {name: _naming_columns(source, options) for name, source in files.items()}
     shared = set.intersection(*map(set, columns.values()))
     how = _way_to_match(shared, match_by)
-    rows = [_NamedRows(name, source, columns[name], shared) for name, source in files.items()]
+    names = {name: _names_of_rows(source, columns[name], shared) for name, source in files.items()}
     if "photo" in shared:
-        _shorten_photos(rows)
-    keys = {part.file: part.keys(how) for part in rows}
+        _shorten_photos([*names.values()])
+    keys = {name: _keys_of_rows(source, names[name], how) for name, source in files.items()}
     matched_by = how
     if how == "order":
         matched_by = "their order"
     if "language" in shared:
         matched_by += " and language"
     numbers = _shared_rows(keys, matched_by, common_rows)
-    first = rows[0]
-    in_first = numbers[first.file]
-    languages = first.names.get("language")
+    first = next(iter(files))
+    in_first = numbers[first]
+    languages = names[first].get("language")
     if languages is not None:
         languages = [languages[row] for row in in_first]
     return MatchedRows(
         matched_by=matched_by,
         numbers=numbers,
         n_left={name: len(keys[name]) - len(in_first) for name in files},
-        keys=[keys[first.file][row] for row in in_first],
-        photos=_photos_of(rows, numbers, how),
+        keys=[keys[first][row] for row in in_first],
+        photos=_photos_of(files, names, numbers, how),
         languages=languages,
     )
 
@@ -226,42 +226,41 @@ def _way_to_match(shared: Collection[str], match_by: str | None) -> str:
     return match_by
 
 
-class _NamedRows:
-    """The rows of a file, and what each is named by, as text ("" where nothing is), in shared columns."""
+def _names_of_rows(
+    source: RowSource, columns: Mapping[str, Sequence[str]], shared: Collection[str]
+) -> dict[str, list[str]]:
+    """What each row of a file is named by, as text ("" where nothing is), in shared columns."""
+    names_of: dict[str, list[str]] = {}
+    read = {what: names for what, names in columns.items() if what in shared}
+    cells = iter(source.cells(*chain(*read.values()), take=_without_photo))
+    for what, names in read.items():
+        names_of[what] = [*map(_name_of, zip(*islice(cells, len(names)), strict=True))]
+    codes = names_of.get("language", [])
+    for row, code in enumerate(codes):
+        try:
+            codes[row] = code and language_code(code)
+        except InputError as error:
+            raise InputError(f"{_place(source, row)}: ", *error.parts) from None
+    return names_of
 
-    def __init__(
-        self, file: str, source: RowSource, columns: Mapping[str, Sequence[str]], shared: Collection[str]
-    ):
-        self.file, self.source = file, source
-        self.names: dict[str, list[str]] = {}
-        read = {what: names for what, names in columns.items() if what in shared}
-        cells = iter(source.cells(*chain(*read.values()), take=_without_photo))
-        for what, names in read.items():
-            self.names[what] = [*map(_name_of, zip(*islice(cells, len(names)), strict=True))]
-        codes = self.names.get("language", [])
-        for row, code in enumerate(codes):
-            try:
-                codes[row] = code and language_code(code)
-            except InputError as error:
-                raise InputError(f"{self.place(row)}: ", *error.parts) from None
 
-    def place(self, row: int) -> str:
-        """How messages name a row."""
-        return f"{self.source.path}, row {row} counted from 0"
+def _place(source: RowSource, row: int) -> str:
+    """How messages name a row."""
+    return f"{source.path}, row {row} counted from 0"
 
-    def keys(self, how: str) -> list[Key]:
-        """The key of every row."""
-        n_rows = self.source.n_rows
-        names = self.names.get(how) or [str(row) for row in range(n_rows)]
-        if "" in names:
-            where = self.place(names.index(""))
-            raise InputError(f"{where}: its {how} is missing, and rows are matched by it")
-        times: Counter[tuple[str, str]] = Counter()
-        keys = []
-        for pair in zip(names, self.names.get("language", [""] * n_rows), strict=True):
-            keys.append(Key(*pair, times[pair]))
-            times[pair] += 1
-        return keys
+
+def _keys_of_rows(source: RowSource, names_of: Mapping[str, list[str]], how: str) -> list[Key]:
+    """The key of every row of a file."""
+    names = names_of.get(how) or [str(row) for row in range(source.n_rows)]
+    if "" in names:
+        where = _place(source, names.index(""))
+        raise InputError(f"{where}: its {how} is missing, and rows are matched by it")
+    times: Counter[tuple[str, str]] = Counter()
+    keys = []
+    for pair in zip(names, names_of.get("language", [""] * source.n_rows), strict=True):
+        keys.append(Key(*pair, times[pair]))
+        times[pair] += 1
+    return keys
 
 
 def _name_of(cells: Iterable[object]) -> str:
@@ -291,19 +290,19 @@ def _without_photo(value: object) -> object:
     return value
 
 
-def _shorten_photos(files: Sequence[_NamedRows]) -> None:
+def _shorten_photos(files: Sequence[dict[str, list[str]]]) -> None:
     """Photos are known by their file names, unless a file has two photos of one name in two folders.
 
     Where files name them in other ways, suffix and zeros of a number do not count: 42, 000042.jpg.
     """
-    photos = [[name.replace("\\", "/") for name in part.names["photo"]] for part in files]
+    photos = [[name.replace("\\", "/") for name in names_of["photo"]] for names_of in files]
     for form in (1, -1):
         shorter = [_in_form(names, form) for names in photos]
         same_number = [*map(len, map(set, shorter))] == [*map(len, map(set, photos))]
         if same_number and (form == 1 or _n_shared(shorter) > _n_shared(photos)):
             photos = shorter
-    for part, names in zip(files, photos, strict=True):
-        part.names["photo"] = names
+    for names_of, names in zip(files, photos, strict=True):
+        names_of["photo"] = names
 
 
 def _in_form(names: Sequence[str], form: int) -> list[str]:
@@ -342,27 +341,30 @@ def _shared_rows(
 
 
 def _photos_of(
-    files: Sequence[_NamedRows], numbers: Mapping[str, Sequence[int]], how: str
+    files: Mapping[str, RowSource],
+    names: Mapping[str, Mapping[str, Sequence[str]]],
+    numbers: Mapping[str, Sequence[int]],
+    how: str,
 ) -> list[str] | None:
     """The photo of each shared row, the same in all files.
 
     None where nothing names photos, or where files that references match name them in different ways.
     """
-    first = files[0]
-    if "photo" not in first.names:
+    first, *others = files
+    if "photo" not in names[first]:
         return None
-    in_first = numbers[first.file]
-    photos = [first.names["photo"][row] for row in in_first]
-    for part in files[1:]:
-        for index, row in enumerate(numbers[part.file]):
-            other = part.names["photo"][row]
+    in_first = numbers[first]
+    photos = [names[first]["photo"][row] for row in in_first]
+    for file in others:
+        for index, row in enumerate(numbers[file]):
+            other = names[file]["photo"][row]
             if other == photos[index]:
                 continue
             if how == "references":
                 return None
             raise InputError(
-                f"{first.place(in_first[index])} shows {photos[index]!r:.80} and {part.place(row)} shows "
-                f"{other!r:.80} (rows are matched by {how}); ",
+                f"{_place(files[first], in_first[index])} shows {photos[index]!r:.80} and "
+                f"{_place(files[file], row)} shows {other!r:.80} (rows are matched by {how}); ",
                 Setting("match_by", "photo"),
                 " matches them by their photos",
             )
