@@ -97,7 +97,7 @@ def load_backbone(
 
 
 def _load(name: str, options: BackboneOptions) -> Backbone:
-    plain, source = _plain(name), _source(name)
+    plain, source = _without_scheme(name), _source(name)
     if isinstance(source, Known):
         return _load_known(source, plain, options)
     if source == "pair":
@@ -120,7 +120,7 @@ def _load(name: str, options: BackboneOptions) -> Backbone:
 def _source(name: str) -> Known | str:
     """Where a name leads: a registry entry, "pair" of open_clip, "folder" or "hub"; or an error."""
     # A model that the registry knows gets its prefix and languages by its explicit spelling too.
-    known = find(name) or find(_plain(name))
+    known = find(name) or find(_without_scheme(name))
     if known is not None:
         return known
     folder = _expanded(name)
@@ -191,7 +191,7 @@ def check_spec(spec: str) -> None:
     """Raise `CapscoreError` if a spec of `load_backbone` can name no backbone; nothing is loaded."""
     name = _split_revision(spec.strip(), None)[0]
     try:
-        model, _, tag = _plain(name).partition("/")
+        model, _, tag = _without_scheme(name).partition("/")
         if _source(name) == "pair" and not (tag and _expanded(tag).exists()):
             from .open_clip import tag_config
 
@@ -211,7 +211,7 @@ def repository_of(known: Known) -> str:
     return get_pretrained_cfg(known.model, known.pretrained).get("hf_hub", "").rpartition("/")[0]
 
 
-def _plain(name: str) -> str:
+def _without_scheme(name: str) -> str:
     return name.removeprefix("open_clip:").removeprefix("hf-hub:")
 
 

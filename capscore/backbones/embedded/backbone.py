@@ -32,7 +32,7 @@ from ..base import Backbone, BackboneOptions, Tokens
 from ..tokens import Piece
 from . import PACKAGE, SHA256, package_file
 from .image_tower import EfficientNetLite2, ImageTower, ImageTowerConfig, photo_pixels
-from .noise_gate import FOUND, GatedSentenceEncoder, gated, joined_verdict, sentence_parts, turned_away
+from .noise_gate import FOUND, GatedSentenceEncoder, gated, joined_verdicts, sentence_parts, turned_away
 from .text_encoder import (
     DIM,
     END,
@@ -139,17 +139,12 @@ class SentenceEncoderBackbone(Backbone):
         parts = [sentence_parts(sequence, self.tokenizer.pieces(sequence[1:-1])) for sequence in ids]
         rows, verdicts = self._read(gate, list(chain.from_iterable(parts)))
         if len(rows) > len(ids):
-            n_parts = torch.tensor(list(map(len, parts)), device=rows.device)
-            first = n_parts.cumsum(0) - n_parts
-            several = (n_parts > 1).nonzero()[:, 0]
+            rows_of_texts = rows.split(list(map(len, parts)))
+            several = [text for text, own in enumerate(parts) if len(own) > 1]
             # a text of one part has the part's row; that of another comes from all of it at once
-            whole = self.encoder_rows([ids[text] for text in several])
-            joined = []
-            for text in several:
-                lengths = torch.tensor([len(part) - 2.0 for part in parts[text]], device=rows.device)
-                joined.append(joined_verdict(verdicts[first[text] :][: len(lengths)], lengths))
-            rows = rows[first].index_copy(0, several, whole)
-            verdicts = verdicts[first].index_copy(0, several, torch.stack(joined))
+            rows = torch.stack([own[0] for own in rows_of_texts])
+            rows[several] = self.encoder_rows([ids[text] for text in several])
+            verdicts = joined_verdicts(verdicts, parts)
         placed = self.placed(rows)
         return turned_away(placed, verdicts[:, 0], gate.away.to(placed.dtype)), verdicts
 

@@ -191,6 +191,15 @@ def sentence_parts(ids: Sequence[int], pieces: Sequence[str]) -> list[Sequence[i
     return [[START, *ids[1 + a : 1 + b], END] for a, b in pairwise([0, *cuts])]
 
 
+def joined_verdicts(verdicts: torch.Tensor, parts: Sequence[Sequence[Sequence[int]]]) -> torch.Tensor:
+    """Verdicts (m, 1 + k) on all parts of n texts, and the ids of each → those on the texts, (n, 1 + k)."""
+    joined = []
+    for own, ids in zip(verdicts.split(list(map(len, parts))), parts, strict=True):
+        lengths = torch.tensor([len(part) - 2.0 for part in ids], device=verdicts.device)
+        joined.append(joined_verdict(own, lengths) if len(ids) > 1 else own[0])
+    return torch.stack(joined)
+
+
 def joined_verdict(verdicts: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
     """Verdicts (m, 1 + k) on the parts of a text, and their lengths (m,) → that on the text, (1 + k,).
 
