@@ -73,7 +73,9 @@ def build_app(
     except ImportError:
         raise MissingExtraError("gradio", "app", "the app") from None
     scorers = _Scorers(backbone, device, metric or DEFAULT)
-    title = "capscore" if metric is None else METRICS.get(metric).title
+    title = "capscore"
+    if metric is not None:
+        title = METRICS.get(metric).title
     with gr.Blocks(title=title, analytics_enabled=False, delete_cache=(600, 3600)) as app:
         # a style sheet is an argument of Blocks in gradio 5 and of launch in gradio 6; this works in both
         gr.HTML(render("app_style.html"))
@@ -125,8 +127,11 @@ class _Scorers:
         language: object,
     ) -> tuple[Scorer, Scores, list[str]]:
         """The scorer, its scores of captions of one photo, and its warnings."""
-        lines = _given_lines(language, "the language")
-        code = language_code(lines[0]) if lines else None
+        columns: dict[str, Any] = {"references": references}
+        if lines := _given_lines(language, "the language"):
+            columns["language"] = language_code(lines[0])
+        if photo is not None:
+            columns["images"] = [photo] * len(captions)
         with self._lock, warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             if metric not in self._scorers:
@@ -137,13 +142,15 @@ class _Scorers:
                     options |= {"backbone": backbone, "device": self._device, "progress": False}
                 self._scorers[metric] = load(metric, **options)
             scorer = self._scorers[metric]
-            photos = None if photo is None else [photo] * len(captions)
-            scores = scorer.score(captions, photos, references, code)
+            scores = scorer.score(captions, **columns)
         notes = [str(item.message) for item in caught if isinstance(item.message, CapscoreWarning)]
         return scorer, scores, [*notes, *filter(None, [scorer.caution])]
 
     def _backbone_of(self, metric: str) -> str | Backbone | None:
-        return self._backbone if METRICS.get(metric).backbone_variable == self._variable else None
+        """The backbone that the app was given, for metrics that it suits; None for a metric's own."""
+        if METRICS.get(metric).backbone_variable == self._variable:
+            return self._backbone
+        return None
 
     def heading(self, metric: str) -> str:
         """Title, description and backbone of a metric's page."""
@@ -151,10 +158,13 @@ class _Scorers:
         about = (scorer.__doc__ or "").split("\n\n")[0]
         with suppress(CapscoreError):  # a metric without a module of its own
             about = SpaceCard.load(Path(module_folder(metric), "README.md")).data.to_dict()["description"]
-        chosen = self._backbone_of(metric)
-        name = chosen if isinstance(chosen, str | None) else chosen.name
-        backbone = f"\n\nBackbone: `{name or default_backbone(metric)}`" if scorer.takes_backbone else ""
-        return f"# {scorer.title or metric}\n{about}{backbone}"
+        text = f"# {scorer.title or metric}\n{about}"
+        if scorer.takes_backbone:
+            chosen = self._backbone_of(metric) or default_backbone(metric)
+            if isinstance(chosen, Backbone):
+                chosen = chosen.name
+            text += f"\n\nBackbone: `{chosen}`"
+        return text
 
 
 # ---- pages ----
@@ -173,8 +183,12 @@ def _page(
             return scored(scorers, name, photo, captions, references, language)
 
     kind = METRICS.get(metric)
-    word = "Explain" if explains else "Score"
-    gr.Markdown("# Score captions" if has_choice else scorers.heading(metric))
+    word, width, heading = "Score", 1, "# Score captions"
+    if explains:
+        word, width = "Explain", 2
+    if not has_choice:
+        heading = scorers.heading(metric)
+    gr.Markdown(heading)
     with gr.Row():
         with gr.Column(min_width=300):
             choice = []
@@ -185,9 +199,11 @@ def _page(
             photo, captions, _, language = boxes
             button = gr.Button(word, variant="primary")
             _show_examples(gr, _examples(metric), boxes)
-        with gr.Column(scale=2 if explains else 1, min_width=340):
+        with gr.Column(scale=width, min_width=340):
             outputs = _results(gr, f"Click an example, or write captions of your own; then press {word}.")
-    inputs = [photo, captions, language] if explains else [*boxes, *choice]
+    inputs = [*boxes, *choice]
+    if explains:
+        inputs = [photo, captions, language]
     button.click(answer, inputs, outputs, api_name=word.lower())
 
 
@@ -227,9 +243,6 @@ def _show_examples(
 
 def _examples(metric: str) -> list[tuple[str, list[str | None]]]:
     """Names and values of the boxes; none where scikit-image, which ships the photos, is not installed."""
-    from ..backbones import find
-    from ..text.word_classes import supported
-
     kind = METRICS.get(metric)
     photos = list(json.loads(files(__package__).joinpath("examples.json").read_text("utf-8")).values())
     if not kind.needs_images:
@@ -238,18 +251,27 @@ def _examples(metric: str) -> list[tuple[str, list[str | None]]]:
         return [("English", [None, "\n".join(caption["right"] for caption in captions), references, "en"])]
     if find_spec("skimage") is None:
         return []
-    known = find(kind.default_backbone)
-    spoken = () if known is None else known.languages
-    second = "half" if kind.marks_words() else "wrong"
+    second = {True: "half", False: "wrong"}[kind.marks_words()]
     found: list[tuple[str, list[str | None]]] = []
     for index, code in enumerate(photos[0]["captions"]):
-        if (spoken and code not in spoken) or (kind.marks_words() and not supported(code)):
+        if not _suits(kind, code):
             continue
         photo = photos[index % len(photos)]
         path, captions = str(files("skimage.data") / photo["file"]), photo["captions"][code]
         texts = f"{captions['right']}\n{captions[second]}", "\n".join(captions["references"])
         found.append((NAMES[code][0], [path, *texts, code]))
     return found
+
+
+def _suits(kind: Any, code: str) -> bool:
+    """Whether captions in a language suit a metric: its own backbone knows it, and it finds their words."""
+    from ..backbones import find
+    from ..text.word_classes import supported
+
+    known = find(kind.default_backbone)
+    if known is not None and known.languages and code not in known.languages:
+        return False
+    return not kind.marks_words() or supported(code)
 
 
 # ---- answers ----
@@ -260,13 +282,18 @@ def scored(
 ) -> tuple[str, str]:
     """A bar per caption with notes as HTML, and the signature."""
     kind = METRICS.get(metric)
-    path = _given_photo(photo) if kind.needs_images else None
+    if not kind.needs_images:
+        photo = None
+    else:
+        photo = _given_photo(photo)
     lines = _given_captions(captions)
-    lists = _given_references(references, len(lines)) if kind.needs_references else None
-    _, scores, notes = scorers.score(metric, lines, path, lists, language)
+    lists = None
+    if kind.needs_references:
+        lists = _given_references(references, len(lines))
+    _, scores, notes = scorers.score(metric, lines, photo, lists, language)
     top = max(1.0, math.ceil(2 * np.nanmax(scores.scores, initial=0.0)) / 2)
     best = np.nanmax(scores.rising(), initial=-math.inf)
-    worse = "lower" if kind.higher_is_better else "higher"
+    worse = {True: "lower", False: "higher"}[kind.higher_is_better]
     rows = []
     for index, caption in enumerate(explained_captions(lines, scores)):
         score = float(scores.scores[index])
@@ -345,7 +372,9 @@ def _given_references(references: object, n_captions: int) -> list[list[str]]:
             f"{n_captions} captions but the references of {len(lists)} photos: put an empty line between "
             "the references of one photo and those of the next"
         )
-    return lists * n_captions if len(lists) == 1 else lists
+    if len(lists) == 1:
+        return lists * n_captions
+    return lists
 
 
 def _given_photo(path: str | None) -> str:

@@ -54,8 +54,9 @@ def keys_of_backbone(name: str) -> tuple[str, ...]:
     ('tschannen-etal-2025-siglip',)
     """
     known = find(name)
-    asked = known.name if known is not None else name
-    return next((keys for pattern, keys in _BACKBONES if re.match(pattern, asked)), ())
+    if known is not None:
+        name = known.name
+    return next((keys for pattern, keys in _BACKBONES if re.match(pattern, name)), ())
 
 
 def _formerly(name: str) -> Any:
@@ -115,6 +116,8 @@ def cite(signature: str, benchmarks: Sequence[str] = ()) -> tuple[list[str], lis
         from ..benchmarks.data.load import builder_class
 
         citation = builder_class(slug).citation()
-        found += [citation] if citation else []
-        notes += [] if citation else [f"no citation is known for the benchmark {slug}: see its own card"]
+        if citation:
+            found.append(citation)
+        else:
+            notes.append(f"no citation is known for the benchmark {slug}: see its own card")
     return list(dict.fromkeys(found)), notes

@@ -81,7 +81,11 @@ def percent(p: float) -> str:
     >>> percent(0.004), percent(0.142), percent(0.999)
     ('< 1 %', '14 %', '> 99 %')
     """
-    return "< 1 %" if p < 0.01 else "> 99 %" if p > 0.99 else f"{100 * p:.0f} %"
+    if p < 0.01:
+        return "< 1 %"
+    if p > 0.99:
+        return "> 99 %"
+    return f"{100 * p:.0f} %"
 
 
 # ---- words ----
@@ -111,9 +115,9 @@ class Segment:
     @property
     def title(self) -> str:
         """How likely a content word is right, or its score."""
-        return (
-            f"score {fixed(self.score, 2)}" if self.p is None else f"right with probability {percent(self.p)}"
-        )
+        if self.p is None:
+            return f"score {fixed(self.score, 2)}"
+        return f"right with probability {percent(self.p)}"
 
 
 def segments(caption: ExplainedCaption) -> list[Segment]:
@@ -128,7 +132,7 @@ def segments(caption: ExplainedCaption) -> list[Segment]:
         elif not word["semantic"]:
             continue
         elif correct is not None:
-            kind = "right" if correct else "wrong"
+            kind = {True: "right", False: "wrong"}[correct]
         elif fits and p is not None:
             kind = "unsure"
         else:  # words of a caption that does not fit are not judged one by one
@@ -150,7 +154,9 @@ def wrong_because(wrong: Sequence[Segment]) -> str:
     """Explanation of strong doubt about nouns, to follow them; "" for other words and weaker doubt."""
     if not wrong or any(not piece.noun or piece.p is None or piece.p >= _NOTHING_LIKE_IT for piece in wrong):
         return ""
-    return f"; nothing in the photo looks like {'it' if len(wrong) == 1 else 'them'}"
+    if len(wrong) > 1:
+        return "; nothing in the photo looks like them"
+    return "; nothing in the photo looks like it"
 
 
 def verdict(caption: ExplainedCaption) -> str:
@@ -199,19 +205,25 @@ class ShownRegion:
     @property
     def note(self) -> str:
         """How likely the caption mentions it, or its score."""
-        return fixed(self.score, 2) if self.p is None else percent(self.p)
+        if self.p is None:
+            return fixed(self.score, 2)
+        return percent(self.p)
 
     @property
     def title(self) -> str:
         """The number in words, and the detector's confidence."""
-        note = f"score {self.note}" if self.p is None else f"mentioned with probability {self.note}"
-        return f"{note}; confidence {fixed(self.confidence, 2)}"
+        what = "mentioned with probability"
+        if self.p is None:
+            what = "score"
+        return f"{what} {self.note}; confidence {fixed(self.confidence, 2)}"
 
     @property
     def tag(self) -> str:
         """The label at its box."""
-        label = self.label if len(self.label) <= 18 else f"{self.label[:17]}…"
-        return f"{'✓' if self.mentioned else '✗'} {self.number} {label}".rstrip()
+        label, sign = self.label, {True: "✓", False: "✗"}[self.mentioned]
+        if len(label) > 18:
+            label = f"{label[:17]}…"
+        return f"{sign} {self.number} {label}".rstrip()
 
 
 def shown_regions(explanation: Mapping[str, Any]) -> list[ShownRegion]:
@@ -320,7 +332,9 @@ def bars_end(signature: str) -> float:
 
     InfoCLIP's cosines of CLIP are about 30; what a network learnt is mostly between −10 and 10.
     """
-    return 40.0 if "|weights:info_clip|" in signature else 10.0
+    if "|weights:info_clip|" in signature:
+        return 40.0
+    return 10.0
 
 
 def score_bars(caption: ExplainedCaption, end: float) -> list[ScoreBar]:
@@ -328,8 +342,8 @@ def score_bars(caption: ExplainedCaption, end: float) -> list[ScoreBar]:
     bars = []
     for name, label in SCORES.items():
         score = caption.scores[name]
-        part = 0.0 if math.isnan(score) else score / (4 * end if name == "overall" else 2 * end)
-        part = min(max(part, -0.5), 0.5)
+        part = score / {"overall": 4 * end}.get(name, 2 * end)
+        part = min(max(np.nan_to_num(part), -0.5), 0.5)
         bars.append(ScoreBar(label, fixed(score, 2, "no score"), 0.5 + min(part, 0.0), abs(part)))
     return bars
 

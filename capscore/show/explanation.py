@@ -70,24 +70,26 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Signature, and every score and detail of each caption, ready for JSON; None for a missing score."""
-        values = {self.scores.metric: self.scores.scores, **self.scores.components}
+        scores: dict[str, Any] = self.scores.to_dict()
         rows = []
         for row, caption in enumerate(self.captions):
-            found: dict[str, object] = {"caption": caption.text, "language": caption.language}
-            for name, numbers in values.items():
-                number = float(numbers[row])
-                found[name] = None if math.isnan(number) else number
+            found = {"caption": caption.text, "language": caption.language}
+            found[self.scores.metric] = scores["scores"][row]
+            found |= {name: scores[name][row] for name in self.scores.components}
             rows.append({**found, **caption.explanation})
-        marked = {"beta": self.marks_below} if self.marks_words else {}
-        return {**marked, "signature": self.scores.signature, "captions": rows}
+        document = {"signature": self.scores.signature, "captions": rows}
+        if self.marks_words:
+            return {"beta": self.marks_below, **document}
+        return document
 
     def to_pandas(self) -> pd.DataFrame:
         """A line per caption: the caption, its language, and its scores."""
         import pyarrow as pa
 
-        names = ["caption", "language", self.scores.metric, *self.scores.components]
-        rows = self.to_dict()["captions"]
-        return pa.table({name: [row[name] for row in rows] for name in names}).to_pandas()
+        rows, columns = self.to_dict()["captions"], {}
+        for name in ("caption", "language", self.scores.metric, *self.scores.components):
+            columns[name] = [row[name] for row in rows]
+        return pa.table(columns).to_pandas()
 
     def to_html(self) -> str:
         """A page in one file: the photo, the captions, and what was found."""
@@ -104,9 +106,11 @@ class Explanation:
         from rich.text import Text
 
         console = console or make_console()
-        show = self._print_marked if self.marks_words else self._print_scores
         for caption in self.captions:
-            show(console, caption)
+            if self.marks_words:
+                _print_marked(console, caption)
+            else:
+                _print_scores(console, caption)
         console.print()
         if self.marks_words:
             wrong, cut = _signs(console)
@@ -116,33 +120,6 @@ class Explanation:
             others = f"?word: cannot tell. {cut}(word): cut off, not scored."
             console.print(Text(f"{wrong}[word]: likely wrong{below}. {others}", "dim"))
         _print_lines(console, [self.scores.signature])
-
-    def _print_marked(self, console: Console, caption: ExplainedCaption) -> None:
-        """A caption with its words marked by signs and colours; in ASCII where a terminal shows no more."""
-        from rich.text import Text
-
-        console.print("", _marked(caption, *_signs(console)), "", Text(_clean(verdict(caption))), sep="\n")
-        lines = [(label, fixed(caption.scores[name], 2, "no score")) for name, label in SCORES.items()]
-        regions: dict[bool, list[str]] = {True: [], False: []}
-        for item in shown_regions(caption.explanation):
-            regions[item.mentioned].append(f"{_clean(item.label or f'region {item.number}')} ({item.note})")
-        lines += [("Mentioned", ", ".join(regions[True])), ("Missed", ", ".join(regions[False]))]
-        _print_lines(console, [f"{label:<16}{text or '–'}" for label, text in lines])
-        console.print(Text("\n".join(f"{note}." for note in notes(caption)), "dim"))
-
-    def _print_scores(self, console: Console, caption: ExplainedCaption) -> None:
-        """A caption, its score and the components of it, and what the metric says in words."""
-        lines = {name: fixed(value, 4, "no score") for name, value in caption.scores.items()}
-        if not math.isnan(caption.rank):
-            lines["rank"] = f"{caption.rank:.0f} % of right captions score worse"
-        if caption.found:
-            lines["found"] = _clean(caption.found)
-        if caption.reason:
-            lines["reason"] = _clean(caption.reason)
-        width = max(8, *(len(name) + 2 for name in lines))
-        of_caption = [f"{name:<{width}}{text}" for name, text in lines.items()]
-        console.print()
-        _print_lines(console, [_clean(caption.text), *of_caption])
 
 
 def explain(
@@ -181,21 +158,25 @@ def explain(
     from ..images.load import load_image
     from ..metrics import load
 
-    texts = [captions] if isinstance(captions, str) else list(captions)
-    kind: Scorer | type[Scorer] = METRICS.get(metric) if isinstance(metric, str) else metric
-    codes = check_captions(texts, kind, language)
+    texts = _listed(captions)
     image = load_image(photo)
-    scorer = load(metric, **{**kind.explaining, **options}) if isinstance(metric, str) else metric
+    if isinstance(metric, str):
+        kind = METRICS.get(metric)
+        check_captions(texts, kind, language)  # before weights are loaded, which takes seconds
+        metric = load(metric, **{**kind.explaining, **options})
+    codes = check_captions(texts, metric, language)
     for code in codes or ():
-        if problem := scorer.language_problem(code):
+        if problem := metric.language_problem(code):
             raise InputError(Setting("language", code), f": {problem}")
-    listed = None if references is None else [list(references)] * len(texts)
-    scores = scorer.score(texts, [image] * len(texts), listed, codes)
+    columns: dict[str, Any] = {"images": [image] * len(texts), "language": codes}
+    if references is not None:
+        columns["references"] = [list(references)] * len(texts)
+    scores = metric.score(texts, **columns)
     found = explained_captions(texts, scores)
-    notes = _language_notes(found) if kind.marks_words() else []
-    if not name:
-        name = Path(photo).name if isinstance(photo, str | Path) else "photo"
-    return Explanation(image, name, found, scores, scorer.marks_below, notes)
+    if isinstance(photo, str | Path):
+        name = name or Path(photo).name
+    notes = _language_notes(found) if metric.marks_words() else []
+    return Explanation(image, name or "photo", found, scores, metric.marks_below, notes)
 
 
 def check_captions(
@@ -216,7 +197,7 @@ def check_captions(
             raise InputError(problem, row=row, field="candidate")
     if not language:
         return None
-    stated = [language] if isinstance(language, str) else list(language)
+    stated = _listed(language)
     if len(stated) == 1:
         stated *= len(captions)
     if len(stated) != len(captions):
@@ -231,6 +212,12 @@ def check_captions(
     return codes
 
 
+def _listed(texts: str | Sequence[str]) -> list[str]:
+    if isinstance(texts, str):
+        return [texts]
+    return list(texts)
+
+
 def _language_notes(captions: Sequence[ExplainedCaption]) -> list[str]:
     """Captions that are plainly not in the language whose words are marked."""
     found = []
@@ -240,6 +227,35 @@ def _language_notes(captions: Sequence[ExplainedCaption]) -> list[str]:
             read_as = NAMES.get(code, (code, code))[1]
             found.append(f"caption {number} seems to be in another language; it is read as {read_as}")
     return found
+
+
+def _print_marked(console: Console, caption: ExplainedCaption) -> None:
+    """A caption with its words marked by signs and colours; in ASCII where a terminal shows no more."""
+    from rich.text import Text
+
+    console.print("", _marked(caption, *_signs(console)), "", Text(_clean(verdict(caption))), sep="\n")
+    lines = [(label, fixed(caption.scores[name], 2, "no score")) for name, label in SCORES.items()]
+    regions: dict[bool, list[str]] = {True: [], False: []}
+    for item in shown_regions(caption.explanation):
+        regions[item.mentioned].append(f"{_clean(item.label or f'region {item.number}')} ({item.note})")
+    lines += [("Mentioned", ", ".join(regions[True])), ("Missed", ", ".join(regions[False]))]
+    _print_lines(console, [f"{label:<16}{text or '–'}" for label, text in lines])
+    console.print(Text("\n".join(f"{note}." for note in notes(caption)), "dim"))
+
+
+def _print_scores(console: Console, caption: ExplainedCaption) -> None:
+    """A caption, its score and the components of it, and what the metric says in words."""
+    lines = {name: fixed(value, 4, "no score") for name, value in caption.scores.items()}
+    if not math.isnan(caption.rank):
+        lines["rank"] = f"{caption.rank:.0f} % of right captions score worse"
+    if caption.found:
+        lines["found"] = _clean(caption.found)
+    if caption.reason:
+        lines["reason"] = _clean(caption.reason)
+    width = max(8, *(len(name) + 2 for name in lines))
+    of_caption = [f"{name:<{width}}{text}" for name, text in lines.items()]
+    console.print()
+    _print_lines(console, [_clean(caption.text), *of_caption])
 
 
 def _signs(console: Console) -> tuple[str, str]:
