@@ -74,10 +74,9 @@ def explain(
     if target is not None and target.resolve() == photo.resolve():
         raise terminal.UsageError(Setting("output", target), " is an input file: choose another name")
     kind = METRICS.get(metric)
-    with terminal.as_usage():
-        codes = explanation.check_captions(captions, kind, language)
     image = load_image(photo)  # before weights are loaded, which takes seconds
     with terminal.as_usage():
+        codes = explanation.check_captions(captions, kind, language)
         scorer = load(metric, **{**kind.explaining, **metric_options})
     with terminal.as_usage(InputError):
         found = explanation.explain(

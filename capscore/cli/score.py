@@ -139,13 +139,14 @@ def _source(
 ) -> RowSource:
     """The rows of INPUT, or of --photo, --caption and --reference."""
     from ..files.image_folder import pair_captions
-    from ..files.references import open_with_references, read_references, with_references
+    from ..files.references import read_references, with_references
+    from ..scoring.files import open_rows_to_score
 
     if (input is None) == (not (photos or captions or references)):
         expected = "expected one thing to score: a file or a folder of photos, or --photo dog.jpg --caption "
         raise UsageError(f"{expected}'a dog'")
     if input is not None:
-        return open_with_references(input, rows)
+        return open_rows_to_score(input, rows)
     source = pair_captions(photos, captions, references)
     if rows.references is None:
         return source

@@ -112,13 +112,13 @@ def weights_folder(name: str) -> Path:
     ['model.safetensors']
     """
     folder = _installed_weights().get(name)
-    install = install_command("weights")
-    problem = f"it is not installed: {install}"
+    problem = "it is not installed"
     with suppress(PackageNotFoundError):
         installed = version(DISTRIBUTION)
         if folder and installed.split(".")[:2] == __version__.split(".")[:2]:
             return folder
-        problem = f"version {installed} is installed, and capscore {__version__} needs its own: {install}"
+        problem = f"version {installed} is installed, and capscore {__version__} needs its own"
+    problem = f"{problem}: {install_command('weights')}"
     raise MissingWeightsError(
         f"the weights {name!r} are part of {DISTRIBUTION} ({LICENCE}, not for commercial use), and "
         f"{problem}; ",

@@ -176,7 +176,8 @@ class ReferenceScorer(Scorer):
         return splitting_problem(code)
 
     def measure(self, rows: InputRows, on_error: str) -> Measured:
-        return Measured({}, [""] * len(rows), np.zeros(len(rows), dtype=bool))
+        n_rows = len(rows.candidates)
+        return Measured({}, [""] * n_rows, np.zeros(n_rows, dtype=bool))
 
     def finish(self, rows: PreparedRows) -> Scores:
         found = self.compare(Texts.of(rows))

@@ -33,6 +33,7 @@ from ..files.columns import (
 )
 from ..files.console import make_console, progress_bar
 from ..files.image_folder import ImageFolder
+from ..files.read import open_rows
 from ..files.references import open_with_references
 from ..files.row_source import (
     CHUNK_ROWS,
@@ -647,6 +648,8 @@ def open_rows_to_score(
     if isinstance(rows, RowSource):
         return rows
     if isinstance(rows, str | Path):
+        if options.references is None:
+            return open_rows(rows, options)
         return open_with_references(rows, options)
     listed = [{**row} for row in rows]
     if not listed:

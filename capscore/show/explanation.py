@@ -105,14 +105,14 @@ class Explanation:
         """Print the captions, with signs and colours at their words if the metric marks them."""
         from rich.text import Text
 
-        console = console or make_console()
+        console, marks_words = console or make_console(), self.marks_words
         for caption in self.captions:
-            if self.marks_words:
+            if marks_words:
                 _print_marked(console, caption)
             else:
                 _print_scores(console, caption)
         console.print()
-        if self.marks_words:
+        if marks_words:
             wrong, cut = _signs(console)
             below = ""
             if self.marks_below is not None:
