@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..benchmarks.reading import Configuration
-from ..files.row_source import RowSource
 from ..options import LoadOptions, RowOptions, Sampling, split_options
+from ..scoring.files import Scorable
 from .languages import compare_on_benchmark
 from .systems import Comparison, compare_systems, read_systems
 
@@ -18,7 +18,7 @@ __all__ = ["Comparison", "compare", "compare_on_benchmark", "compare_systems", "
 
 
 def compare(
-    systems: Mapping[str, str | Path | RowSource],
+    systems: Mapping[str, Scorable],
     metrics: str | Sequence[str] = (),
     *,
     baseline: str | None = None,
@@ -35,7 +35,7 @@ def compare(
     Metrics that a file has no column of are computed first.
 
     Args:
-        systems: System → file of its rows, of any kind that `capscore score` reads.
+        systems: System → file of its rows, of any kind that `capscore score` reads, or a list of dicts.
         metrics: Metrics, or columns of scores; () takes all metrics that the files have in common.
         baseline: System that the others are compared with; None for the first.
         match_by: "id", "photo", "references" or "order"; None takes the first of the others that all have.

@@ -11,7 +11,7 @@ import itertools
 import json
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,6 @@ from .. import __version__
 from ..errors import InputError, Setting
 from ..files.columns import FAMILIAR, OTHER_NAMES, check_column, read_numbers
 from ..files.matching import Key, MatchedRows, match_rows
-from ..files.read import open_rows
 from ..files.references import read_references, with_references
 from ..files.row_source import RowSource
 from ..files.write import summary_path
@@ -31,7 +30,7 @@ from ..metrics.scores import Scores
 from ..metrics.signature import parse_signature
 from ..options import NO_OPTIONS, LoadOptions, OutputOptions, RowOptions, Sampling
 from ..registry import METRICS
-from ..scoring.files import FileScoring, ScoredFile
+from ..scoring.files import FileScoring, Scorable, ScoredFile, open_rows_to_score
 from ..statistics.bootstrap import Interval
 from ..statistics.columns import Column
 from ..statistics.system_means import ALL, SystemComparison, SystemDifference, compare_means_by_language
@@ -343,7 +342,7 @@ class SystemScores:
 
 
 def read_systems(
-    systems: Mapping[str, str | Path | RowSource],
+    systems: Mapping[str, Scorable],
     metrics: Sequence[str] = (),
     rows: RowOptions = RowOptions(),
     load: LoadOptions = NO_OPTIONS,
@@ -357,7 +356,7 @@ def read_systems(
     """
     read = []
     for name, path in systems.items():
-        source = path if isinstance(path, RowSource) else open_rows(path, rows)
+        source = open_rows_to_score(path, replace(rows, references=None))
         read.append(_System(name, source))
     _compute_missing(read, metrics, rows, load)
     columns = _score_columns(read, metrics)
@@ -429,6 +428,8 @@ def _score_columns(systems: Sequence[_System], metrics: Sequence[str]) -> list[s
 
 def _summary(path: Path) -> dict[str, dict[str, object]]:
     """The metrics in the summary beside a file of scores; {} if there is none."""
+    if path == Path():  # rows in memory
+        return {}
     summary = summary_path(path)
     try:
         found = json.loads(summary.read_text(encoding="utf-8"))["metrics"]

@@ -65,6 +65,7 @@ from .pipeline import (
 if TYPE_CHECKING:
     import pandas as pd
 
+Scorable = str | Path | RowSource | Iterable[Mapping[str, object]]  # a file, a folder, or rows
 MAX_SHOWN_ROWS, MAX_COLUMNS = 10, 3
 """Rows and metrics up to which a report shows every row."""
 
@@ -651,7 +652,13 @@ def open_rows_to_score(
         if options.references is None:
             return open_rows(rows, options)
         return open_with_references(rows, options)
-    listed = [{**row} for row in rows]
+    if not isinstance(rows, Iterable):
+        raise InputError(f"got a {type(rows).__name__}; expected a file, a folder or a list of dicts")
+    listed = [*rows]
+    for index, row in enumerate(listed):
+        if not isinstance(row, Mapping):
+            expected = "expected a dict with a caption, and an image or references"
+            raise InputError(f"got a {type(row).__name__}; {expected}", row=index)
     if not listed:
         raise InputError("there are no rows")
     columns = dict.fromkeys(itertools.chain.from_iterable(listed))
