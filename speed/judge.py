@@ -86,8 +86,9 @@ def _times(model: Path, paths: list[str], repeats: int) -> list[Figure]:
     texts = captions(len(paths))
 
     def batches() -> list[dict[str, torch.Tensor]]:
+        question = scorer.reading.question
         return [
-            _inputs(processor, scorer.question, texts[start : start + BATCH], paths[start : start + BATCH])
+            _inputs(processor, question, texts[start : start + BATCH], paths[start : start + BATCH])
             for start in range(0, len(paths), BATCH)
         ]
 
