@@ -47,7 +47,7 @@ class Scorer(ABC):
     Attributes:
         metric: Name of the metric.
         title: Its name in tables and pages.
-        former_names: Other names of its signatures, which `capscore cite` knows.
+        variant_names: Names that signatures give its variants, which `capscore cite` knows.
         kin: Published metrics of the same kind, by name → title; tables show their figures beside it.
         citation: Keys of its papers in citations.bib, or BibTeX entries.
         score_range: Lowest and highest score; None where there is no bound.
@@ -79,7 +79,7 @@ class Scorer(ABC):
 
     metric: ClassVar[str]
     title: ClassVar[str] = ""
-    former_names: ClassVar[tuple[str, ...]] = ()
+    variant_names: ClassVar[tuple[str, ...]] = ()
     kin: ClassVar[Mapping[str, str]] = {}
     citation: ClassVar[tuple[str, ...]] = ()
     score_range: ClassVar[tuple[float | None, float | None]] = (None, None)

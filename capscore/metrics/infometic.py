@@ -110,7 +110,7 @@ class InfoMetIC(BackboneScorer):
 
     metric = "infometic"
     title = "InfoMetIC"
-    former_names = ("infoclip",)
+    variant_names = ("infoclip",)
     citation = ("hu-etal-2023-infometic",)
     default_backbone = "embedded"
     refused_options = ("long",)  # its words and regions are those of the whole caption

@@ -183,11 +183,11 @@ def is_lower_better(column: str) -> bool:
     >>> is_lower_better("chair"), is_lower_better("chair_i")
     (False, True)
     """
+    known = METRICS.find(column)
+    if known is not None:
+        return bool(known.lower_is_better())
     for metric in METRICS.names():
-        scorer = METRICS.get(metric)
-        if column == metric:
-            return bool(scorer.lower_is_better())
-        if any(column in (part, f"{metric}_{part}") for part in scorer.lower_components):
+        if any(column in (part, f"{metric}_{part}") for part in METRICS.get(metric).lower_components):
             return True
     return False
 

@@ -642,9 +642,7 @@ def _check_language(scorers: Sequence[Scorer], language: str | None) -> None:
             raise OptionError(Setting("language", language), f": {problem}")
 
 
-def open_rows_to_score(
-    rows: str | Path | RowSource | Iterable[Mapping[str, object]], options: RowOptions
-) -> RowSource:
+def open_rows_to_score(rows: Scorable, options: RowOptions) -> RowSource:
     """Rows of a file or folder (with those of a file of references), of a source, or of a list of dicts."""
     if isinstance(rows, RowSource):
         return rows
@@ -667,7 +665,7 @@ def open_rows_to_score(
 
 
 def score_file(
-    rows: str | Path | RowSource | Iterable[Mapping[str, object]],
+    rows: Scorable,
     metrics: str | Scorer | Sequence[str | Scorer] = (),
     *,
     preset: str | None = None,

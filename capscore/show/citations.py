@@ -59,11 +59,11 @@ def keys_of_backbone(name: str) -> tuple[str, ...]:
     return next((keys for pattern, keys in _BACKBONES if re.match(pattern, name)), ())
 
 
-def _formerly(name: str) -> Any:
-    """The metric whose signatures had another name, or None."""
+def _with_variant(name: str) -> Any:
+    """The metric with a variant of this name in signatures, or None."""
     for metric in METRICS.names():
         scorer = METRICS.get(metric)
-        if name in scorer.former_names:
+        if name in scorer.variant_names:
             return scorer
     return None
 
@@ -94,7 +94,7 @@ def cite(signature: str, benchmarks: Sequence[str] = ()) -> tuple[list[str], lis
         raise InputError(
             f"{error}; expected a signature, such as mcs|backbone:embedded@w5ffb627b|…"
         ) from None
-    scorer = METRICS.find(metric) or _formerly(metric)
+    scorer = METRICS.find(metric) or _with_variant(metric)
     if scorer is None:
         names = ", ".join(METRICS.names())
         raise InputError(f"{metric!r} is not a metric of capscore: a signature begins with {names}")
