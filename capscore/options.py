@@ -81,19 +81,31 @@ class LoadOptions:
     metric_options: Mapping[str, object] = field(default_factory=dict)
 
     def arguments(self) -> dict[str, object]:
-        """Keyword arguments of `capscore.load`, without those that say nothing: None, and permissions that
-        are not given.
+        """Keyword arguments of `capscore.load`, without those that say nothing.
 
         >>> LoadOptions(device="cpu", metric_options={"w": 1.0}).arguments()
         {'device': 'cpu', 'w': 1.0}
         """
         given = dict(vars(self))
         given |= given.pop("metric_options")
-        is_refusal = {name for name in ("allow_urls", "allow_private_urls") if given[name] is False}
-        return {name: value for name, value in given.items() if value is not None and name not in is_refusal}
+        return stated_options(given)
 
 
 NO_OPTIONS = LoadOptions()
+
+
+def stated_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options without those that say nothing: None, and permissions that are not given.
+
+    >>> stated_options({"device": None, "allow_urls": False, "stem": False})
+    {'stem': False}
+    """
+    permissions = {entry.name for entry in fields(LoadOptions) if entry.default is False}
+    return {
+        name: value
+        for name, value in given.items()
+        if value is not None and not (value is False and name in permissions)
+    }
 
 
 @dataclass(frozen=True)

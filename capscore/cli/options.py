@@ -13,7 +13,7 @@ import typer
 from typer.models import ArgumentInfo, OptionInfo
 
 from ..errors import InputError, Setting
-from ..metrics.loading import Option, all_options, check_options, component_of
+from ..metrics.loading import Option, all_options, check_stated_options, component_of
 from ..options import LoadOptions
 from ..registry import METRICS
 from .terminal import UsageError, as_usage, say
@@ -213,10 +213,8 @@ def _parameter(name: str, kind: Any, info: OptionInfo) -> inspect.Parameter:
 
 def check_metric_options(metrics: Sequence[str], options: Mapping[str, object]) -> None:
     """Raise UsageError for an unknown metric, an option of other metrics, or a value that is not allowed."""
-    # --no-cache may stand beside a metric without embeddings
-    checked = {name: value for name, value in options.items() if (name, value) != ("cache", False)}
     with as_usage():
-        check_options(metrics, checked)
+        check_stated_options(metrics, options)
 
 
 def load_options(given: Mapping[str, Any]) -> LoadOptions:

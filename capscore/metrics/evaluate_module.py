@@ -18,10 +18,11 @@ import evaluate
 from datasets import Features, Value
 
 from ..errors import InputError, Setting
+from ..options import stated_options
 from ..registry import METRICS
 from ..text.languages import language_code
 from .base import Scorer, check_column_names
-from .loading import load, stated_options
+from .loading import load
 from .rows import PreparedRows
 
 # arguments of `evaluate.load` that are not options of a metric

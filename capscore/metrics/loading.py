@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import CapscoreError, InputError, OptionError, RecipeWarning, Setting, warn
-from ..options import check_whole_number
+from ..options import check_whole_number, stated_options
 from ..registry import METRICS
 
 if TYPE_CHECKING:
@@ -375,14 +375,14 @@ def check_options(metrics: Sequence[str], options: Mapping[str, object]) -> None
             raise OptionError(Setting(name, value), f": {without} cannot compare photos with photos")
 
 
-def stated_options(options: Mapping[str, object]) -> dict[str, Any]:
-    """Options without those that say nothing: None, and permissions that are not given."""
-    permissions = {name for name, option in _backbone_options().items() if option.default is False}
-    return {
-        name: value
-        for name, value in options.items()
-        if value is not None and not (value is False and name in permissions)
-    }
+def check_stated_options(metrics: Sequence[str], options: Mapping[str, object]) -> None:
+    """`check_options`, where metrics of several kinds share options: what asks nothing of a metric passes.
+
+    That is how progress is shown, and cache=False beside a metric that has no embeddings to keep.
+    """
+    asked = {name: value for name, value in options.items() if (name, value) != ("cache", False)}
+    asked.pop("progress", None)
+    check_options(metrics, asked)
 
 
 def documented_arguments(docstring: str | None) -> dict[str, str]:

@@ -36,7 +36,7 @@ from ..metrics.calibration import (
     Distribution,
     settings_of,
 )
-from ..metrics.loading import ScorerLoader, check_options
+from ..metrics.loading import ScorerLoader, check_stated_options
 from ..metrics.signature import parse_signature
 from ..options import LoadOptions, RowOptions, check_whole_number, split_options
 from ..registry import METRICS
@@ -150,9 +150,7 @@ def calibrate(
     check_whole_number("shuffled", shuffled, 1)
     named = [metrics] if isinstance(metrics, str) else metrics
     chosen = [(metric, backbone) for metric, _, backbone in (text.partition("@") for text in named)]
-    given = {key: value for key, value in load.arguments().items() if (key, value) != ("cache", False)}
-    given.pop("progress", None)
-    check_options([metric for metric, _ in chosen], given)
+    check_stated_options([metric for metric, _ in chosen], load.arguments())
     with_lists = any(METRICS.get(metric).needs_references for metric, _ in chosen)
     source = open_rows_to_score(rows, read)
     captions, notes = read_captioned_photos(source, read, with_lists)

@@ -45,7 +45,7 @@ from ..files.row_source import (
 from ..files.write import Writer, check_output
 from ..metrics.base import Scorer
 from ..metrics.calibration import RANKS, Standing, has_calibration, ranks, read_calibrations, standings
-from ..metrics.loading import ScorerLoader, check_options, own_backbones, preset_metrics
+from ..metrics.loading import ScorerLoader, check_stated_options, own_backbones, preset_metrics
 from ..metrics.rows import PreparedRows
 from ..metrics.scores import Scores
 from ..options import LoadOptions, OutputOptions, RowOptions, split_options
@@ -449,13 +449,9 @@ class FileScoring:
 
     def _check_options(self, names: Sequence[str], load: LoadOptions, *, has_scorers: bool) -> None:
         given = load.arguments()
-        given.pop("progress", None)
         if has_scorers:
             given.pop("allow_urls", None)  # it is for reading rows, too
-        # a metric without embeddings keeps none, as is asked
-        check_options(
-            names, {name: value for name, value in given.items() if (name, value) != ("cache", False)}
-        )
+        check_stated_options(names, given)
 
     def _columns_for(self, chosen: Sequence[str | Scorer], load: LoadOptions) -> ColumnNames:
         """The columns that the metrics read; an error says which metrics need one that is missing."""
