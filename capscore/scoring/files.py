@@ -53,12 +53,15 @@ from ..registry import METRICS
 from ..tables import Report, Result, Table, fixed, photo_name, shown_caption
 from ..text.languages import language_code
 from .pipeline import (
+    LEFT_OUT,
     Columns,
     RowScorer,
     column_types,
     column_values,
     named_summary,
     result_columns,
+    row_errors,
+    rows_left_out,
     summary_document,
 )
 
@@ -157,7 +160,6 @@ class ScoredFile(Result):
         ranks: Metric → its ranks among captions of a calibration, float64 (n,) each.
         standings: Metric → where its scores stand in a calibration, for those that have one.
         failures: Row → its line in the file (or None) and what was wrong with it.
-        n_left_out: Number of rows that were left out because their caption is empty.
         kept: Which rows stayed, and how many; None if none were asked for.
         photos: Number of photos that rows name several times, and metric → mean over photos of the mean of a
             photo's captions; (0, {}) where photos are not named, or each of them once.
@@ -173,7 +175,6 @@ class ScoredFile(Result):
     ranks: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)
     standings: dict[str, Standing] = field(default_factory=dict)
     failures: dict[int, tuple[int | None, str]] = field(default_factory=dict)
-    n_left_out: int = 0
     kept: RowFilter | None = None
     photos: tuple[int, dict[str, float]] = (0, {})
     output: OutputOptions = field(default_factory=OutputOptions)
@@ -215,10 +216,9 @@ class ScoredFile(Result):
         """A `pandas.DataFrame` of all rows: their own columns, then the new ones."""
         import pandas as pd
 
-        parts = []
+        parts, errors = [], row_errors(self.scores)
         for chunk in self.source.chunks(CHUNK_ROWS):
-            errors = [self.failures.get(row, (None, None))[1] for row in _rows_of(chunk)]
-            cells = column_values(self.columns, self.scores, errors, chunk.start, self.ranks)
+            cells = column_values(self.columns, self.scores, errors, _rows_of(chunk), self.ranks)
             parts.append(
                 pd.DataFrame({**{name: chunk.values(name) for name in self.source.columns}, **cells})
             )
@@ -284,7 +284,7 @@ class ScoredFile(Result):
             parts.append(f"{per_caption}, per photo {fixed(mean)} ({n_photos:,} photos)")
         parts += (part.signature for part in self.scores.values())
         n_rows = self.source.n_rows
-        n_scored = n_rows - len(self.failures) - self.n_left_out
+        n_scored = n_rows - len(self.failures) - int(rows_left_out(self.scores).sum())
         path = "" if self.source.path == Path() else f" of {self.source.path}"
         parts.append(f"Scored {n_scored:,} of {n_rows:,} row{'s' if n_rows != 1 else ''}{path}.")
         if self.kept is not None:
@@ -421,6 +421,7 @@ class FileScoring:
         self.scorer = RowScorer(scorers, rows, folder, spell)
         self.failures: dict[int, tuple[int | None, str]] = {}
         self._prepared: dict[str, list[PreparedRows]] = defaultdict(list)
+        self._writers: dict[str, Writer] = {}
         self._photos = array("Q")  # hashes of the names of the rows' photos
 
     def _chosen(
@@ -512,11 +513,10 @@ class FileScoring:
         """
         types = column_types(self.columns)
         with ExitStack() as opened:
-            writers = {}
             for option, path in self._paths.items():
-                writers[option] = writer = Writer(path, self.source, types)
+                self._writers[option] = writer = Writer(path, self.source, types)
                 opened.callback(writer.stop)
-            scores, found_ranks = self._score(writers)
+            scores, found_ranks = self._score()
             found = ScoredFile(
                 source=self.source,
                 names=self.names,
@@ -526,7 +526,6 @@ class FileScoring:
                 ranks=found_ranks,
                 standings=standings(scores, self.calibration),
                 failures=self.failures,
-                n_left_out=self.scorer.n_left_out,
                 kept=self.kept,
                 photos=self._photo_means(scores),
                 output=self._output,
@@ -534,13 +533,11 @@ class FileScoring:
             )
             signatures = {name: part.signature for name, part in scores.items()}
             text = json.dumps(found.to_dict(), ensure_ascii=False, indent=2)
-            for writer in writers.values():
+            for writer in self._writers.values():
                 writer.finish({"signatures": signatures}, f"{text}\n")
         return found
 
-    def _score(
-        self, writers: Mapping[str, Writer]
-    ) -> tuple[dict[str, Scores], dict[str, dict[str, np.ndarray]]]:
+    def _score(self) -> tuple[dict[str, Scores], dict[str, dict[str, np.ndarray]]]:
         """Scores and ranks of all rows, which are written as they come or, where one waits, at the end."""
         ranked = {metric for metric, component in self.columns.values() if component in RANKS}
         top = self.kept is not None and self.kept.top is not None
@@ -558,16 +555,18 @@ class FileScoring:
                 if not waits:
                     scores = self.scorer.finish(prepared)
                     stays = None if self.kept is None else self.kept.choose(scores)
-                    self._write(writers, chunk, scores, 0, {}, stays)
+                    self._write(chunk, 0, scores, row_errors(scores), {}, stays)
                 advance(len(chunk))
         together = {metric: PreparedRows.concatenate(rows) for metric, rows in self._prepared.items()}
         scores = self.scorer.finish(together)
         found_ranks = {metric: ranks(scores[metric], self.calibration) for metric in ranked}
         if waits:
             stays = None if self.kept is None else self.kept.choose(scores)
+            errors = row_errors(scores)
             for chunk in self.source.chunks(CHUNK_ROWS):
-                here = None if stays is None else stays[chunk.start : chunk.start + len(chunk)]
-                self._write(writers, chunk, scores, chunk.start, found_ranks, here)
+                rows = _rows_of(chunk)
+                here = None if stays is None else stays[rows.start : rows.stop]
+                self._write(chunk, chunk.start, scores, errors, found_ranks, here)
         for scorer in self.scorer.scorers:
             scorer.warn_about_truncation(scores[scorer.metric].truncated)
         self.scorer.odd.warn()
@@ -575,27 +574,27 @@ class FileScoring:
 
     def _write(
         self,
-        writers: Mapping[str, Writer],
         chunk: Chunk,
-        scores: Mapping[str, Scores],
         first: int,
+        scores: Mapping[str, Scores],
+        errors: Mapping[int, str],
         found_ranks: Mapping[str, Mapping[str, np.ndarray]],
         stays: np.ndarray | None,
     ) -> None:
         """Note what failed in a chunk, whose scores begin at row `first`, and write its rows."""
-        errors = self.scorer.errors(scores, first, len(chunk))
-        for row, error in enumerate(errors):
-            failed = any(first + row in part.failures for part in scores.values())
-            if failed and error is not None:
-                self.failures[chunk.start + row] = (chunk.lines[row] if chunk.lines else None, error)
-        if not writers:
+        rows = range(first, first + len(chunk))
+        for index, row in enumerate(rows):
+            error = errors.get(row, LEFT_OUT)
+            if error != LEFT_OUT:
+                self.failures[chunk.start + index] = (chunk.lines[index] if chunk.lines else None, error)
+        if not self._writers:
             return
-        cells = column_values(self.columns, scores, errors, first, found_ranks)
-        if "output" in writers:
-            writers["output"].write(chunk, cells)
-        if "keep" in writers and stays is not None and stays.any():
+        cells = column_values(self.columns, scores, errors, rows, found_ranks)
+        if "output" in self._writers:
+            self._writers["output"].write(chunk, cells)
+        if "keep" in self._writers and stays is not None and stays.any():
             new = {name: [*itertools.compress(values, stays)] for name, values in cells.items()}
-            writers["keep"].write(chunk.filter(stays.tolist()), new)
+            self._writers["keep"].write(chunk.filter(stays.tolist()), new)
 
     def _photo_column(self) -> str | None:
         """The column that names photos, unless it holds their bytes."""

@@ -36,6 +36,7 @@ from ..options import RowOptions
 from ..registry import METRICS
 from ..text.suspicious import OddRows
 
+LEFT_OUT = "candidate: an empty caption, left out as asked"
 Columns = dict[str, tuple[str, str]]  # name of a new column → metric and component, "" for the score itself
 
 
@@ -83,18 +84,20 @@ def column_types(columns: Columns) -> dict[str, type]:
 def column_values(
     columns: Columns,
     scores: Mapping[str, Scores],
-    errors: list[str | None],
-    first: int,
+    errors: Mapping[int, str],
+    rows: range,
     ranks: Mapping[str, Mapping[str, np.ndarray]] = {},
 ) -> dict[str, list[object]]:
-    """The cells of the new columns, from row `first` of the scores on, one for each of `errors`; None for a
-    number that is missing."""
-    here = slice(first, first + len(errors))
+    """The cells of the new columns for rows of the scores; None for a number that is missing.
+
+    `errors` are those of `row_errors`.
+    """
+    here = slice(rows.start, rows.stop)
     values: dict[str, list[Any]] = {}
     for name, (metric, component) in columns.items():
         part = scores.get(metric)
         if part is None:
-            values[name] = errors
+            values[name] = [errors.get(row) for row in rows]
             continue
         numbers = {"": part.scores, **part.components, **ranks.get(metric, {})}
         if component in numbers:
@@ -118,7 +121,6 @@ class RowScorer:
     Attributes:
         languages: Languages of the rows so far; each is warned about once.
         odd: Rows so far that look wrong.
-        n_left_out: Number of rows so far that were left out because their caption is empty.
     """
 
     def __init__(
@@ -131,7 +133,6 @@ class RowScorer:
         self.scorers, self.options, self.folder, self.spell = [*scorers], options, folder, spell
         self.languages: set[str] = set()
         self.odd = OddRows()
-        self.n_left_out = 0
         self._reads_photos = any(scorer.compares_photos for scorer in scorers)
 
     def prepare(
@@ -198,24 +199,29 @@ class RowScorer:
         """Prepared rows of each metric → their scores."""
         return {scorer.metric: scorer.finish(prepared[scorer.metric]) for scorer in self.scorers}
 
-    def errors(self, scores: Mapping[str, Scores], first: int, count: int) -> list[str | None]:
-        """What was wrong with each of `count` rows, from row `first` of the scores; None for nothing."""
-        errors: list[str | None] = [None] * count
-        for row in range(first, first + count):
-            messages = {metric: part.failures.get(row, "") for metric, part in scores.items()}
-            if any(messages.values()):
-                errors[row - first] = _joined(messages)
-            elif any(part.empty[row] and math.isnan(part.scores[row]) for part in scores.values()):
-                errors[row - first] = "candidate: an empty caption, left out as asked"
-                self.n_left_out += 1
-        return errors
+
+def failed_rows(scores: Mapping[str, Scores]) -> list[int]:
+    """Rows that a metric could not score, in order."""
+    return sorted(set().union(*(part.failures for part in scores.values())))
 
 
-def _joined(messages: Mapping[str, str]) -> str:
-    """What metrics say is wrong with a row; once, where all say the same."""
-    if len(set(messages.values())) == 1:
-        return next(iter(messages.values()))
-    return "; ".join(f"{metric}: {message}" for metric, message in messages.items() if message)
+def rows_left_out(scores: Mapping[str, Scores]) -> np.ndarray:
+    """bool (n,), True for a row that has no score because its caption is empty."""
+    left_out = np.any([part.empty & np.isnan(part.scores) for part in scores.values()], axis=0)
+    left_out[failed_rows(scores)] = False
+    return np.asarray(left_out)
+
+
+def row_errors(scores: Mapping[str, Scores]) -> dict[int, str]:
+    """Row → why it has no score; once, where all metrics say the same. Other rows are not in it."""
+    errors = dict.fromkeys(np.flatnonzero(rows_left_out(scores)).tolist(), LEFT_OUT)
+    for row in failed_rows(scores):
+        messages = {metric: part.failures.get(row, "") for metric, part in scores.items()}
+        if len(set(messages.values())) == 1:
+            errors[row] = next(iter(messages.values()))
+        else:
+            errors[row] = "; ".join(f"{metric}: {text}" for metric, text in messages.items() if text)
+    return errors
 
 
 def named_summary(metric: str, summary: Mapping[str, object]) -> dict[str, object]:

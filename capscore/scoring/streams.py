@@ -27,7 +27,16 @@ from ..metrics.rows import PreparedRows
 from ..metrics.scores import COUNTS, Scores
 from ..options import RowOptions, check_whole_number, split_options
 from ..text.suspicious import OddRows
-from .pipeline import Columns, RowScorer, column_values, named_summary, result_columns, summary_document
+from .pipeline import (
+    Columns,
+    RowScorer,
+    column_values,
+    failed_rows,
+    named_summary,
+    result_columns,
+    row_errors,
+    summary_document,
+)
 
 MAX_LISTED = 100
 """Failures of a stream that its summary lists; it counts the others."""
@@ -152,13 +161,11 @@ class BatchScorer:
         scores = self._scorer.finish(prepared)
         for metric, part in scores.items():
             self._running[metric].add(prepared[metric], part)
-        errors = self._scorer.errors(scores, 0, len(rows))
-        for row in sorted(set().union(*(part.failures for part in scores.values()))):
-            if len(self._failures) < MAX_LISTED:
-                failure = {"row": self._n_rows + row, "line": None, "error": errors[row]}
-                self._failures.append(failure)
+        errors = row_errors(scores)
+        for row in failed_rows(scores)[: MAX_LISTED - len(self._failures)]:
+            self._failures.append({"row": self._n_rows + row, "line": None, "error": errors[row]})
         self._n_rows += len(rows)
-        return column_values(new, scores, errors, 0)
+        return column_values(new, scores, errors, range(len(rows)))
 
     def _rows(self, batch: Mapping[str, Sequence[object]], names: ColumnNames) -> list[dict[str, object]]:
         """The columns that are read, as rows."""

@@ -36,6 +36,24 @@ def test_rows_in_memory_score_as_the_scorer_does_and_results_say_so(tmp_path, ca
     assert "a dog" in shown and "a cat sits" not in shown and "Kept 1 of 2 scored rows" in shown
 
 
+def test_every_door_says_why_a_row_has_no_score(tmp_path):
+    rows = [{**ROWS[0]}, {**ROWS[1], "caption": ""}, {**ROWS[1], "references": []}]
+    options = {"language": "en", "empty": "skip", "on_error": "skip"}
+    found = capscore.score_file(rows, "rouge_l", output=tmp_path / "rows.jsonl", **options)
+    written = [
+        json.loads(line) for line in (tmp_path / "rows.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    errors = [row["capscore_error"] for row in written]
+    assert errors[0] is None and errors[1] == "candidate: an empty caption, left out as asked"
+    assert "references" in errors[2] and [*found.failures] == [2]
+    assert found.to_pandas()["capscore_error"].fillna("").tolist() == ["", *errors[1:]]
+    assert "Scored 1 of 3 rows" in str(found)
+    stream = capscore.score_stream(
+        iter(rows), capscore.load("rouge_l", empty="skip"), language="en", on_error="skip"
+    )
+    assert [row["capscore_error"] for row in stream] == errors
+
+
 def test_a_loaded_scorer_and_a_stream_give_the_same_summary():
     scorer = capscore.load("rouge_l")
     of_file = capscore.score_file(ROWS, scorer, language="en").to_dict()["metrics"]
