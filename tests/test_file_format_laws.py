@@ -151,23 +151,71 @@ def test_a_truncated_file_is_named(file_format, tmp_path):
 
 
 @pytest.mark.parametrize("file_format", TEXT)
-def test_text_may_have_a_byte_order_mark_or_be_packed_but_is_utf_8(file_format, tmp_path):
+def test_text_may_be_packed(file_format, tmp_path):
     path = write(file_format, tmp_path, pack=gzip.compress)
     assert read(path) == ROWS
     path.write_bytes(path.read_bytes()[:-12])
     with pytest.raises(InputError, match="cannot be unpacked, cut short or damaged"):
         open_rows(path)
+
+
+@pytest.mark.parametrize("file_format", TEXT)
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"], ids=repr)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be", "utf-32", "utf-32-be"])
+def test_a_byte_order_mark_tells_the_encoding_and_the_first_line_how_lines_end(
+    file_format, end, encoding, tmp_path
+):
     path = write(file_format, tmp_path)
-    content = path.read_bytes()
-    path.write_bytes(b"\xef\xbb\xbf" + content)
+    text = path.read_bytes().decode().replace("\r\n", "\n").replace("\n", end)
+    mark = "\ufeff" * encoding.endswith("be")
+    path.write_bytes((mark + text).encode(encoding))
     assert read(path) == ROWS
-    for encoding in ("utf-16", "utf-16-le", "utf-16-be", "utf-32"):
-        path.write_bytes(content.decode().encode(encoding))
-        with pytest.raises(InputError, match=rf"{path.name}, line 1: is not UTF-8 text"):
-            open_rows(path)
-    path.write_bytes(content.replace(b"cafe", b"caf\xe9"))
-    with pytest.raises(InputError, match=rf"{path.name}, line [0-9]+: is not UTF-8 text"):
+    path.write_bytes((mark + text).encode(encoding)[:-1])
+    if encoding[4:6] in ("16", "32"):
+        with pytest.raises(
+            InputError, match=rf"{path.name}: is not {encoding[:6].upper()} text, as its first"
+        ):
+            read(path)
+
+
+@pytest.mark.parametrize("packed", [bytes, gzip.compress])
+@pytest.mark.parametrize(
+    ("encoding", "caption", "converted_from"),
+    [
+        ("utf-16-le", "a cat", "UTF-16LE"),
+        ("utf-16-be", "a cat", "UTF-16BE"),
+        ("utf-32-le", "a cat", "UTF-32LE"),
+        ("utf-32-be", "a cat", "UTF-32BE"),
+        ("cp1252", "Ein Kätzchen frißt", "WINDOWS-1252"),
+        ("cp1252", "un café “noir”", "WINDOWS-1252"),
+        ("cp1251", "Одна кошка на диване", "WINDOWS-1251"),
+        ("gbk", "一只猫在沙发上睡觉", "GB18030"),
+        ("big5", "一隻貓在沙發上睡覺", "BIG5"),
+        ("cp932", "猫がソファの上で寝ている", "SHIFT_JIS"),
+        ("euc-jp", "猫がソファの上で寝ている", "EUC-JP"),
+        ("euc-kr", "고양이가 소파 위에서 자고 있다", "EUC-KR"),
+    ],
+)
+def test_text_of_another_encoding_is_refused_with_the_command_that_converts_it(
+    encoding, caption, converted_from, packed, tmp_path
+):
+    path = tmp_path / "a.csv"
+    path.write_bytes(packed(f"image,caption\na.jpg,{caption}\n".encode(encoding)))
+    with pytest.raises(
+        InputError, match=rf"a\.csv, line [12]: is not UTF-8 text.*iconv -f {converted_from} "
+    ):
         read(path)
+
+
+@pytest.mark.parametrize(
+    ("raw", "is_misread"),
+    [("一只猫".encode("gbk"), True), ("Один кот".encode(), False), ("“Ω café” π".encode(), False)],
+)
+def test_bytes_of_another_encoding_that_are_valid_utf_8_are_warned_of(raw, is_misread, tmp_path):
+    for name, content in (("a.csv", b"image,caption\na.jpg,%s\n"), ("a.jsonl", b'{"caption": "%s"}')):
+        (tmp_path / name).write_bytes(content % raw)
+        notes = " ".join(open_rows(tmp_path / name).notes)
+        assert ("iconv -f GB18030" in notes) == is_misread
 
 
 # ---- out ----

@@ -102,13 +102,68 @@ def readable_size(count: float) -> str:
 
 # what files start with (letters in lower case) that lie where text should, and are none
 _SIGNATURES = {
-    b"\xff\xfe": "UTF-16",
-    b"\xfe\xff": "UTF-16",
     b"pk\x03\x04": "a zip archive",
     b"version https://git-lfs": "a pointer of Git LFS, and `git lfs pull` gets the file itself",
     b"<!doctype html": "a web page",
     b"<html": "a web page",
 }
+
+
+# where zeros stand in four bytes of mostly English text
+_PLACES_OF_ZEROS = {
+    "UTF-16LE": [False, True, False, True],
+    "UTF-16BE": [True, False, True, False],
+    "UTF-32LE": [False, True, True, True],
+    "UTF-32BE": [True, True, True, False],
+}
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",  # before UTF-16, whose mark it begins with
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_UNDECODED = re.compile("[\udc80-\udcff]")
+# encoding, as iconv calls it → whose it is, and its commonest characters as bytes
+_ENCODINGS = {
+    "WINDOWS-1252": ("Western Europe", rb"(?<![\x80-\xff])[\x91-\x97\xc0-\xff](?![\x80-\xff])"),
+    "WINDOWS-1251": ("Cyrillic", rb"[\xc0-\xdf]?[\xe0-\xff]{2,}"),
+    "EUC-KR": ("Korean", rb"[\xb0-\xc8][\xa1-\xfe]"),  # before Chinese, whose leading bytes go further
+    "GB18030": ("Chinese", rb"[\xb0-\xd7][\xa1-\xfe]"),
+    "EUC-JP": ("Japanese", rb"(?:[\xb0-\xcf][\xa1-\xfe])*(?:\xa4[\xa1-\xf3]|\xa5[\xa1-\xf6])+"),
+    "BIG5": ("Chinese", rb"[\xa4-\xc6][\x40-\x7e\xa1-\xfe]"),
+    "SHIFT_JIS": ("Japanese", rb"\x82[\x9f-\xf1]|\x83[\x40-\x96]"),
+}
+# neighbours that no language writes, such as a Cyrillic and a Hebrew letter: two bytes of GBK or its kin are
+# often valid UTF-8, of such characters
+_MIXED = re.compile(
+    "[\u00c0-\u024f][\u0370-\u07ff]|[\u0370-\u03ff][\u00c0-\u024f\u0400-\u07ff]"
+    "|[\u0400-\u052f][\u00c0-\u024f\u0370-\u03ff\u0531-\u07ff]"
+    "|[\u0531-\u05ff][\u00c0-\u024f\u0370-\u052f\u0600-\u07ff]|[\u0600-\u07ff][\u00c0-\u05ff]"
+)
+
+
+def encoding_of(start: bytes) -> str:
+    """The encoding that a file's first bytes say; UTF-8, with or without its mark, if they say none."""
+    return next((name for mark, name in _MARKS.items() if start.startswith(mark)), "utf-8-sig")
+
+
+def _likeness(raw: bytes, encoding: str) -> int:
+    """Number of bytes of a line that are common characters in an encoding."""
+    return sum(map(len, re.findall(_ENCODINGS[encoding][1], raw)))
+
+
+def looks_misread(text: str) -> bool:
+    """Whether a line is valid UTF-8 by chance: bytes of GBK, or of its kin, taken for it.
+
+    >>> looks_misread("cat.jpg,һֻè"), looks_misread("cat.jpg,Один кот"), looks_misread("x,一只猫")
+    (True, False, False)
+    """
+    if text.isascii() or not _MIXED.search(text):
+        return False
+    with suppress(UnicodeError):
+        beyond = re.sub("[\0-\x7f]", "", text.encode().decode("gb18030"))
+        return bool(re.fullmatch("[\u4e00-\u9fff\u3000-\u303f\uff00-\uffef]+", beyond))
+    return False
 
 
 class TextFile:
@@ -142,9 +197,9 @@ class TextFile:
         return InputError(f"{place}: {problem}")
 
     @contextmanager
-    def open(self) -> Iterator[io.BufferedIOBase]:
+    def open(self) -> Iterator[io.BufferedReader]:
         """The file's bytes, unpacked, as a stream."""
-        with self.errors_named(), open(self._file, "rb") as file:
+        with self.errors_named(), open(self._file, "rb", 2**16) as file:
             if not self._is_packed:
                 yield file
                 return
@@ -183,39 +238,72 @@ class TextFile:
             raise self.error(f"cannot be read ({error.strerror or error})") from error
 
     def text_lines(self, limit: Limit = ROW_BYTES) -> Iterator[tuple[int, str]]:
-        """Numbers, from 1, and lines, with their ends."""
+        """Numbers, from 1, and lines, with their ends: a line feed, a carriage return, or both."""
         longest = limit.bytes
-        with self.open() as stream:
-            for number, raw in enumerate(iter(lambda: stream.readline(longest + 1), b""), start=1):
-                if len(raw) > longest:
+        with self.open() as stream, self._decoded(stream) as text:
+            lines = iter(lambda: text.readline(longest + 1), "")
+            for number, line in enumerate(lines, start=1):
+                if len(line) > longest:
                     raise self.error(longer_than(limit), line=number)
-                if number == 1:
-                    raw = raw.removeprefix(codecs.BOM_UTF8)
-                    self._check_start(raw)
-                try:
-                    yield number, raw.decode("utf-8")
-                except UnicodeDecodeError as error:
-                    problem = f"is not UTF-8 text: byte 0x{raw[error.start]:02x} cannot be decoded"
-                    convert = f"iconv -f WINDOWS-1252 -t UTF-8 {self.path} > new{self.path.suffix}"
-                    hint = f"To convert a file, name its encoding: {convert}"
-                    raise self.error(f"{problem}. {hint}", line=number) from None
+                if _UNDECODED.search(line):
+                    raise self.error(self._how_to_convert(line), line=number)
+                yield number, line
 
-    def _check_start(self, line: bytes) -> None:
-        """Raise an error if the first line is that of another kind of file."""
-        start = line[:200].lstrip().lower()
+    @contextmanager
+    def _decoded(self, stream: io.BufferedReader) -> Iterator[io.TextIOWrapper]:
+        """Text of bytes; one that is no UTF-8 becomes a surrogate, so that its line is known.
+
+        Lines end as the first one does: by a carriage return alone, or by a line feed.
+        """
+        start = stream.peek(2**16)
+        encoding = encoding_of(start)
+        self._check_start(start[:200], encoding)
+        first_end = re.search("[\r\n]+", start.decode(encoding, "ignore"))
+        newline = "\n"
+        if first_end is not None and "\n" not in first_end[0]:
+            newline = "\r"
+        errors = "strict"
+        if encoding == "utf-8-sig":
+            errors = "surrogateescape"
+        try:
+            yield io.TextIOWrapper(stream, encoding, errors, newline)
+        except UnicodeError as error:
+            raise self.error(f"is not {encoding.upper()} text, as its first bytes say: {error}") from None
+
+    def _check_start(self, start: bytes, encoding: str) -> None:
+        """Raise an error if the first bytes are those of another kind of file."""
+        lowered = start.lstrip().lower()
         for mark, name in _SIGNATURES.items():
-            if start.startswith(mark):
+            if lowered.startswith(mark):
                 raise self.error(f"is not UTF-8 text: it looks like {name}", line=1)
-        if b"\0" in line:
-            raise self.error("is not UTF-8 text: it looks like UTF-16, or binary data", line=1)
+        if encoding != "utf-8-sig" or b"\0" not in start:
+            return
+        zeros = [start[place : len(start) // 4 * 4 : 4].count(0) for place in range(4)]
+        for name, expected in _PLACES_OF_ZEROS.items():
+            if [count > len(start) // 10 for count in zeros] == expected:
+                convert = self.conversion(name)
+                raise self.error(f"is not UTF-8 text: it looks like {name}. To convert it: {convert}", line=1)
+        raise self.error("is not UTF-8 text: it looks like binary data", line=1)
+
+    def conversion(self, encoding: str) -> str:
+        """The command that makes a UTF-8 file of it."""
+        return f"iconv -f {encoding} -t UTF-8 {self.path} > new{self.path.suffix}"
+
+    def _how_to_convert(self, line: str) -> str:
+        """What is wrong with a line that is not UTF-8, and the likeliest command against it."""
+        raw = line.encode("utf-8", "surrogateescape")
+        first = next(character for character in line if _UNDECODED.match(character))
+        problem = f"is not UTF-8 text: byte 0x{ord(first) - 0xDC00:02x} cannot be decoded"
+        likeliest = max(_ENCODINGS, key=lambda name: _likeness(raw, name))
+        return (
+            f"{problem}. If it is {likeliest} ({_ENCODINGS[likeliest][0]}), this converts it: "
+            f"{self.conversion(likeliest)}"
+        )
 
     def start(self) -> str:
         """The first character that is not a space, "" if there is none."""
-        start = b""
-        with self.open() as stream:
-            while not start and (block := stream.read(2**16)):
-                start = block.removeprefix(codecs.BOM_UTF8).lstrip()
-        return start[:1].decode("utf-8", "replace")
+        with self.open() as stream, self._decoded(stream) as text:
+            return next(filter(str.strip, iter(lambda: text.read(1), "")), "")
 
     def first_line(self) -> str:
         """The first line that is not blank, "" if there is none."""
@@ -305,10 +393,17 @@ decode_json: Callable[[str], Any] = json.JSONDecoder(object_pairs_hook=_unrepeat
 def _text_source(file: TextFile, read: Callable[[], _Rows], **more: Any) -> RowSource:
     """Rows of a text file, which is parsed on each iteration, so that no row stays in memory."""
     names: dict[str, None] = {}
-    n_rows = 0
+    n_rows, n_misread = 0, 0
     for _, row in read():
         n_rows += 1
         names.update(dict.fromkeys(row))
+        n_misread += any(isinstance(cell, str) and looks_misread(cell) for cell in row.values())
+    if n_misread:
+        notes = (
+            f"{n_misread:,} rows of {file} look like text of another encoding, such as GBK, that is valid "
+        )
+        convert = file.conversion("GB18030")
+        more["notes"] = [*more.get("notes", ()), f"{notes}UTF-8 by chance; to convert it: {convert}"]
     return RowSource(file.path, [*names], n_rows, read_dicts(read), image_folder=file.folder, **more)
 
 

@@ -155,14 +155,14 @@ def test_a_quotation_mark_that_is_never_closed_and_a_packed_line_of_gigabytes(tm
     unpacked = []
 
     class Counted(gzip.GzipFile):
-        def readline(self, size=-1):
-            line = super().readline(size)
-            unpacked.append(len(line))
-            return line
+        def read1(self, size=-1):
+            block = super().read1(size)
+            unpacked.append(len(block))
+            return block
 
     monkeypatch.setattr(gzip, "GzipFile", Counted)
     assert "line 1" in error_of(tmp_path / "a.jsonl.gz", gzip.compress(b"x" * 20_000_000))
-    assert 1_000 < sum(unpacked) < 3_000
+    assert 1_000 < sum(unpacked) < 100_000
 
 
 @pytest.mark.parametrize("given", ["0", "1e9", "9" * 30])

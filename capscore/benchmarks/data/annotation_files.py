@@ -115,7 +115,7 @@ class AnnotationSource(TextFile):
     # ---- bytes ----
 
     @contextmanager
-    def open(self) -> Iterator[io.BufferedIOBase]:
+    def open(self) -> Iterator[io.BufferedReader]:
         self._note_opened()
         content = self.content
         if content is None and not self.member:
@@ -125,7 +125,7 @@ class AnnotationSource(TextFile):
         if content is None:
             with self.zip() as archive:
                 content = self.entry(archive, self._find(archive))
-        yield io.BytesIO(content)
+        yield io.BufferedReader(io.BytesIO(content))
 
     def _note_opened(self) -> None:
         if self.opened is not None:
