@@ -54,6 +54,7 @@ Calibration = Annotated[Path | None, option("File that capscore calibrate wrote.
 Keep = Annotated[Path | None, option("File for the rows that stay, by --min-score or --top.", panel="Output")]
 MinScore = Annotated[float | None, option("Worst score, of the first metric, that stays.", panel="Output")]
 Top = Annotated[str | None, option("Best rows that stay, such as 1000 or 30%.", metavar="N", panel="Output")]
+DryRun = Annotated[bool, option("Print how INPUT is understood; score nothing.", "--dry-run")]
 
 
 @options.with_metric_options(options.of_score)
@@ -79,6 +80,7 @@ def score(
     keep: Keep = None,
     min_score: MinScore = None,
     top: Top = None,
+    dry_run: DryRun = False,
     image_column: options.ImageColumn = None,
     candidate_column: options.CandidateColumn = None,
     references_column: options.ReferencesColumn = None,
@@ -87,6 +89,7 @@ def score(
     metric_options: Mapping[str, Any] = {},
 ) -> int | None:
     """Score the captions, and write and print the scores."""
+    from ..files.references import describe_file
     from ..scoring.files import FileScoring, check_sort
     from ..show.score_report import write_score_report
 
@@ -97,6 +100,8 @@ def score(
     rows = RowOptions(
         **columns, split=split, images=images, references=references, language=language, on_error=on_error
     )
+    if dry_run and input is not None:
+        return terminal.print_descriptions(describe_file(input, rows, terminal.spell), as_json)
     progress = False if quiet else None
     scoring = FileScoring(
         _source(input, photo or [], caption or [], reference or [], rows),

@@ -40,6 +40,7 @@ from ..files.write import write_text
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ..files.description import Description
     from ..tables import Result
 
 Function = Callable[..., int | None]
@@ -317,6 +318,18 @@ def print_json(value: object, *, stderr: bool = False) -> None:
     """Print a value as JSON."""
     text = json_visible(json.dumps(value, indent=2, ensure_ascii=not speaks_unicode()))
     print(text, file=sys.stderr if stderr else sys.stdout)
+
+
+def print_descriptions(descriptions: Iterable[Description], as_json: bool) -> int | None:
+    """Print how files are understood, each as soon as it is; returns the exit code."""
+    shown = []
+    for description in descriptions:
+        if not as_json:
+            make_console().print(f"{description}\n", soft_wrap=True, markup=False)
+        shown.append(description)
+    if as_json:
+        print_json([description.to_dict() for description in shown])
+    return SKIPPED if shown[-1].problems else None
 
 
 def show_results(

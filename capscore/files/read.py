@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -89,7 +90,9 @@ def _open(path: Path, split: str | None) -> tuple[RowSource, str | None]:
     suffix = Path(path.name.lower().removesuffix(".gz")).suffix
     for known in FORMATS:
         if suffix in known.suffixes or (not suffix and start.lstrip().startswith(known.starts)):
-            return known.open(path, file), split
+            source = known.open(path, file)
+            source.format = known.name
+            return source, split
     expected = f" has an unknown format; expected {EXPECTED}"
     if suffix in (".xlsx", ".xls", ".ods"):
         expected += "; export its table as CSV"
@@ -116,8 +119,10 @@ def _of_split(source: RowSource, split: str) -> RowSource:
     if not rows:
         names = ", ".join(map(str, splits))
         raise InputError(Setting("split", split), f": {source.path} has the splits {names:.300}")
-    more = {"notes": source.notes, "faults": faults, "cells_are_text": source.cells_are_text}
-    return rows_in_memory(rows, places, source.path, source.folder, **more)
+    of_split = rows_in_memory(rows, places, source.path, source.folder)
+    return replace(
+        source, n_rows=len(rows), read=of_split.read, arrow_schema=None, places=places, faults=faults
+    )
 
 
 def _copied_stream(path: Path) -> Path:
@@ -196,7 +201,8 @@ def _open_photos(path: Path, photos: dict[str, list[str]], texts: dict[str, Path
             places.append(f"{texts[stem]}, line {number}")
     unread = [text.name for stem, text in texts.items() if stem not in photos]
     notes = [f"{name} in {path} is not read: there is no photo of the same name" for name in unread[:1]]
-    return rows_in_memory(rows, places, path, faults=faults, notes=notes)
+    kind = "folder of photos with texts"
+    return rows_in_memory(rows, places, path, faults=faults, notes=notes, format=kind)
 
 
 def _open_saved(path: Path, split: str | None) -> RowSource:
@@ -225,7 +231,7 @@ def _open_saved(path: Path, split: str | None) -> RowSource:
             yield part[first : min(first + size, n_rows)].cast(kinds)
 
     read = read_tables(tables, dataset.data.nbytes / max(dataset.data.num_rows, 1))
-    return RowSource(path, schema.names, n_rows, read, arrow_schema=schema)
+    return RowSource(path, schema.names, n_rows, read, arrow_schema=schema, format="saved data set")
 
 
 def _open_parquet(path: Path, *parts: Path) -> RowSource:
@@ -264,7 +270,7 @@ def _open_parquet(path: Path, *parts: Path) -> RowSource:
             raise InputError(f"{part} is cut short or damaged: {error}") from None
 
     read = read_tables(tables, n_bytes / max(n_rows, 1))
-    return RowSource(path, schema.names, n_rows, read, arrow_schema=schema)
+    return RowSource(path, schema.names, n_rows, read, arrow_schema=schema, format="parquet")
 
 
 # ---- what can be read ----

@@ -6,7 +6,7 @@ In: any file that `open_rows` reads, with captions, or lists of references, of p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -25,6 +25,7 @@ from .columns import (
     is_missing,
     read_inputs,
 )
+from .description import Description, describe
 from .image_folder import ImageFolder
 from .matching import PhotoIndex
 from .read import open_rows
@@ -205,7 +206,14 @@ def _without_bytes(value: object) -> object:
     return value.get("path") if isinstance(value, dict) else value
 
 
-class Rows(NamedTuple):
+class _Columns(NamedTuple):
+    candidates: list[str]
+    images: list[Any] | None
+    references: list[list[str]] | None
+    languages: list[str | None] | None
+
+
+class Rows(_Columns):
     """Rows as `Scorer.score` takes them, so that `scorer.score(*read_rows(…))` scores them.
 
     Attributes:
@@ -215,10 +223,12 @@ class Rows(NamedTuple):
         languages: n language codes, or None for each row without; None if there are none.
     """
 
-    candidates: list[str]
-    images: list[Any] | None
-    references: list[list[str]] | None
-    languages: list[str | None] | None
+    source: RowSource
+    options: RowOptions
+
+    def describe(self) -> Description:
+        """How the file is understood: its format, columns, rows and photos; what is left out and why."""
+        return describe(self.source, self.options)
 
 
 def read_rows(
@@ -244,7 +254,8 @@ def read_rows(
     >>> rows = read_rows("candidates.json", references="refs.json", images="photos")   # doctest: +SKIP
     >>> capscore.load("ref_clip_score").score(*rows).mean                               # doctest: +SKIP
     """
-    source = open_with_references(path, RowOptions(references=references, split=split, on_error=on_error))
+    options = RowOptions(references=references, split=split, on_error=on_error, images=images)
+    source = open_with_references(path, options)
     has_images = find_image_column(source.columns) is not None
     has_references = bool(find_reference_columns(source.columns))
     names = columns_of(source, with_images=has_images, with_references=has_references)
@@ -268,12 +279,14 @@ def read_rows(
         raise problems[min(problems)]
     for name, cells in columns.items():
         columns[name] = [cell for row, cell in enumerate(cells) if row not in problems]
-    return Rows(
+    rows = Rows(
         columns["candidates"],
         columns["images"] or None,
         columns["references"] or None,
         columns["languages"] or None,
     )
+    rows.source, rows.options = source, options
+    return rows
 
 
 def open_with_references(path: str | Path, options: RowOptions = RowOptions()) -> RowSource:
@@ -282,3 +295,21 @@ def open_with_references(path: str | Path, options: RowOptions = RowOptions()) -
         return open_rows(path, options)
     found = read_references(options.references, options)
     return with_references(open_rows(path, options, needs_split=not found.has_splits), found, options)
+
+
+def describe_file(
+    path: str | Path, options: RowOptions = RowOptions(), spell: Callable[[Setting], str] = str
+) -> Iterator[Description]:
+    """Descriptions of a file; where `options` name a file of references, of that file and of both together.
+
+    What can be understood comes before the error of what cannot.
+    """
+    if options.references is None:
+        yield describe(open_rows(path, options), options, spell)
+        return
+    yield describe(open_rows(path, options, needs_split=False), options, spell, looks_for_photos=False)
+    source = open_rows(options.references, options, needs_split=False)
+    yield describe(source, RowOptions(on_error=options.on_error), spell, looks_for_photos=False)
+    together = describe(open_with_references(path, options), options, spell)
+    together.format += f", with the references of {options.references}"
+    yield together

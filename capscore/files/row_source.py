@@ -155,6 +155,7 @@ class RowSource:
         faults: Number of a row → what is known to be wrong with it, whatever is read of it.
         places: How messages name each row; () for its line or number.
         image_folder: Folder that relative names of images start from; None for that of the file.
+        format: Kind of file, for people.
 
     Raises:
         InputError: There are no rows, or two columns have one name.
@@ -170,6 +171,7 @@ class RowSource:
     faults: Mapping[int, InputError] = field(default_factory=dict)
     places: Sequence[str] = ()
     image_folder: Path | None = None
+    format: str = "rows"
 
     def __post_init__(self) -> None:
         if not self.n_rows:

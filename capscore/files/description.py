@@ -1,0 +1,154 @@
+"""How a file of rows is understood: its format, columns, rows, photos, and what is left out and why.
+
+In: a source of rows and the options that read them. Out: a `Description`, printed or ready for JSON. Nothing
+is scored, and no photo is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from ..errors import InputError, Setting, in_one_line
+from ..options import RowOptions
+from .columns import (
+    ChunkInputs,
+    columns_of,
+    find_image_column,
+    find_reference_columns,
+    is_missing,
+    read_inputs,
+)
+from .image_folder import ImageFolder
+from .row_source import CHUNK_ROWS, RowSource
+
+FIRST_ROWS = 2
+"""Rows that a description shows."""
+_WRONG = {
+    "image": "without a photo that is found",
+    "candidate": "without a caption",
+    "references": "without references that can be read",
+    "row": "that cannot be read",
+}
+
+
+@dataclass
+class Description:
+    """How a file is understood.
+
+    Attributes:
+        path: File or folder.
+        format: Kind of file, and its layout where it has one.
+        columns: What is read ("photo", "caption", "references", "language") → names of its columns.
+        unread: Names of the other columns.
+        rows, photos: Number of rows, and of distinct photos that they name.
+        first: The first rows, as they are read.
+        notes: Remarks on what is taken by which name, and what is left out.
+        problems: What cannot be read ("candidate", "image", "references", or "row") → number of such rows,
+            and the first of them with its place.
+    """
+
+    path: Path
+    format: str
+    columns: dict[str, list[str]]
+    unread: list[str]
+    rows: int = 0
+    photos: int = 0
+    first: list[dict[str, object]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    problems: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, object]:
+        """Everything, ready for JSON."""
+        return {**asdict(self), "path": str(self.path)}
+
+    def __str__(self) -> str:
+        lines = [f"{self.path}: {self.format}", f"rows        {self.rows:,}"]
+        for what in ("photo", "caption", "references", "language"):
+            names = self.columns.get(what)
+            lines.append(f"{what:<11} {', '.join(map(repr, names)) if names else 'none'}")
+        lines[2] += f", {self.photos:,} distinct" * bool(self.photos)
+        if self.unread:
+            lines.append(f"not read    {', '.join(map(repr, self.unread))}")
+        for number, row in enumerate(self.first):
+            cells = "; ".join(f"{name}: {value!r:.120}" for name, value in row.items())
+            lines.append(f"row {number:<7} {cells}")
+        lines += [f"note: {note}" for note in self.notes]
+        for kind, (count, first) in self.problems.items():
+            lines.append(f"{count:,} row{'s' * (count != 1)} {_WRONG[kind]}; the first: {first}")
+        return "\n".join(map(in_one_line, lines))
+
+
+def describe(
+    source: RowSource,
+    options: RowOptions = RowOptions(),
+    spell: Callable[[Setting], str] = str,
+    *,
+    looks_for_photos: bool = True,
+) -> Description:
+    """Say how rows are understood, without scoring them.
+
+    Args:
+        source: Rows of a file, with those of a file of references if there is one.
+        options: How rows are read.
+        spell: Function that spells the options that problems of rows mention.
+        looks_for_photos: Whether photos that are not found are problems.
+
+    Raises:
+        InputError: the column of captions is missing, or several could be meant.
+    """
+    names = columns_of(
+        source,
+        options,
+        with_images=find_image_column(source.columns, options.image_column) is not None,
+        with_references=bool(find_reference_columns(source.columns, options.references_column)),
+    )
+    columns = {"caption": [names.candidate]}
+    for what, read in (("photo", names.image), ("language", names.language)):
+        if read is not None:
+            columns[what] = [read]
+    if names.references:
+        columns["references"] = [*names.references]
+    taken = {name for group in columns.values() for name in group}
+    unread = [name for name in source.columns if name not in taken]
+    notes = [*source.notes, *names.notes]
+    found = Description(source.path, source.format, columns, unread, source.n_rows, notes=notes)
+    folder = None
+    if names.image is not None and looks_for_photos:
+        folder = ImageFolder(Path(options.images or source.folder), allow_urls=True)
+    photos: set[str] = set()
+    for chunk in source.chunks(CHUNK_ROWS):
+        inputs = read_inputs(chunk, source, names, folder)
+        photos.update(_named(chunk.values(names.image)))
+        if chunk.start == 0:
+            for row in range(min(FIRST_ROWS, len(chunk))):
+                found.first.append(_shown(inputs, chunk.values(names.image), row))
+        for row, candidate in enumerate(inputs.candidates):
+            if row not in inputs.problems and is_missing(candidate):
+                inputs.problems[row] = InputError("an empty caption", field="candidate")
+        for row, error in sorted(inputs.problems.items()):
+            kind = error.field if error.field in _WRONG else "row"
+            count, first = found.problems.get(kind, (0, source.at(error, chunk, row).spelled(spell)))
+            found.problems[kind] = (count + 1, first)
+    found.photos = len(photos)
+    return found
+
+
+def _named(cells: list[object]) -> set[str]:
+    """Names of photos in cells; those that hold bytes count by their path."""
+    names = (cell.get("path") if isinstance(cell, Mapping) else cell for cell in cells)
+    return {str(name) for name in names if not is_missing(name)}
+
+
+def _shown(inputs: ChunkInputs, photos: list[object], row: int) -> dict[str, object]:
+    """A row as it is read, for people; of a photo, its name."""
+    shown: dict[str, object] = {}
+    for name in _named(photos[row : row + 1]):
+        shown["photo"] = name
+    shown["caption"] = inputs.candidates[row]
+    if inputs.references is not None:
+        shown["references"] = inputs.references[row]
+    if inputs.languages is not None:
+        shown["language"] = inputs.languages[row]
+    return shown

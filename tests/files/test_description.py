@@ -1,0 +1,64 @@
+"""How files are understood, before anything is scored: `--dry-run` and `read_rows(…).describe()`."""
+
+import json
+
+import pytest
+
+import capscore
+
+from ..cli.conftest import run
+from ..photos import encode, noise
+
+ANNOTATIONS = {
+    "images": [{"id": 1, "file_name": "cat.png"}, {"id": 2, "file_name": "dog.png"}],
+    "annotations": [
+        {"image_id": 1, "caption": "a cat"},
+        {"image_id": 1, "caption": "a small cat"},
+        {"image_id": 2, "caption": "a dog"},
+    ],
+}
+RESULTS = [{"image_id": 1, "caption": "a cat sits"}, {"image_id": 2, "caption": ""}]
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Results and annotations of COCO beside one of their two photos."""
+    (tmp_path / "cat.png").write_bytes(encode(noise()))
+    results, annotations = tmp_path / "results.json", tmp_path / "annotations.json"
+    results.write_text(json.dumps(RESULTS), encoding="utf-8")
+    annotations.write_text(json.dumps(ANNOTATIONS), encoding="utf-8")
+    return results, annotations
+
+
+def test_a_dry_run_says_how_both_files_and_the_two_together_are_read(files, monkeypatch):
+    results, annotations = files
+    monkeypatch.setattr("capscore.scoring.files.FileScoring", None)  # nothing may be loaded
+    done = run("score", str(results), "--references", str(annotations), "--dry-run", "--json")
+    first, references, together = json.loads(done.stdout)
+    assert done.exit_code == 3 and first["columns"] == {"caption": ["caption"], "photo": ["image_id"]}
+    assert (references["rows"], references["photos"], references["problems"]) == (3, 2, {})
+    assert together["columns"]["references"] == ["references"] and together["columns"]["photo"] == ["image"]
+    assert together["first"][0] == {
+        "photo": "cat.png", "caption": "a cat sits", "references": ["a cat", "a small cat"],
+    }  # fmt: skip
+    (count, message) = together["problems"]["image"]
+    assert count == 1 and "dog.png" in message and "--images" in message
+    shown = run("score", str(results), "--references", str(annotations), "--dry-run").stdout
+    assert "rows        2" in shown and "photo       'image', 2 distinct" in shown
+    assert "1 row without a photo that is found; the first: " in shown
+
+
+def test_what_is_understood_is_printed_before_the_error_of_files_that_do_not_match(files, tmp_path):
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps([{"image_id": 9, "caption": "a bird"}]), encoding="utf-8")
+    done = run("score", str(files[0]), "--references", str(other), "--dry-run")
+    assert done.exit_code == 2 and "a cat sits" in done.stdout and "a bird" in done.stdout
+    assert "cannot be matched" in done.stderr
+
+
+def test_rows_that_were_read_describe_their_file(files):
+    rows = capscore.read_rows(files[1], on_error="skip")
+    found = rows.describe()
+    assert (len(rows), len(rows.images)) == (4, 2)
+    assert (found.rows, found.photos, found.unread) == (3, 2, ["image_id"])
+    assert "caption     'caption'" in str(found) and "row 1       photo: 'cat.png'" in str(found)
