@@ -5,7 +5,9 @@ Also finds texts in a language other than the stated one, by their script, or by
 
 from __future__ import annotations
 
+import codecs
 import difflib
+import re
 import unicodedata
 from functools import lru_cache
 
@@ -58,20 +60,25 @@ _BY_NAME = {own.lower(): code for code, (own, _) in NAMES.items()}
 _BY_NAME |= {english.lower(): code for code, (_, english) in NAMES.items()}
 # Country codes that are mistaken for language codes.
 COUNTRIES = {"jp": "ja", "cn": "zh", "kr": "ko", "cz": "cs", "gb": "en", "us": "en", "gr": "el", "dk": "da"}
+# "en_US.UTF-8" and "sr_RS@latin", as systems name a language with its encoding and a modifier
+_LOCALE = re.compile(r"(?P<tag>[A-Za-z]{2,3}(?:[_-]\w+)*)(?:\.(?P<encoding>[\w-]+))?(?:@[A-Za-z]+)?")
+# No language: undetermined, several, none, uncoded, made up; and subtags for private use.
+_NO_LANGUAGE = re.compile("und|mul|zxx|mis|art|q[a-t][a-z]|x-.*")
 
 
 def language_code(language: str) -> str:
     """A language tag → its primary subtag in the shortest form.
 
     Args:
-        language: BCP 47 or ISO 639 code ("de", "pt-BR", "zh_TW", "deu"). Varieties become their macrolanguage
-            ("arb" → "ar", "cmn" → "zh", "nb" → "no").
+        language: BCP 47 or ISO 639 code ("de", "pt-BR", "zh_TW", "deu"), or a system's locale
+            ("en_US.UTF-8"). Members of a macrolanguage of ISO 639-3 become it ("arz" → "ar", "yue" → "zh",
+            "nb" → "no"), except for those with a code of two letters, such as "id", "hr" and "sr".
 
     Raises:
-        InputError: not a string, or an unknown code; the message suggests a similar one.
+        InputError: not a string, an unknown code, or one for private use; the message suggests a similar one.
 
-    >>> [language_code(tag) for tag in ("de", "pt-BR", "zh_TW", "jpn", "EN")]
-    ['de', 'pt', 'zh', 'ja', 'en']
+    >>> [language_code(tag) for tag in ("de", "pt-BR", "zh_TW", "jpn", "EN", "yue", "de_DE@euro")]
+    ['de', 'pt', 'zh', 'ja', 'en', 'zh', 'de']
     """
     if not isinstance(language, str) or not language.strip():
         raise InputError(f"{language!r:.60} is not a language code such as 'de' or 'pt-BR'", field="language")
@@ -85,7 +92,7 @@ def stated_code(language: str | None) -> str:
 
 @lru_cache(maxsize=1024)
 def _code(language: str) -> str:
-    tag = language.strip().replace("_", "-")
+    tag = _without_encoding(language.strip()).replace("_", "-")
     lowered = tag.lower()
     if lowered in NAMES:
         return lowered
@@ -94,10 +101,8 @@ def _code(language: str) -> str:
     meant = _BY_NAME.get(lowered) or COUNTRIES.get(lowered)
     if meant is None and langcodes.tag_is_valid(tag):
         primary = langcodes.Language.get(tag).prefer_macrolanguage().language
-        if primary in ("nb", "nn"):
-            return "no"
-        if primary and primary not in ("und", "mul", "zxx", "mis"):
-            return primary
+        if primary and not _NO_LANGUAGE.fullmatch(primary):
+            return _macrolanguage(primary)
     if meant is None:
         meant = next((_BY_NAME[name] for name in difflib.get_close_matches(lowered, _BY_NAME, n=1)), "")
     expected = "expected BCP 47 or ISO 639, such as 'de' or 'pt-BR'"
@@ -105,6 +110,27 @@ def _code(language: str) -> str:
     if meant:
         problem += f"; did you mean {meant!r}?"
     raise InputError(problem, field="language")
+
+
+def _without_encoding(tag: str) -> str:
+    """A locale without its encoding and modifier; any other tag as it is."""
+    locale = _LOCALE.fullmatch(tag)
+    if locale is None:
+        return tag
+    try:
+        codecs.lookup(locale["encoding"] or "utf-8")
+    except LookupError:
+        return tag
+    return locale["tag"]
+
+
+def _macrolanguage(code: str) -> str:
+    """The macrolanguage of a member that has no code of two letters; any other code as it is."""
+    from langcodes.data_dicts import MACROLANGUAGES
+
+    if code in ("nb", "nn"):
+        return "no"
+    return MACROLANGUAGES.get(code, code) if len(code) == 3 else code
 
 
 def is_plainly_other(text: str, code: str) -> bool:

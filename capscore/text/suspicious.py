@@ -1,10 +1,15 @@
-"""Rows that look wrong: captions and references → kinds of oddity; one warning counts the rows."""
+"""Rows that look wrong: captions and references → kinds of oddity; one warning counts the rows.
+
+`KINDS` is the table of kinds: a row says how its texts are found, what the warning says of them, and gives
+examples.
+"""
 
 from __future__ import annotations
 
 import html
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import repeat
 from pathlib import PurePath
@@ -12,54 +17,348 @@ from typing import Any
 
 from ..errors import RowWarning, warn
 
-# One search for all that may be odd in a text: damaged signs, entities, special tokens, and labels.
-_ODD = re.compile(
-    r"(?P<decoded>\ufffd)|(?P<entities>&(?:#\w{2,6}|[A-Za-z]{2,8});)"
-    r"|(?P<tokens></?(?:s|pad|unk|eos|bos|start|end|end_of_turn)>|<\|[^|<>\s]+\|>)"
-    r"|(?P<wide>[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a])|(?P<tatweel>\u0640)"
-    # in the scripts of South East Asia it stands between words
-    r"|(?P<zero>(?<=[^\W\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff])\u200b(?=\w))"
-    r"|(?P<label>^\s*(?i:caption|description|assistant)\s*:)"
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of odd text; each way to find it is a regular expression, or "".
+
+    Attributes:
+        said: What such rows have, as the warning says it after their number.
+        examples: Texts of this kind.
+        anywhere: Found anywhere in a text; every match holds one of the characters `signs`.
+        begins: Found where a text in lower case begins, after blanks, quotes and brackets.
+        ends: Found in the last 16 characters of a text in lower case, before blanks and punctuation.
+    """
+
+    said: str
+    examples: tuple[str, ...] = ()
+    anywhere: str = ""
+    signs: str = ""
+    begins: str = ""
+    ends: str = ""
+
+
+_THOUGHT = "(?i:think|thinking|thoughts?|reasoning|reflection|analysis|scratchpad|cot|seed:think)"
+_HTML = (
+    "(?i:a|abbr|b|big|blockquote|br|caption|center|code|dd|div|dl|dt|em|figcaption|"
+    "figure|font|h[1-6]|hr|html|i|"
+    "img|li|ol|p|pre|q|small|span|strong|sub|sup|table|tbody|td|th|title|tr|tt|u|ul)"
 )
+_ROLES = "USER|ASSISTANT|SYSTEM|Human|User|Assistant"
+# how refusals begin, by language
+_REFUSALS = (
+    r"(?:i(?:['’]m| am) )?(?:(?:really|very|so|truly) )?(?:sorry|"
+    r"(?:my )?apologies)\b[,.!:]? (?:but|i|for|as|the)\b",
+    r"i(?:['’]m| am) (?:unable|not able|afraid|(?:just )?an ai|a language|a text)\b",
+    r"(?:unfortunately,? )?i (?:can(?:['’]?t|not| not)|could(?:n['’]t| not)|do(?:n['’]t|"
+    r" not)|won['’]t) (?:access|"
+    "anal|answer|assist|comply|describe|determine|display|fulfil|generate|have|help|"
+    "identify|open|process|provide|"
+    "recogni|(?:see|view) (?:the|this|that|any|an|your|or|images?)\\b)",
+    r"as an? (?:ai|artificial|(?:large )?language|text-based)\b|please (?:provide|upload|share|attach) ",
+    "(?:unfortunately,? )?(?:there (?:is|was) )?no image (?:was|is|has|provided|attached|available|uploaded)",
+    "(?:es )?tut mir (?:sehr )?leid|leider kann ich|ich kann (?:das|dieses|kein|die|diese) (?:bild|foto)",
+    "(?:je suis |nous sommes )?désolée?s?,|je ne (?:peux|suis) pas (?:en mesure|capable|"
+    "voir [lc]|décrire|vous)",
+    "lo siento|lamento|no puedo (?:ver|ayudar|describir|analizar|acceder)|como (?:modelo|ia|asistente) ",
+    "desculpe,|sinto muito|não (?:posso|consigo) (?:ver|ajudar|descrever|analisar)|"
+    "como (?:um modelo|uma ia) ",
+    "mi dispiace|non (?:posso|riesco a) (?:vedere|aiutare|descrivere)|come (?:modello|"
+    "ia) |als (?:ki|ai|taalmodel)\\b",
+    "het spijt me|ik kan (?:geen|de afbeelding|deze)|tyvärr|beklager|valitettavasti|omlouvám se|je mi líto",
+    "przykro mi|przepraszam|nie mogę (?:zobaczyć|opisać|pomóc)|üzgünüm|maalesef|xin lỗi|rất tiếc|maaf,",
+    "извините|простите|к сожалению|я не могу|на жаль|вибачте|λυπάμαι|מצטער|عذر[اًا]|آسف|أعتذر|لا أستطيع|متأسف",
+    "申し訳|すみません|ごめんなさい|(?:很|非常)?抱歉|对不起|對不起|我(?:无法|無法|不能)|作为.{0,3}(?:ai|人工智能|"
+    "语言模型)",
+    "죄송|मुझे खेद|माफ़ करें|क्षमा करें|ขออภัย|ขอโทษ",
+)
+_LABELS = (
+    r"(?:(?:image|photo|short)[ _])?(?:caption|description)|alt(?:[ _-]?text)?|answer|"
+    r"assistant|output|response|"
+    "bildunterschrift|beschreibung|légende|descripci[oó]n|descrição|legenda|didascalia|описание|подпись|"
+    "キャプション|説明|描述|标题|標題|설명|캡션|وصف"
+)
+# Kinds in the order in which they are tried at one place; a text counts for the first that is found in it.
+KINDS: dict[str, Kind] = {
+    "decoded": Kind(
+        "have text that was decoded wrongly",
+        ("a dog\ufffd", "un garÃ§on", "a dogâ€™s ball"),
+        anywhere="\ufffd",
+        signs="\ufffd",
+    ),
+    "entities": Kind(
+        "have HTML entities",
+        ("it&#39;s red", "red &amp; blue"),
+        anywhere=r"&(?:#\w{2,6}|[A-Za-z]{2,8});",
+        signs="&",
+    ),
+    "reasoning": Kind(
+        "have reasoning before their caption",
+        (
+            "<think>two</think> a dog",
+            "◁think▷ two",
+            "[THINK]two",
+            "Okay, let me look.",
+            "two</thinking> a dog",
+        ),
+        anywhere=rf"</?{_THOUGHT}\b[^<>]*>|[◁\[]/?{_THOUGHT}[▷\]]|<\|(?:begin|"
+        rf"end)_of_(?:thought|solution)\|>",
+        signs="<◁[",
+        begins="(?:(?:okay|ok|alright|hmm|well|so)[,.]? )?(?:let me (?:think|see|look|"
+        "analy)|the user (?:wants|asks|"
+        "is)|i (?:need|have) to (?:describe|caption|look|write))|analysis.*assistantfinal",
+    ),
+    "photo": Kind(
+        "have placeholders of a photo",
+        ("<image> a dog", "<|image_pad|>", "[image] a dog", "<image_soft_token>", "![](cat)", "a <loc_12>"),
+        anywhere=r"</?(?i:image|img|im|photo|picture|video|vision|loc|ref|box|quad|patch)(?:[_-]?\w*)>"
+        r"|<\|(?:image|vision|video)[^|<>\s]*\|>|\[(?i:image|img|photo|"
+        r"picture)(?:[_ -]?\w*)\]|!\[[^\]]*\]\(",
+        signs="<[",
+    ),
+    "html": Kind(
+        "have HTML or Markdown",
+        ("<p>a dog</p>", "a <b>red</b> dog", "a<br/>dog", "a **red** dog", '<img src="a.jpg">'),
+        anywhere=rf"</?{_HTML}(?:\s[^<>]*)?/?>|<!--|\*\*\w[^*]*\*\*",
+        signs="<*",
+    ),
+    "turns": Kind(
+        "have turns of a conversation",
+        (
+            *(
+                "USER: what? ASSISTANT: a dog",
+                "a dog. Human: and",
+                "<|im_start|>a dog",
+                "[INST] a dog",
+                "<<SYS>> a",
+            ),
+            *(
+                "user\na dog",
+                "<start_of_turn>model",
+                "### Response: a dog",
+                "red<|im_end|>",
+                "Assistant: a dog",
+            ),
+        ),
+        anywhere=rf"(?:^|(?<=[\s\"'>.]))(?:{_ROLES}) ?:|<\|(?:im_(?:start|end)|user|"
+        rf"assistant|system|end|eot_id|"
+        r"(?:start|end)_header_id)\|>|\[/?INST\]|<</?SYS>>|</?(?:start|end)_of_turn>"
+        rf"|### ?(?:Response|Instruction|Input|{_ROLES})\b",
+        signs=":<[#",
+        begins=r"(?:user|assistant|human|model|system)[:\n]",
+    ),
+    "tokens": Kind(
+        "have special tokens of a model",
+        (
+            *(
+                "a dog</s>",
+                "<pad>",
+                "startseq a dog",
+                "a dog endseq .",
+                "<start> a dog",
+                "[UNK] dog",
+                "a dog [SEP]",
+            ),
+            *(
+                "[CLS]",
+                "[PAD]",
+                "<bos>a",
+                "a <unk>",
+                "<|endoftext|>",
+                "<0x0A>",
+                "a dog <EOS>",
+                "<extra_id_0>",
+                "<eot>",
+            ),
+        ),
+        anywhere=rf"<\|[^|<>\s]+\|>|</?(?!{_HTML}\b)[^\W\d_][\w:.-]*(?:\s[^<>]*)?/?>|<0x[0-9A-F]{{2}}>"
+        r"|\[/?(?i:unk|sep|cls|pad|bos|eos|start|end)\]",
+        signs="<[",
+        begins=r"(?:start|begin)(?:of)?(?:seq|sequence|token)\b",
+        ends="(?:end|start)(?:of)?(?:seq|sequence|token)",
+    ),
+    "pieces": Kind(
+        "have pieces of a tokenizer",
+        ("aĠdogĠruns", "a Ġdog Ġruns", "ĠaĠdog", "▁a ▁dog", "a dog play ##ing", "play@@ ing", "a dog.Ċ"),
+        anywhere=r"(?<=[a-z.,])[ĠĊ]|Ġ\w+ ?Ġ|▁\w|(?<!\S)##\w|\w@@(?= )",
+        signs="ĠĊ▁#@",
+    ),
+    "wide": Kind(
+        "have full-width letters",
+        ("Ａ dog",),
+        anywhere="[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]",
+        signs="\uff10-\uff5a",
+    ),
+    "tatweel": Kind(
+        "have tatweel (U+0640), which lengthens letters", ("كـــلب",), anywhere="\u0640", signs="\u0640"
+    ),
+    "zero": Kind(
+        "have zero-width spaces inside words",
+        ("a d\u200bog",),
+        # in the scripts of South East Asia they stand between words
+        anywhere=r"(?<=[^\W\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff])\u200b(?=\w)",
+        signs="\u200b",
+    ),
+    "code": Kind(
+        "have code or JSON around their caption",
+        (
+            *(
+                '{"caption": "a dog"}',
+                "{'caption': 'a dog'}",
+                "['a dog', 'two']",
+                "```a dog```",
+                "b'a dog'",
+                'u"a dog"',
+            ),
+            *("tensor([101, 2])", "array(['a'], dtype=object)", r"\boxed{a dog}", r"a dog\n", r"caf\u00e9"),
+        ),
+        anywhere=r"```|\\boxed\{|\\(?:[nrt](?![a-z])|u[0-9a-f]{4}|x[0-9a-f]{2})",
+        signs=r"`\\",
+        begins=r"[\[{]+\s*(?:\"[^\"]*\"|'[^']*')\s*[:,\]]|"
+        r"[bu](?P<quote>['\"]).*(?P=quote)\W*$|(?:tensor|array)\(",
+    ),
+    "cells": Kind(
+        "have an error of a spreadsheet",
+        ("#N/A", "#REF!", "#NAME?", "####"),
+        begins=r"#(?:n/a|ref!|value!|name\?|div/0!|null!|num!|spill!|calc!|#{2,}$)",
+    ),
+    "address": Kind(
+        "have an address on the web",
+        ("https://a.org/cat", "a dog (http://a.org)", "www.dogs.com", "data:image/png;base64,iVBO"),
+        anywhere=r"\b(?:https?|s3|gs|file)://\S|\bdata:\w+/",
+        signs=":",
+        begins=r"www\.\w",
+    ),
+    "file": Kind(
+        "have the name of a file as caption",
+        (
+            "IMG_1234.jpg",
+            "DSC_0042",
+            "photo of IMG_20200101_1",
+            "dog-in-park.png",
+            "COCO_val2014_000000000042",
+        ),
+        anywhere=r"\b[A-Z]{1,8}(?:_[a-z]+\d*)?_\d{3,}",
+        signs="_",
+        begins=r"\S+\.(?:jpe?g|png|gif|webp|bmp|tiff?|heic|avif|svg)\W*$|(?:dsc[nf]?|img|pxl|p)-?\d{4,}",
+    ),
+    "bytes": Kind(
+        "have a caption of coded bytes",
+        ("iVBORw0KGgoAAAANSUhEUgAAAAUAAAAFCAYAAACN", "d41d8cd98f00b204e9800998ecf8427e"),
+        begins=r"(?=\S*\d)[a-z0-9+/]{32,}={0,2}$|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
+    ),
+    "refusal": Kind(
+        "have a refusal in place of a caption",
+        (
+            *(
+                "I'm sorry, but I can't help",
+                "As an AI language model",
+                "I cannot see the image",
+                "Lo siento, no puedo",
+            ),
+            *(
+                "No image was provided",
+                "Es tut mir leid",
+                "Je suis désolé, mais",
+                "申し訳ありません",
+                "抱歉，我无法",
+            ),
+        ),
+        begins="|".join(_REFUSALS),
+    ),
+    "label": Kind(
+        "have a caption that begins with a label",
+        (
+            *(
+                "Caption: red",
+                "Sure! Here is a caption:",
+                "Image description: red",
+                "**Caption:** red",
+                "描述：红色",
+            ),
+            *("Here's a caption for the image:", "Bildunterschrift: rot"),
+        ),
+        begins=rf"(?:{_LABELS})\W?\s*[:：]|(?:sure|certainly|of course|absolutely)[!,.] |"
+        rf"here(?:['’]s| is| are) "
+        r"(?:a|an|the|your|some|one)\b.{0,40}\b(?:captions?|descriptions?)\b",
+    ),
+    "none": Kind(
+        "have a caption such as nan or none",
+        (
+            "nan",
+            "None",
+            "NA",
+            "null",
+            "N/A",
+            "undefined",
+            "no caption",
+            "(none)",
+            "<NA>",
+            "[No caption available].",
+        ),
+        begins="(?:nan|none|null|nil|undefined|n/?a|not (?:available|applicable|"
+        "provided)|missing|untitled|todo|tbd|"
+        r"placeholder|(?:no|empty|missing) (?:caption|description|alt(?:[ -]text)?|text|"
+        r"title|image|photo|data)(?: "
+        r"(?:available|provided|found|given))?|"
+        r"quality issues are too severe to recognize visual content)[^\w]*$",
+    ),
+    "signs": Kind(
+        "have a caption without a letter", ("-", "?!", "...", "17", "3.5 %"), begins=r"(?=\S)[\W\d_]+$"
+    ),
+    "loop": Kind(
+        "have words that repeat to the end",
+        (
+            "a dog a dog a dog a dog",
+            "on a hill on a hill on a hill on a hill.",
+            "犬犬犬犬犬犬犬犬",
+            "the the the the",
+        ),
+    ),
+    "name": Kind("have the name of their photo as caption"),
+    "mass": Kind("got an answer other than the one that the judge was asked for (mass below 0.5)"),
+    "blank": Kind("have a photo that is black, white or one pixel"),
+}
 # UTF-8 that was read as Latin-1 or Windows-1252: a letter, and the sign of a byte from 0x80 to 0xbf
 _MISREAD = "[\xc2-\xf4][\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]"
-# what all odd texts hold, so that others cost next to nothing
-_MAY_BE_ODD = re.compile(rf"[&<:\ufffd\u0640\u200b\uff10-\uff5a]|{_MISREAD}").search
 _EAST_ASIAN = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")  # where full-width letters are usual
 _MAX_READ = 2000  # characters of a text
-_NONE = frozenset(("nan", "none", "na", "n/a", "<na>", "null"))
-_SAID = {
-    "decoded": "have text that was decoded wrongly",
-    "entities": "have HTML entities",
-    "tokens": "have special tokens of a model",
-    "wide": "have full-width letters",
-    "tatweel": "have tatweel (U+0640), which lengthens letters",
-    "zero": "have zero-width spaces inside words",
-    "label": "have a caption that begins with a label",
-    "none": "have a caption such as nan or none",
-    "name": "have the name of their photo as caption",
-    "mass": "got an answer other than the one that the judge was asked for (mass below 0.5)",
-    "blank": "have a photo that is black, white or one pixel",
-}
+
+
+def _any_of(way: str) -> str:
+    """One pattern for all kinds that are found in a way, each a group with the name of its kind."""
+    listed = [(name, getattr(kind, way)) for name, kind in KINDS.items()]
+    return "|".join(f"(?P<{name}>{pattern})" for name, pattern in listed if pattern)
+
+
+_anywhere = re.compile(_any_of("anywhere")).finditer
+_at_begin = re.compile(rf"[\s\"'“‘„«(\[<*]*(?:{_any_of('begins')})").match
+_at_end = re.compile(rf"(?:{_any_of('ends')})\W*\Z").search
+# what all texts hold that are odd somewhere, so that others cost next to nothing
+_has_sign = re.compile(rf"[{''.join(kind.signs for kind in KINDS.values())}]|{_MISREAD}").search
 
 
 @lru_cache(2**14)
 def oddity(text: str) -> str:
-    """Kind of oddity of a text, a key of the warning; "" for none.
+    """Kind of oddity of a text, a key of `KINDS`; "" for none.
 
     >>> oddity("a dog"), oddity("gar\u00c3\u00a7on"), oddity("it&#39;s"), oddity("a dog</s>")
     ('', 'decoded', 'entities', 'tokens')
     """
-    if not _MAY_BE_ODD(text):
-        return ""
-    found = _ODD.search(text)
-    if found is not None and not _is_usual(found):
+    lower = text.lower()
+    found = _at_begin(lower) or _at_end(lower, max(0, len(lower) - 16))
+    if found is not None:
         return str(found.lastgroup)
-    if not text.isascii():
-        from ftfy.badness import is_bad
+    if _has_sign(text):
+        for found in _anywhere(text):
+            if not _is_usual(found):
+                return str(found.lastgroup)
+        if not text.isascii():
+            from ftfy.badness import is_bad
 
-        return "decoded" if is_bad(text) else ""
-    return ""
+            if is_bad(text):
+                return "decoded"
+    return "loop" if _repeats(text) else ""
 
 
 def _is_usual(found: re.Match[str]) -> bool:
@@ -68,10 +367,20 @@ def _is_usual(found: re.Match[str]) -> bool:
     return found.lastgroup == "entities" and html.unescape(found[0]) == found[0]
 
 
+def _repeats(text: str) -> bool:
+    """Whether a text ends in the same words, or letters, three and a half times."""
+    text = text.rstrip(" \n.,!?…。！")
+    at = text.rfind(text[-6:], 0, -1)
+    if at < 0 or len(text) < 8:
+        return False
+    period = len(text) - len(text[-6:]) - at
+    end = text[-period * 7 // 2 :]
+    is_whole = len(end) * 2 >= period * 7
+    return is_whole and end[period:] == end[:-period] and any(map(str.isalpha, end))
+
+
 def _caption_oddity(caption: str, image: Any) -> str:
     text = caption.strip()
-    if text.casefold() in _NONE:
-        return "none"
     if isinstance(image, dict):
         image = image.get("path")
     # a part of the path, which is quicker to tell, and the whole of it or of its name
@@ -133,6 +442,6 @@ class OddRows:
         listed = []
         for kind, (number, row, shown) in self.first.items():
             example = f": {shown}" if shown else ""
-            listed.append(f"{number:,} {_SAID[kind]} (first: row {row}, counted from 0{example})")
+            listed.append(f"{number:,} {KINDS[kind].said} (first: row {row}, counted from 0{example})")
         if listed:
             warn(RowWarning(f"rows that look wrong were scored as they are: {'; '.join(listed)}"))

@@ -9,9 +9,12 @@ from capscore.errors import InputError
 from capscore.text.languages import NAMES, is_plainly_other, language_code
 
 GIVEN = {
-    "de": "de DE deu ger", "fr": " fr ", "pt": "pt-BR", "zh": "zh_TW zh-Hans-CN cmn", "ja": "jpn",
-    "fil": "fil tl", "qu": "quz", "mi": "mi", "ar": "arb", "sw": "swh", "fa": "pes", "no": "nb nn-NO",
-    "hr": "hr", "sr": "sr-Latn",
+    "de": "de DE deu ger de_DE@euro de_DE.ISO-8859-15@euro", "fr": " fr ", "pt": "pt-BR pt_BR.utf8",
+    "zh": "zh_TW zh-Hans-CN cmn yue wuu nan hak gan lzh zh-yue zh-min-nan yue-Hant-HK zh_CN.GB18030",
+    "ja": "jpn ja_JP.eucJP", "fil": "fil tl", "qu": "quz qvi", "mi": "mi", "ar": "arb arz apc ary aeb acm",
+    "sw": "swh swc", "fa": "pes prs", "no": "nb nn-NO nob", "hr": "hr", "sr": "sr-Latn sr_RS@latin cnr",
+    "id": "id ind in", "ms": "ms zsm zlm", "ku": "ckb kmr", "lv": "lvs ltg", "et": "ekk", "az": "azj azb",
+    "en": "en_US.UTF-8 en-US en-x-foo eng", "yi": "ydd ji", "sq": "als", "mg": "plt", "ne": "npi",
 }  # fmt: skip
 
 
@@ -36,7 +39,13 @@ def test_a_near_miss_is_explained(given, meant):
         language_code(given)
 
 
-@pytest.mark.parametrize("given", ["  ", None, 7, ["de"], "xx-yy-zz!", "qqq1", "und", "x"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        *("  ", None, 7, ["de"], "xx-yy-zz!", "qqq1", "und", "x", "mul", "art", "C", "C.UTF-8", "POSIX"),
+        *("qaa", "qtz", "qaa-x-foo", "x-foo", "x-de", "en.jpg", "de@", ".UTF-8"),
+    ],
+)
 def test_unknown_languages_are_refused(given):
     with pytest.raises(InputError, match="language"):
         language_code(given)

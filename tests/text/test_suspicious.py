@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 import capscore
-from capscore.text.suspicious import OddRows, oddity
+from capscore.text.suspicious import KINDS, OddRows, oddity
 
 from ..toy import BLUE, RED, ColourBackbone, plain
 
@@ -17,6 +17,28 @@ FINE = [
     *("a dog runs", "AT&T & salt; a < b", "None of the dogs", "a nan bread", "a sign: stop", "[MASK] cat"),
     *("2人の男性がＴシャツを着ている", "ÇA VA À ÉTÉ", "MAÇÃ É", "der „Spaß“", "„schnell“ – 50 °C", "мальчик"),
     *("น้ำตก\u200bที่สวยงาม", "رجل أنيق", "ένα κορίτσι", "zażółć gęślą jaźń", "người đàn ông"),
+    *(
+        "a sign [STOP]",
+        "Sorry sign on a door",
+        "I see a dog",
+        "a dog <3 a cat",
+        "Thinking man: a statue",
+        "№ 5 bus",
+    ),
+    *(
+        "Il-Ġnus jiġru fil-ġnien",
+        "a user: of tools",
+        "#dog on a beach",
+        "man in cap, man in hat, man in coat",
+    ),
+    *("the very very very big dog", "Missing person poster", "Null island", "ha ha ha", "a red 1000000 sign"),
+    *(
+        "Alternating stripes: red",
+        "As an airplane lands",
+        "The user holds a phone",
+        "a.m. traffic",
+        "IMG at dusk",
+    ),
 ]
 
 
@@ -28,16 +50,13 @@ def test_captions_of_all_languages_are_fine(text):
 @pytest.mark.parametrize(
     ("caption", "kind"),
     [
-        *(("a dog\ufffd", "decoded"), ("un garÃ§on", "decoded"), ("a dogâ€™s ball", "decoded")),
-        *(("it&#39;s red", "entities"), ("red &amp; blue", "entities"), ("Ａ dog", "wide")),
-        *(("a d\u200bog", "zero"), ("كـــلب", "tatweel"), ("red</s>", "tokens"), ("red<|im_end|>", "tokens")),
-        *(("<pad>", "tokens"), ("Caption: red", "label"), ("nan", "none"), ("None", "none"), ("NA", "none")),
-        *(("null", "none"), ("42", "name"), ("0042", "name"), ("0042.jpg", "name")),
+        *((example, kind) for kind, row in KINDS.items() for example in row.examples),
+        *(("42", "name"), ("0042", "name"), ("0042.jpg", "name")),
     ],
 )
 def test_suspicious_rows_are_counted(caption, kind):
     rows = OddRows().add(["a dog"], start=7).add(["a dog", caption], [None, "photos/0042.jpg"], start=8)
-    assert rows.first == {kind: (1, 9, repr(caption))}
+    assert rows.first == {kind: (1, 9, repr(caption)[:60])}
 
 
 @pytest.mark.parametrize("metric", ["mcs", "rouge_l"])
