@@ -7,20 +7,15 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
-from ..errors import InputError, Setting
 from ..metrics.loading import Option, all_options, check_stated_options, component_of
 from ..options import LoadOptions
 from ..registry import METRICS
-from .terminal import UsageError, as_usage, say
-
-if TYPE_CHECKING:
-    from ..files.columns import ColumnNames
-    from ..files.row_source import RowSource
+from .terminal import UsageError, as_usage
 
 # options of metrics whose value is any text, not a name
 _TEXTS = ("prefix", "question", "instruction")
@@ -127,28 +122,6 @@ def chosen_kinds(names: Sequence[str]) -> tuple[str, ...]:
 
     with as_usage():
         return chosen_kinds([name.strip() for name in ",".join(names).split(",")])
-
-
-def language_of(language: str | None) -> str | None:
-    """Primary subtag of the language that an option names, or None; a UsageError for an unknown code."""
-    from ..text.languages import language_code
-
-    if language is None:
-        return None
-    try:
-        return language_code(language)
-    except InputError as error:
-        raise UsageError(Setting("language", language), ": ", *error.parts) from None
-
-
-def say_notes(source: RowSource, names: ColumnNames, language: str | None) -> None:
-    """Say what was left out of a file, which columns are taken by other names, and which one is not read."""
-    from ..files.columns import find_language_column
-
-    for note in (*source.notes, *names.notes):
-        say(f"note: {note}")
-    if language and (unread := find_language_column(source.columns)):
-        say(f"note: --language {language} is taken for every row; the column {unread!r} is not read")
 
 
 def of_score() -> dict[str, Option]:

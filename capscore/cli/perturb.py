@@ -58,7 +58,6 @@ def perturb(
         p = P
     terminal.check_only_one(Setting("language", language), Setting("language_column", language_column))
     terminal.check_not_standard_output(output, ": rows go to standard output if this option is left out")
-    code = options.language_of(language)
     found = perturb_rows(
         input,
         kinds,
@@ -68,12 +67,13 @@ def perturb(
         candidate_column=candidate_column,
         language_column=language_column,
         split=split,
-        language=code,
+        language=language,
         on_error=on_error,
         output=output,
         force=force,
     )
-    options.say_notes(found.source, found.names, code)
+    for note in (*found.source.notes, *found.names.notes):
+        terminal.say(f"note: {note}")
     if output is None:
         refuse_bytes(found.source, Setting("output"), "JSONL on standard output")
         for row in found.rows():

@@ -89,6 +89,10 @@ def find_columns(
     if with_language and options.language is None:
         language = next(iter(_find("language", options.language_column, columns)), None)
     notes = []
+    unread = find_language_column(columns)
+    if with_language and options.language is not None and unread is not None:
+        stated = f"the language {options.language} is taken for every row"
+        notes.append(f"{stated}; the column {unread!r} is not read")
     for what, name in (("image", image), ("candidate", candidate)):
         is_given = name in (options.image_column, options.candidate_column)
         if not is_given and name in (*OTHER_NAMES[what], "question_id"):

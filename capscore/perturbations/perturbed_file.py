@@ -24,7 +24,7 @@ from ..files.row_source import (
 from ..files.write import Writer, check_output
 from ..options import OutputOptions, RowOptions, split_options
 from ..tables import Report, Result, Table
-from ..text.languages import language_code
+from ..text.languages import language_code, option_code
 from ..text.segmentation import not_split_by_blanks
 from .kinds import P, check_captions, check_draws, chosen_kinds, kind_of
 from .kinds import perturb as perturb_captions
@@ -154,9 +154,7 @@ class PerturbedFile(Result):
     def __init__(self, source: RowSource, names: ColumnNames, kinds: Sequence[str], options: RowOptions):
         self.source, self.names, self.kinds = source, names, tuple(kinds)
         self.output: Path | None = None
-        self._language = None
-        if options.language is not None:
-            self._language = language_code(options.language)
+        self._language = option_code(options.language)
         self._skips = options.on_error == "skip"
         self._objects: str | None = None
         self.new: dict[str, type] = {"original": str, "perturbation": str, "unchanged": bool}

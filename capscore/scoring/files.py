@@ -51,7 +51,7 @@ from ..metrics.scores import Scores
 from ..options import LoadOptions, OutputOptions, RowOptions, split_options
 from ..registry import METRICS
 from ..tables import Report, Result, Table, fixed, photo_name, shown_caption
-from ..text.languages import language_code
+from ..text.languages import option_code
 from .pipeline import (
     LEFT_OUT,
     Columns,
@@ -394,7 +394,7 @@ class FileScoring:
         spell: Callable[[Setting], str] = str,
     ):
         self.source, self.options, self.calibration, self._output = source, rows, calibration, output
-        self.notes, self._spell = [*source.notes], spell
+        self.notes = [*source.notes]
         if calibration is not None:
             read_calibrations(calibration)
         chosen, backbones = self._chosen(metrics, preset)
@@ -483,16 +483,7 @@ class FileScoring:
             need = f": {', '.join(needs[what])} {verb} {what}"
             raise InputError(error.parts[0], need, *error.parts[1:]) from None
         self.notes += names.notes
-        self.notes += self._unread_language()
         return names
-
-    def _unread_language(self) -> list[str]:
-        """A note on a column of languages that a stated language replaces, if there is one."""
-        unread = [name for name in FAMILIAR["language"] if name in self.source.columns]
-        if self.options.language is None or not unread:
-            return []
-        stated = self._spell(Setting("language", self.options.language))
-        return [f"{stated} is taken for every row; the column {unread[0]!r} is not read"]
 
     def _checked_paths(self, output: OutputOptions) -> dict[str, Path]:
         paths = {}
@@ -626,14 +617,9 @@ def _hash_of(name: str) -> int:
 
 def _check_language(scorers: Sequence[Scorer], language: str | None) -> None:
     """Raise an error if a metric cannot score the language that is stated for all rows."""
-    if language is None:
-        return
-    try:
-        code = language_code(language)
-    except InputError as error:
-        raise OptionError(Setting("language", language), ": ", *error.parts) from None
+    code = option_code(language)
     for scorer in scorers:
-        if problem := scorer.language_problem(code):
+        if code and (problem := scorer.language_problem(code)):
             raise OptionError(Setting("language", language), f": {problem}")
 
 

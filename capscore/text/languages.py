@@ -11,7 +11,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from ..errors import InputError
+from ..errors import InputError, OptionError, Setting
 
 # difference of log-likelihoods above which py3langid's language is believed
 _PLAINLY = 10.0
@@ -83,6 +83,16 @@ def language_code(language: str) -> str:
     if not isinstance(language, str) or not language.strip():
         raise InputError(f"{language!r:.60} is not a language code such as 'de' or 'pt-BR'", field="language")
     return _code(language)
+
+
+def option_code(language: str | None) -> str | None:
+    """`language_code` of the option `language`, or None; an OptionError names the option."""
+    if language is None:
+        return None
+    try:
+        return language_code(language)
+    except InputError as error:
+        raise OptionError(Setting("language", language), ": ", *error.parts) from None
 
 
 def stated_code(language: str | None) -> str:

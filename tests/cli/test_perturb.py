@@ -102,7 +102,7 @@ def test_images_stay_with_their_captions(tmp_path):
 
 def test_languages_are_split_as_they_are_written(captions, tmp_path):
     done = run("perturb", captions, "-k", "jumble", "--language", "de")
-    assert "--language de is taken for every row; the column 'language' is not read" in done.stderr
+    assert "the language de is taken for every row; the column 'language' is not read" in done.stderr
     assert json_lines(done.stdout)[1]["unchanged"] is True  # one word where blanks end words
     assert "2 of 5 captions are written without spaces, such as '猫が椅子で寝る。'" in flat(done.stderr)
     rows = [{"caption": "소년이 달린다", "lang": "ko"}, {"caption": "แมวนอน", "lang": "th"}]

@@ -89,7 +89,7 @@ def test_two_metrics_share_one_backbone_and_its_embeddings(preds, tmp_path, colo
 
 def test_one_language_for_all_rows_is_not_mixed_with_a_column(tmp_path, photos, colours):
     done = score(write_jsonl(tmp_path / "p.jsonl", [{**ROWS[0], "language": "sw"}]), "--language", "de")
-    note = "--language de is taken for every row; the column 'language' is not read"
+    note = "the language de is taken for every row; the column 'language' is not read"
     assert "|lang:de|" in done.stdout and done.stderr == f"capscore: note: {note}\n"
 
 
