@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from fractions import Fraction
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -144,9 +146,11 @@ class OutputOptions:
             less is better.
         top: Rows with the best scores that stay: their number, such as "1000", or their share, such as "30%".
         force: Whether existing files are overwritten.
+        fail_under: Largest share of captions that may be likely wrong, such as "5%" or 0.05; None allows all.
 
     Raises:
         OptionError: a choice of rows without a file for them.
+        InputError: `fail_under` is no share.
     """
 
     output: str | Path | None = None
@@ -154,10 +158,29 @@ class OutputOptions:
     min_score: float | None = None
     top: str | None = None
     force: bool = False
+    fail_under: str | float | None = None
 
     def __post_init__(self) -> None:
+        if self.fail_under is not None:
+            share_of("fail_under", self.fail_under)
         if self.keep is None and not (self.min_score is None and self.top is None):
             raise OptionError(Setting("keep"), " is missing: it names the file for the rows that stay")
+
+
+def share_of(name: str, given: object) -> Fraction:
+    """The share that an option states, in percent or as a fraction from 0 to 1, or an InputError.
+
+    A bare 1 could be either, and is refused.
+
+    >>> share_of("fail_under", "5%"), share_of("fail_under", 0.05)
+    (Fraction(1, 20), Fraction(1, 20))
+    """
+    match = re.fullmatch(r"(?a:(\d{1,3}(?:\.\d{1,15})?) ?%|(0|[01]?\.\d{1,15}))", str(given).strip())
+    if match is not None:
+        share = Fraction(match[1]) / 100 if match[1] else Fraction(match[2])
+        if share <= 1:
+            return share
+    raise InputError(Setting(name, given), ": expected a share, such as 5% or 0.05")
 
 
 def check_whole_number(name: str, number: object, least: int, most: float = math.inf) -> None:

@@ -8,8 +8,8 @@ the Hub, xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k for mcs and text_score,
 ViT-B-32-quickgelu/openai for clip_score, ref_clip_score and clip_cider, and Qwen/Qwen3-VL-4B-Instruct for
 judge. The variables CAPSCORE_JUDGE, for judge, and CAPSCORE_BACKBONE, for the others, name other ones.
 
-[bold]Exit codes[/]: 0 all rows scored; 1 failed; 2 wrong usage; 3 done, but rows were skipped;
-130 interrupted.
+[bold]Exit codes[/]: 0 all rows scored; 1 failed; 2 wrong usage; 3 done, but rows were skipped; 4 done, but
+more captions are likely wrong than --fail-under allows; 130 interrupted.
 
 [bold]Example[/]: capscore score captions.jsonl --images photos --metric mcs --output scores.csv
 """
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from ..errors import Setting
 from ..files.console import make_console
@@ -28,9 +28,7 @@ from . import options, terminal
 from .options import argument, option
 from .terminal import UsageError, say
 
-if TYPE_CHECKING:
-    from ..files.row_source import RowSource
-
+_NOT_SAVED = "The scores of rows were not saved; --output scores.jsonl saves them."
 Preset = Annotated[
     Literal["coco", "clipscore", "multilingual", "reference-free"] | None,
     option(f"Metrics: {', '.join(PRESETS)}.", metavar="NAME"),
@@ -53,6 +51,9 @@ Sort = Annotated[
 Calibration = Annotated[Path | None, option("File that capscore calibrate wrote.", panel="Output")]
 Keep = Annotated[Path | None, option("File for the rows that stay, by --min-score or --top.", panel="Output")]
 MinScore = Annotated[float | None, option("Worst score, of the first metric, that stays.", panel="Output")]
+FailUnder = Annotated[
+    str | None, option("Share likely wrong, as 10%, above which it ends with 4.", metavar="N", panel="Output")
+]
 Top = Annotated[str | None, option("Best rows that stay, such as 1000 or 30%.", metavar="N", panel="Output")]
 DryRun = Annotated[bool, option("Print how INPUT is understood; score nothing.", "--dry-run")]
 
@@ -81,6 +82,7 @@ def score(
     min_score: MinScore = None,
     top: Top = None,
     dry_run: DryRun = False,
+    fail_under: FailUnder = None,
     image_column: options.ImageColumn = None,
     candidate_column: options.CandidateColumn = None,
     references_column: options.ReferencesColumn = None,
@@ -90,9 +92,12 @@ def score(
 ) -> int | None:
     """Score the captions, and write and print the scores."""
     from ..files.references import describe_file
-    from ..scoring.files import FileScoring, check_sort
+    from ..scoring.files import FileScoring, check_sort, rows_to_score
     from ..show.score_report import write_score_report
 
+    if (input is None) == (not (photo or caption or reference)):
+        expected = "expected one thing to score: a file or a folder of photos, or --photo dog.jpg --caption "
+        raise UsageError(f"{expected}'a dog'")
     terminal.check_only_one(Setting("language", language), Setting("language_column", language_column))
     terminal.check_not_standard_output(output, ": rows are written to a file; --json prints the means")
     terminal.check_result_files(force, report=report)
@@ -102,13 +107,12 @@ def score(
     )
     if dry_run and input is not None:
         return terminal.print_descriptions(describe_file(input, rows, terminal.spell), as_json)
-    progress = False if quiet else None
     scoring = FileScoring(
-        _source(input, photo or [], caption or [], reference or [], rows),
+        rows_to_score(input, photo or [], caption or [], reference or [], rows),
         metric or [],
         rows,
-        options.load_options({"progress": progress, **metric_options}),
-        OutputOptions(output, keep, min_score, top, force),
+        options.load_options({"progress": False if quiet else None, **metric_options}),
+        OutputOptions(output, keep, min_score, top, force, fail_under),
         preset=preset,
         calibration=calibration,
         spell=terminal.spell,
@@ -131,28 +135,13 @@ def score(
         found.report(worst, sort).print(console)
         terminal.print_written(console, output, keep, report)
         if output is None and keep is None:
-            line = "The scores of rows were not saved; --output scores.jsonl saves them."
-            terminal.print_line(console, line)
+            terminal.print_line(console, _NOT_SAVED)
     if found.failures and not quiet:
         what = f"of {found.source.n_rows:,} rows could not be scored"
         terminal.print_failures(found.failures, what, found.source.short_place)
+    if fail_under is not None:
+        is_above = found.is_above_limit()
+        say(f"{found.likely_wrong_sentence()}; --fail-under allows {fail_under}")
+        if is_above:
+            return terminal.TOO_MANY_WRONG
     return terminal.SKIPPED if found.failures else None
-
-
-def _source(
-    input: Path | None, photos: list[str], captions: list[str], references: list[str], rows: RowOptions
-) -> RowSource:
-    """The rows of INPUT, or of --photo, --caption and --reference."""
-    from ..files.image_folder import pair_captions
-    from ..files.references import read_references, with_references
-    from ..scoring.files import open_rows_to_score
-
-    if (input is None) == (not (photos or captions or references)):
-        expected = "expected one thing to score: a file or a folder of photos, or --photo dog.jpg --caption "
-        raise UsageError(f"{expected}'a dog'")
-    if input is not None:
-        return open_rows_to_score(input, rows)
-    source = pair_captions(photos, captions, references)
-    if rows.references is None:
-        return source
-    return with_references(source, read_references(rows.references, rows), rows)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ..tables import Result
 
 Function = Callable[..., int | None]
-FAILED, USAGE, SKIPPED, INTERRUPTED = 1, 2, 3, 130
+FAILED, USAGE, SKIPPED, TOO_MANY_WRONG, INTERRUPTED = 1, 2, 3, 4, 130
 READER_LEFT = 141  # as of every program that SIGPIPE ends
 
 # options of the library that the command line calls something else

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, Setting
+from ..errors import InputError, OptionError, Setting
 from ..files.shipped import calibration_files
 from .signature import parse_signature
 
@@ -199,6 +199,20 @@ def has_calibration(scorer: Any, path: str | Path | None = None) -> bool:
     return not getattr(scorer, "pairs", None) and any(
         (item.metric, _backbone_name(item.signature)) == (scorer.metric, name) for item in _known(path)
     )
+
+
+def check_has_ranks(metric: str, backbone: str = "", path: str | Path | None = None) -> None:
+    """Raise OptionError if no calibration gives a metric ranks with a backbone; "" if it is not known yet."""
+    of_metric = [item for item in _known(path) if item.metric == metric]
+    names = {_backbone_name(item.signature) for item in of_metric}
+    if names and (not backbone or backbone in names):
+        return
+    where = "capscore's own calibrations" if path is None else str(path)
+    has = f"{metric} has ranks with {', '.join(sorted(names))}, not with {backbone}"
+    if not names:
+        has = f"{metric} has no ranks, but {', '.join(sorted({item.metric for item in _known(path)}))}"
+    hint = "; `capscore calibrate` makes others, for "
+    raise OptionError(Setting("fail_under"), f": by {where}, {has}{hint}", Setting("calibration"))
 
 
 def ranks(scores: Any, path: str | Path | None = None) -> dict[str, np.ndarray]:

@@ -132,12 +132,28 @@ class ScorerLoader:
         make.check(own)  # before the backbone is loaded, which takes seconds
         if not make.takes_backbone:
             return make(**own)
-        asked = backbone or self.backbones.get(metric) or self.options.get("backbone")
-        asked = asked or default_backbone(metric)
-        chosen = _tuned_for(metric, asked)
+        asked, chosen = self._backbones(metric, backbone)
         if chosen != asked:
             warn(RecipeWarning(f"{metric} uses {chosen!r}: {asked!r} with weights trained for it"))
         return make(self.opened(make, chosen), **own)
+
+    def _backbones(self, metric: str, backbone: Any) -> tuple[Any, Any]:
+        """The backbone that is asked for, and the one with weights for the metric that goes with it."""
+        asked = backbone or self.backbones.get(metric) or self.options.get("backbone")
+        asked = asked or default_backbone(metric)
+        return asked, _tuned_for(metric, asked)
+
+    def known_backbone(self, metric: str) -> str:
+        """Name of the backbone that a metric will load; "" for none, or if its name shows once loaded."""
+        from ..backbones import find
+
+        if not METRICS.get(metric).takes_backbone:
+            return ""
+        _, chosen = self._backbones(metric, None)
+        if not isinstance(chosen, str) or Path(chosen).exists():
+            return ""
+        known = find(chosen)
+        return chosen.partition("@")[0] if known is None else known.name
 
     def opened(self, make: Any, backbone: Any) -> Any:
         """What a metric's class takes first, such as an embedder; each backbone is loaded once."""

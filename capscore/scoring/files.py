@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xxhash
 
-from ..errors import InputError, OptionError, Setting
+from ..errors import CapscoreError, InputError, OptionError, Setting
 from ..files.columns import (
     FAMILIAR,
     ColumnNames,
@@ -32,9 +32,9 @@ from ..files.columns import (
     find_reference_columns,
 )
 from ..files.console import make_console, progress_bar
-from ..files.image_folder import ImageFolder
+from ..files.image_folder import ImageFolder, pair_captions
 from ..files.read import open_rows
-from ..files.references import open_with_references
+from ..files.references import open_with_references, read_references, with_references
 from ..files.row_source import (
     CHUNK_ROWS,
     Chunk,
@@ -44,11 +44,20 @@ from ..files.row_source import (
 )
 from ..files.write import Writer, check_output
 from ..metrics.base import Scorer
-from ..metrics.calibration import RANKS, Standing, has_calibration, ranks, read_calibrations, standings
+from ..metrics.calibration import (
+    LIKELY_WRONG,
+    RANKS,
+    Standing,
+    check_has_ranks,
+    has_calibration,
+    ranks,
+    read_calibrations,
+    standings,
+)
 from ..metrics.loading import ScorerLoader, check_stated_options, own_backbones, preset_metrics
 from ..metrics.rows import PreparedRows
 from ..metrics.scores import Scores
-from ..options import LoadOptions, OutputOptions, RowOptions, split_options
+from ..options import LoadOptions, OutputOptions, RowOptions, share_of, split_options
 from ..registry import METRICS
 from ..tables import Report, Result, Table, fixed, photo_name, shown_caption
 from ..text.languages import option_code
@@ -189,13 +198,17 @@ class ScoredFile(Result):
 
         Keys: "input" and "output", the files; "rows"; "metrics", with "mean", "mean_<component>", counts,
         "signature" and, where they are known, "mean_of_photos" and "calibration" of each; "failures";
-        "versions"; "kept", if rows were chosen.
+        "versions"; "likely_wrong", numbers of such rows and of all with a rank, if there are ranks; "kept",
+        if rows were chosen.
         """
         failures: list[dict[str, object]] = []
         for row, (line, error) in sorted(self.failures.items()):
             failures.append({"row": row, "line": line, "error": error})
         files = {"input": _file_name(self.source.path), "output": _file_name(self.output.output)}
         found = {**files, **summary_document(self.metrics(), self.source.n_rows, failures)}
+        if any(self.ranks.values()):
+            counts = {"rows": len(self.likely_wrong()), "ranked": int(np.isfinite(self._first_ranks()).sum())}
+            found["likely_wrong"] = {"metric": next(iter(self.scores)), **counts}
         if self.kept is not None:
             found["kept"] = {"file": _file_name(self.output.keep), **self.kept.to_dict()}
         return found
@@ -253,6 +266,40 @@ class ScoredFile(Result):
         scored = np.isfinite(self.numbers(order[0][0])[""])
         return [row for row in np.lexsort(keys[::-1]).tolist() if scored[row]]
 
+    def likely_wrong(self) -> list[int]:
+        """Numbers of the rows whose rank in the first metric is below `LIKELY_WRONG`, the worst first."""
+        ranked = self._first_ranks()
+        return [row for row in self.rising() if ranked[row] < LIKELY_WRONG]
+
+    def _first_ranks(self) -> np.ndarray:
+        """Ranks in the first metric, float64 (n,); NaN where it has none."""
+        first = next(iter(self.scores))
+        return self.ranks.get(first, {}).get(RANKS[0], np.full(self.source.n_rows, np.nan))
+
+    def likely_wrong_sentence(self) -> str:
+        """How many captions are likely wrong, of those with a rank."""
+        n_wrong, n_ranked = len(self.likely_wrong()), int(np.isfinite(self._first_ranks()).sum())
+        share = f"{100 * n_wrong / max(n_ranked, 1):.1f} %"
+        without = self.source.n_rows - n_ranked
+        verb = "has" if without == 1 else "have"
+        rest = f"; {without:,} of {self.source.n_rows:,} rows {verb} no rank" if without else ""
+        return f"{n_wrong:,} of {n_ranked:,} captions are likely wrong ({share}){rest}"
+
+    def is_above_limit(self) -> bool:
+        """Whether a larger share of captions is likely wrong than `fail_under` of the output options allows.
+
+        Raises:
+            CapscoreError: `fail_under` is given, and no caption has a rank.
+        """
+        if self.output.fail_under is None:
+            return False
+        n_ranked = int(np.isfinite(self._first_ranks()).sum())
+        if not n_ranked:
+            standing = self.standings.get(next(iter(self.scores)))
+            why = "no row was scored" if standing is None else standing.reason
+            raise CapscoreError(f"no caption has a rank, so none is known to be likely wrong: {why}")
+        return len(self.likely_wrong()) > share_of("fail_under", self.output.fail_under) * n_ranked
+
     def print(self, worst: int | None = None, sort: str | None = None) -> None:
         """Print `report` on standard output."""
         self.report(worst, sort).print(make_console())
@@ -267,8 +314,11 @@ class ScoredFile(Result):
         is_asked = worst is not None or sort is not None
         shows_all = self.source.n_rows <= MAX_SHOWN_ROWS and len(self.scores) <= MAX_COLUMNS
         parts: list[Table | str] = []
+        wrong = self.likely_wrong() if self.output.fail_under is not None else []
         if is_asked:
             parts += self._rows_shown(self.rising(sort)[: worst or MAX_SHOWN_ROWS], numbered=True)
+        elif wrong:
+            parts += self._rows_shown(wrong[:MAX_SHOWN_ROWS], numbered=True)
         elif shows_all:
             parts += self._rows_shown(range(self.source.n_rows), numbered=False)
         if self.source.n_rows > 1 or not parts:
@@ -413,8 +463,12 @@ class FileScoring:
         if source.n_rows > CHUNK_ROWS:  # one bar for all rows: scorers show theirs for each chunk
             load = dataclasses.replace(load, progress=False)
         loader = ScorerLoader(load.arguments(), backbones)
+        if output.fail_under is not None:
+            self._check_ranks(chosen[0], loader)
         scorers = [item if isinstance(item, Scorer) else loader(item) for item in chosen]
         _check_language(scorers, rows.language)
+        if output.fail_under is not None:
+            self._check_ranks(scorers[0], loader)
         ranked = [scorer.metric for scorer in scorers if has_calibration(scorer, calibration)]
         self.columns = result_columns(scorers, inputs, on_error=rows.on_error, ranked=ranked)
         folder = ImageFolder(Path(rows.images or source.folder), allow_urls=load.allow_urls)
@@ -423,6 +477,14 @@ class FileScoring:
         self._prepared: dict[str, list[PreparedRows]] = defaultdict(list)
         self._writers: dict[str, Writer] = {}
         self._photos = array("Q")  # hashes of the names of the rows' photos
+
+    def _check_ranks(self, first: str | Scorer, loader: ScorerLoader) -> None:
+        """Raise an error unless the metric that decides over `fail_under` can have ranks."""
+        if isinstance(first, str):
+            check_has_ranks(first, loader.known_backbone(first), self.calibration)
+        elif not has_calibration(first, self.calibration):
+            name = getattr(getattr(first, "backbone", None), "name", "")
+            check_has_ranks(first.metric, name, self.calibration)
 
     def _chosen(
         self, metrics: Sequence[str | Scorer], preset: str | None
@@ -643,6 +705,22 @@ def open_rows_to_score(rows: Scorable, options: RowOptions) -> RowSource:
     columns = dict.fromkeys(itertools.chain.from_iterable(listed))
     whole = [{name: row.get(name) for name in columns} for row in listed]
     return rows_in_memory(whole, [f"row {row} counted from 0" for row in range(len(whole))])
+
+
+def rows_to_score(
+    path: Path | None,
+    photos: Sequence[str],
+    captions: Sequence[str],
+    references: Sequence[str],
+    options: RowOptions,
+) -> RowSource:
+    """Rows of a file or folder, or else of captions given one by one, as `pair_captions` pairs them."""
+    if path is not None:
+        return open_rows_to_score(path, options)
+    source = pair_captions(photos, captions, references)
+    if options.references is None:
+        return source
+    return with_references(source, read_references(options.references, options), options)
 
 
 def score_file(

@@ -69,6 +69,9 @@ def write_score_report(path: Path, run: ScoredFile, sort: str | None = None) -> 
     unscored = sorted({*range(len(first))} - {*rising})
     listed = [*rising, *unscored][:MAX_TABLE_ROWS]
     cards = _cards(run, {*listed, *pictured}, pictured)
+    wrong = {*run.likely_wrong()}
+    for row, card in cards.items():
+        card["is_wrong"] = row in wrong
     rows = [cards[row] for row in listed]
     spoken = sorted({first.languages[row] for row in listed} - {""})
     script, digest = page_script("table.js")
@@ -184,7 +187,6 @@ def _results(run: ScoredFile, number: int) -> Card:
         "language": first.languages[number],
         "scores": {name: fixed(float(part.scores[number]), 3) for name, part in scores.items()},
         "rank": fixed(rank, 0, ""),
-        "is_wrong": rank < LIKELY_WRONG,
         "noise": "; ".join(filter(None, noise)),
         "reason": " ".join(filter(None, reasons)),
     }
