@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 import xxhash
 
@@ -19,10 +20,11 @@ except ImportError:
 
 
 class CaptionMetric(Metric):
-    """Mean score of captions.
+    """Score of all captions: the mean of the rows, or the metric's figure of a corpus, such as corpus BLEU.
 
-    Each process scores the rows that it is given, once; only scores and row ids are exchanged. A sampler that
-    pads the last batch gives some rows to two processes: with `ids`, each row counts once.
+    Each process scores the rows that it is given, once; only numbers and row ids are exchanged. A sampler
+    that pads the last batch gives some rows to two processes: with `ids`, each row counts once. In a
+    `MetricCollection`, two of these share their states only if all their settings are the same.
 
     Args:
         metric: Name of the metric, such as "mcs"; one whose scores depend on the row alone.
@@ -43,8 +45,6 @@ class CaptionMetric(Metric):
 
     is_differentiable = False
     full_state_update = False  # `forward` scores a batch once
-    scores: list[torch.Tensor]
-    ids: list[torch.Tensor]
 
     def __init__(
         self,
@@ -62,8 +62,12 @@ class CaptionMetric(Metric):
                 f"all captions at once with capscore.load({metric!r})"
             )
         self.language = language
-        self.add_state("scores", default=[], dist_reduce_fx="cat")
-        self.add_state("ids", default=[], dist_reduce_fx="cat")
+        # a collection takes metrics for one whose states have the same names and begin alike
+        settings = [metric, language, sorted(options.items()), [*self.scorer.settings.items()]]
+        digest = xxhash.xxh3_64_hexdigest(repr(settings).encode(errors="backslashreplace"))
+        self._numbers, self._names = f"numbers_{digest}", f"names_{digest}"
+        self.add_state(self._numbers, default=[], dist_reduce_fx="cat")
+        self.add_state(self._names, default=[], dist_reduce_fx="cat")
 
     def update(
         self,
@@ -72,7 +76,7 @@ class CaptionMetric(Metric):
         references: Any = None,
         *,
         language: str | Sequence[str] | None = None,
-        ids: Sequence[int | str] | None = None,
+        ids: Any = None,
     ) -> None:
         """Score n rows.
 
@@ -80,7 +84,8 @@ class CaptionMetric(Metric):
             predictions, images, references, language: As in `Scorer.score`. Arguments may also come as in
                 torchmetrics: images first, or one image and one text (`CLIPScore`); and, for metrics that
                 open no images, references second (`BLEUScore`).
-            ids: Names of the rows, so that none counts twice.
+            ids: Names of the rows, n numbers or texts, in a list, an array or a tensor on any device, so that
+                none counts twice. 7, "7", `tensor(7)` and `[7]` are one name; None names no row.
         """
         if isinstance(images, str) and not isinstance(predictions, (str, list, tuple)):
             predictions, images = [images], [predictions]
@@ -88,28 +93,39 @@ class CaptionMetric(Metric):
             images, references = None, images
         elif _are_texts(images) and not _are_texts(predictions):
             predictions, images = images, predictions
-        if ids is not None and len(ids) != len(predictions):
-            raise InputError(f"there are {len(ids)} ids for {len(predictions)} captions", field="ids")
-        found = self.scorer.score(list(predictions), images, references, language or self.language)
-        self.scores.append(torch.as_tensor(found.scores, dtype=torch.float64, device=self.device))
         named = [-1] * len(predictions)  # a row without an id never equals another
         if ids is not None:
-            named = [*map(_number, ids)]
-        self.ids.append(torch.tensor(named, dtype=torch.int64, device=self.device))
+            if hasattr(ids, "tolist"):
+                ids = ids.tolist()
+            named = [*map(_number, [ids] if isinstance(ids, int | str) else ids)]
+        if len(named) != len(predictions):
+            raise InputError(f"there are {len(named)} ids for {len(predictions)} captions", field="ids")
+        found = self.scorer.score(list(predictions), images, references, language or self.language)
+        numbers = torch.from_numpy(np.column_stack([found.scores, *found.statistics.values()]))
+        names = torch.tensor([named, [*map(_code_number, found.languages)]], dtype=torch.int64).T
+        getattr(self, self._numbers).append(numbers.to(self.device))
+        getattr(self, self._names).append(names.to(self.device))
 
     def sync(self, *arguments: Any, **options: Any) -> None:
         """Exchange the states; a process without rows sends empty ones of the right type."""
-        if not len(self.scores):
-            self.scores = [torch.zeros(0, dtype=torch.float64, device=self.device)]
-            self.ids = [torch.zeros(0, dtype=torch.int64, device=self.device)]
+        if not len(getattr(self, self._numbers)):
+            numbers, names = self._empty()
+            setattr(self, self._numbers, [numbers.to(self.device)])
+            setattr(self, self._names, [names.to(self.device)])
         super().sync(*arguments, **options)
 
     def compute(self) -> torch.Tensor:
-        """Mean of the scores, float64; NaN, with a warning, if there is none."""
-        counted = self._counted()
-        if not len(counted):
+        """The number of all rows, float64; NaN, with a warning, if none was scored."""
+        numbers, names = self._counted()
+        if not len(numbers):
             warn(CapscoreWarning("no row was scored, so the mean is NaN"))
-        return counted.mean()
+        columns = numbers.cpu().numpy().T
+        statistics = dict(zip(self.scorer.statistic_names, columns[1:], strict=True))
+        languages = [*map(_code, names[:, 1].tolist())]
+        corpus = self.scorer.corpus_of_rows(columns[0], languages, statistics)
+        if self.scorer.aggregation in corpus:
+            return torch.tensor(corpus[self.scorer.aggregation], dtype=torch.float64, device=self.device)
+        return numbers[:, 0].mean()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.scorer.metric!r}, language={self.language!r})"
@@ -122,27 +138,50 @@ class CaptionMetric(Metric):
     @property
     def n_rows(self) -> torch.Tensor:
         """Number of rows that count."""
-        return torch.tensor(len(self._counted()))
+        return torch.tensor(len(self._counted()[0]))
 
-    def _counted(self) -> torch.Tensor:
-        if not len(self.scores):
-            return torch.zeros(0, dtype=torch.float64, device=self.device)
-        scores, ids = dim_zero_cat(self.scores), dim_zero_cat(self.ids)
-        counts = ~scores.isnan()
-        scores, ids = scores[counts], ids[counts]
+    def _empty(self) -> tuple[torch.Tensor, torch.Tensor]:
+        n_columns = 1 + len(self.scorer.statistic_names)
+        return torch.zeros((0, n_columns), dtype=torch.float64), torch.zeros((0, 2), dtype=torch.int64)
+
+    def _counted(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Numbers, and ids with languages, of the rows with a score, each once."""
+        if not len(getattr(self, self._numbers)):
+            return self._empty()
+        numbers, names = dim_zero_cat(getattr(self, self._numbers)), dim_zero_cat(getattr(self, self._names))
+        counts = ~numbers[:, 0].isnan()
+        numbers, names = numbers[counts], names[counts]
         seen: set[int] = set()
         first = []
-        for index, item in enumerate(ids.tolist()):
+        for index, item in enumerate(names[:, 0].tolist()):
             if item < 0 or item not in seen:
                 first.append(index)
                 seen.add(item)
-        return scores[torch.tensor(first, dtype=torch.int64, device=scores.device)]
+        kept = torch.tensor(first, dtype=torch.int64, device=numbers.device)
+        return numbers[kept], names[kept]
 
 
 def _are_texts(rows: object) -> bool:
     return isinstance(rows, (list, tuple)) and bool(rows) and all(isinstance(row, str) for row in rows)
 
 
-def _number(one: int | str) -> int:
-    """A number of 63 bits for an id."""
-    return xxhash.xxh3_64_intdigest(f"{type(one).__name__} {one}".encode()) >> 1
+def _number(name: Any) -> int:
+    """A number of 63 bits for the name of a row, whatever holds it; -1 for None and NaN."""
+    if hasattr(name, "tolist"):  # an array or tensor, or a number of theirs
+        name = name.tolist()
+    if isinstance(name, list | tuple) and len(name) == 1:
+        return _number(name[0])
+    if name is None or name != name:
+        return -1
+    if isinstance(name, float) and name.is_integer():
+        name = int(name)
+    return xxhash.xxh3_64_intdigest(str(name).encode(errors="backslashreplace")) >> 1
+
+
+def _code_number(code: str) -> int:
+    """A language code of up to 8 letters as a number."""
+    return int.from_bytes(code.encode(), "big")
+
+
+def _code(number: int) -> str:
+    return number.to_bytes(8, "big").lstrip(b"\0").decode()

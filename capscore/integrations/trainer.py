@@ -13,7 +13,7 @@ from transformers import TrainerCallback
 
 from ..errors import InputError
 from ..files.write import write_text
-from ..metrics import load
+from ..metrics.loading import load_together
 
 if TYPE_CHECKING:
     from transformers import Trainer, TrainerControl, TrainerState, TrainingArguments
@@ -29,7 +29,7 @@ class CaptionCallback(TrainerCallback):
     Args:
         caption: Function from the model to its captions, one per photo.
         images: The photos, as `Scorer.score` takes them.
-        metrics: Names of the metrics.
+        metrics: Names of the metrics, each once: METRIC or METRIC@BACKBONE.
         references: Lists of references, for metrics that need them.
         language: Language of the captions.
         worst: Number of captions in the table.
@@ -52,7 +52,7 @@ class CaptionCallback(TrainerCallback):
     ):
         self.caption, self.images, self.references = caption, images, references
         self.language, self.worst = language, worst
-        self.scorers = {name: load(name, **options) for name in metrics}
+        self.scorers = dict(zip(metrics, load_together(metrics, **options), strict=True))
         self._log: Callable[[dict[str, float]], None] | None = None
 
     def attach(self, trainer: Trainer) -> None:

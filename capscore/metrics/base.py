@@ -60,6 +60,7 @@ class Scorer(ABC):
         refused_options: Options of `capscore.load` that the metric does not take, though it has a backbone.
         component_names: Keys of `Scores.components`.
         corpus_names: Keys of `Scores.corpus`.
+        statistic_names: Keys of `Scores.statistics`.
         compares_photos: Whether candidates are photos, such as drawn ones; only with an option that says so.
         needs_images: Whether the metric opens images. Other metrics accept `images` and do not open them, so
             that the same rows can go to every metric.
@@ -68,7 +69,7 @@ class Scorer(ABC):
         ranked_by: Component on which rows are ranked, "" for the score.
         signed_values: Names of values on which a signature depends.
         splits_texts: Whether the metric splits texts into words, by their language.
-        waits: Whether all rows must be finished together; other metrics can finish them in parts.
+        waits: Whether rows of files wait with their texts until all are finished together.
         detail_names: Keys of `Scores.details`; () for a metric without details.
         detail_columns: Details that are also columns of a result, float or str.
         explaining: Options of `load` with which it explains its scores.
@@ -92,6 +93,7 @@ class Scorer(ABC):
     refused_options: ClassVar[tuple[str, ...]] = ()
     component_names: ClassVar[tuple[str, ...]] = ()
     corpus_names: ClassVar[tuple[str, ...]] = ()
+    statistic_names: ClassVar[tuple[str, ...]] = ()
     compares_photos: ClassVar[bool] = False
     needs_images: ClassVar[bool] = False
     needs_references: ClassVar[bool] = False
@@ -300,9 +302,19 @@ class Scorer(ABC):
         parts = {name: np.stack([row.components[name] for row in rows]) for name in self.component_names}
         return np.stack([row.scores for row in rows]), parts
 
-    def corpus_of(self, sums: Mapping[str, float]) -> dict[str, float]:
-        """Numbers of all rows together, from the sums of what was measured; {} where they need more."""
+    def corpus_of(self, sums: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+        """Numbers of all rows together, from sums of `Scores.statistics`; {} where they need more.
+
+        Args:
+            sums: Language of rows → name of a statistic → its sum.
+        """
         return {}
+
+    def corpus_of_rows(
+        self, scores: np.ndarray, languages: Sequence[str], statistics: Mapping[str, np.ndarray]
+    ) -> dict[str, float]:
+        """Numbers of all rows together, from what is known of each, (n,); NaN for rows without a score."""
+        return self.corpus_of(sums_by_language(languages, statistics))
 
     @classmethod
     def has_instead(cls, columns: Iterable[str]) -> bool:
@@ -313,8 +325,8 @@ class Scorer(ABC):
 
     @property
     def compares_rows(self) -> bool:
-        """Whether a result depends on several rows at once, which rules out scoring a stream by batches."""
-        return self.waits
+        """Whether the score of a row depends on other rows, so that a stream cannot be scored by batches."""
+        return False
 
     @property
     def known_as(self) -> str:
@@ -349,15 +361,16 @@ class Scorer(ABC):
         values: np.ndarray,
         components: dict[str, np.ndarray],
         settings: dict[str, object],
-        corpus: dict[str, float] | None = None,
+        statistics: Mapping[str, np.ndarray] = {},
     ) -> Scores:
         """Numbers of the rows that did not fail → `Scores` of all rows."""
-        of_rows = {"": values, **{name: components[name] for name in self.component_names}}
-        scores = spread(of_rows, rows.kept)
+        of_rows = spread({name: components[name] for name in self.component_names}, rows.kept)
+        (scores,) = spread({"": values}, rows.kept).values()
+        spread_statistics = spread({name: statistics[name] for name in self.statistic_names}, rows.kept)
         return Scores(
             metric=self.metric,
-            scores=scores.pop(""),
-            components=scores,
+            scores=scores,
+            components=of_rows,
             settings=settings,
             image_keys=rows.image_keys,
             truncated=rows.truncated,
@@ -365,13 +378,32 @@ class Scorer(ABC):
             languages=rows.languages,
             failures={row: error for row, error in enumerate(rows.errors) if error},
             empty=rows.empty,
-            corpus=corpus or {},
+            corpus=self.corpus_of_rows(scores, rows.languages, spread_statistics),
+            statistics=spread_statistics,
             details=rows.details,
             detail_names=self.detail_names,
             ranked_by=self.ranked_by,
             aggregation=self.aggregation,
             lower_is_better=frozenset(filter(self.lower_is_better, ("", *self.component_names))),
         )
+
+
+def sums_by_language(
+    languages: Sequence[str], statistics: Mapping[str, np.ndarray]
+) -> dict[str, dict[str, float]]:
+    """Sums of each statistic, (n,), over the rows of each language, without those that are NaN.
+
+    >>> sums_by_language(["en", "de", "en"], {"words": np.array([3.0, np.nan, 4.0])})
+    {'en': {'words': 7.0}}
+    """
+    codes = np.array(languages, dtype=object)
+    sums: dict[str, dict[str, float]] = {}
+    for name, values in statistics.items():
+        scored = ~np.isnan(values)
+        for code in sorted({*codes[scored]}):
+            total = float(values[scored & (codes == code)].sum())
+            sums.setdefault(code, {})[name] = total
+    return sums
 
 
 def check_rows(

@@ -6,6 +6,7 @@ In: a `TokenRows`. Out: four scores per row, or four for all rows together, 0 to
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -15,14 +16,18 @@ from .with_references import Compared, ReferenceScorer, Texts
 
 # coco-caption's guards against division by 0; they show in scores of candidates without shared n-grams
 _TINY, _SMALL = 1e-15, 1e-9
+_COUNTS = (
+    *("matches_1", "matches_2", "matches_3", "matches_4"),
+    *("n_tokens", "n_2_grams", "n_3_grams", "n_4_grams", "nearest_length"),
+)
 
 
 class BLEU(ReferenceScorer):
     """BLEU-4 of each row (Papineni et al. 2002), in [0, 1]. Components: "bleu_1" to "bleu_4".
 
     Papers report the BLEU of a corpus, which is not the mean over rows. `Scores.corpus` and the summary hold
-    it as "corpus_bleu_1" to "corpus_bleu_4". The BLEU-4 of a row of fewer than four words is near 0, however
-    right it is, as in coco-caption; a warning counts such rows.
+    it as "corpus_bleu_1" to "corpus_bleu_4", the last of which stands for a set of rows. The BLEU-4 of a row
+    of fewer than four words is near 0, however right it is, as in coco-caption; a warning counts such rows.
     """
 
     metric = "bleu"
@@ -31,22 +36,30 @@ class BLEU(ReferenceScorer):
     score_range = (0, 1)
     component_names = ("bleu_1", "bleu_2", "bleu_3", "bleu_4")
     corpus_names = ("corpus_bleu_1", "corpus_bleu_2", "corpus_bleu_3", "corpus_bleu_4")
+    statistic_names = _COUNTS
+    aggregation = "corpus_bleu_4"
 
     def compare(self, texts: Texts) -> Compared:
+        rows, counts = np.zeros((0, 4)), np.zeros((0, len(_COUNTS)))
         if texts.candidates:
-            rows, corpus = bleu(texts.tokens), corpus_bleu(texts.tokens).tolist()
-            n_short = int((texts.tokens.lengths[texts.tokens.candidates] < 4).sum())
+            counts = _statistics(texts.tokens)
+            rows = _bleu_of(counts)
+            n_short = int((counts[:, 4] < 4).sum())
             if n_short:
                 message = "captions have fewer than 4 words, and BLEU-4 of such a row is near 0: see bleu_1"
                 warn(CorpusWarning(f"{n_short:,} of {len(rows):,} {message}"))
-        else:
-            rows, corpus = np.zeros((0, 4)), [math.nan] * 4
         return Compared(
             scores=rows[:, 3],
             components=dict(zip(self.component_names, rows.T, strict=True)),
             settings={"segmenter": texts.segmenters},
-            corpus=dict(zip(self.corpus_names, corpus, strict=True)),
+            statistics=dict(zip(_COUNTS, counts.T, strict=True)),
         )
+
+    def corpus_of(self, sums: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+        corpus = np.full(4, math.nan)
+        if sums:
+            corpus = _bleu_of(np.sum([[of[name] for name in _COUNTS] for of in sums.values()], axis=0))
+        return dict(zip(self.corpus_names, corpus.tolist(), strict=True))
 
 
 def bleu(rows: TokenRows) -> np.ndarray:
@@ -69,8 +82,7 @@ def bleu(rows: TokenRows) -> np.ndarray:
     >>> bleu(rows)[:, :2].round(4).tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
-    matches, n_tokens, n_nearest = _statistics(rows)
-    return _scores(matches, _possible(n_tokens), n_tokens, n_nearest)
+    return _bleu_of(_statistics(rows))
 
 
 def corpus_bleu(rows: TokenRows) -> np.ndarray:
@@ -86,27 +98,25 @@ def corpus_bleu(rows: TokenRows) -> np.ndarray:
     >>> corpus_bleu(rows).round(4).tolist()
     [0.5363, 0.4895, 0.5436, 0.0181]
     """
-    matches, n_tokens, n_nearest = _statistics(rows)
-    possible = _possible(n_tokens).sum(axis=0)
-    return _scores(matches.sum(axis=0), possible, n_tokens.sum(), n_nearest.sum())
+    return _bleu_of(_statistics(rows).sum(axis=0))
 
 
-def _scores(
-    matches: np.ndarray, possible: np.ndarray, n_tokens: np.ndarray, n_nearest: np.ndarray
-) -> np.ndarray:
+def _bleu_of(counts: np.ndarray) -> np.ndarray:
+    """Counts of rows or of their sum, (…, 9), in the order of `_COUNTS` → BLEU-1 to BLEU-4, (…, 4)."""
+    matches, n_tokens, n_nearest = counts[..., :4], counts[..., 4], counts[..., 8]
+    possible = counts[..., 4:8]
     precisions = (matches + _TINY) / (possible + _SMALL)
     means = np.cumprod(precisions, axis=-1) ** (1 / np.arange(1, ORDERS + 1))
     ratio = (n_tokens + _TINY) / (n_nearest + _SMALL)
     return means * np.where(ratio < 1, np.exp(1 - 1 / np.minimum(ratio, 1)), 1.0)[..., None]
 
 
-def _possible(n_tokens: np.ndarray) -> np.ndarray:
-    """Numbers of tokens (n,) → numbers of 1- to 4-grams, (n, 4)."""
-    return np.maximum(n_tokens[:, None] - np.arange(ORDERS), 0)
+def _statistics(rows: TokenRows) -> np.ndarray:
+    """The counts of `_COUNTS` of each row, float64 (n, 9).
 
-
-def _statistics(rows: TokenRows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Clipped matches (n, 4), lengths of the candidates (n,) and of the references nearest in length (n,)."""
+    They are: clipped matches of 1- to 4-grams; numbers of 1- to 4-grams of the candidate, of which the first
+    is its length; and the length of the reference nearest in length.
+    """
     ngrams, pairs = rows.ngrams, rows.pairs
     candidates, documents = pairs.candidates, pairs.documents
     matches = np.zeros((len(candidates), ORDERS), dtype=np.int64)
@@ -122,4 +132,5 @@ def _statistics(rows: TokenRows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     # the nearest; of two equally near, the shorter
     apart = np.abs(lengths - np.repeat(n_tokens, pairs.sizes)) * beyond + lengths
     nearest = np.minimum.reduceat(apart, starts(pairs.sizes)[:-1]) % beyond if len(candidates) else n_tokens
-    return matches[pairs.of_row], n_tokens[pairs.of_row], nearest[pairs.of_row]
+    possible = np.maximum(n_tokens[:, None] - np.arange(ORDERS), 0)
+    return np.column_stack([matches, possible, nearest])[pairs.of_row].astype(np.float64)

@@ -149,6 +149,7 @@ class Chair(Scorer):
     needs_references = True
     splits_texts: ClassVar[bool] = True
     value_names = ("n_captions", "n_wrong", "n_mentions", "n_made_up", "n_recalled", "n_objects", "source")
+    statistic_names = value_names[:-1]
     signed_values = ("source",)
     detail_names = ("mentioned", "made_up")
     detail_columns: ClassVar[Mapping[str, type]] = {"mentioned": str, "made_up": str}
@@ -245,12 +246,14 @@ class Chair(Scorer):
             **row_settings(rows),
             "version": __version__,
         }
-        corpus = self.corpus_of({name: float(part.sum()) for name, part in values.items()})
-        return self.make_scores(rows, 1 - components["chair_i"], components, settings, corpus)
+        return self.make_scores(rows, 1 - components["chair_i"], components, settings, values)
 
-    def corpus_of(self, sums: Mapping[str, float]) -> dict[str, float]:
+    def corpus_of(self, sums: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+        total = {
+            name: sum(of_language[name] for of_language in sums.values()) for name in self.statistic_names
+        }
         parts = (("n_wrong", "n_captions"), ("n_made_up", "n_mentions"), ("n_recalled", "n_objects"))
-        shares = (sums[part] / sums[whole] if sums[whole] else math.nan for part, whole in parts)
+        shares = (total[part] / total[whole] if total[whole] else math.nan for part, whole in parts)
         return dict(zip(self.corpus_names, shares, strict=True))
 
     @property

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -115,15 +115,17 @@ class FunctionScorer(Scorer):
         values = rows.values["number"][rows.kept]
         *own, version = self.settings.items()
         settings = dict([*own, *row_settings(rows).items(), version])
-        return self.make_scores(rows, values, {}, settings, self._corpus(values))
+        return self.make_scores(rows, values, {}, settings)
 
     @property
     def settings(self) -> dict[str, object]:
         stated = {name: value for name, value in self.options.items() if value is not None}
         return {**stated, "code": self.code, "version": __version__}
 
-    def _corpus(self, values: np.ndarray) -> dict[str, float]:
-        aggregate = type(self).aggregate
+    def corpus_of_rows(
+        self, scores: np.ndarray, languages: Sequence[str], statistics: Mapping[str, np.ndarray]
+    ) -> dict[str, float]:
+        aggregate, values = type(self).aggregate, scores[~np.isnan(scores)]
         if aggregate is None:
             return {}
         number = float(aggregate(values)) if len(values) else math.nan

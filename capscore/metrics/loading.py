@@ -102,16 +102,16 @@ def load_together(metrics: str | Sequence[str], **options: object) -> list[Score
     """Make scorers of several metrics; those with the same backbone share it and its embeddings.
 
     Args:
-        metrics: Name or names of metrics, as `load` takes them.
+        metrics: Name or names of metrics, each once: METRIC or METRIC@BACKBONE.
         **options: Options of `load`; each goes to the metrics that take it.
 
     Raises:
         CapscoreError: as in `load`.
     """
-    names = [metrics] if isinstance(metrics, str) else list(metrics)
-    load = ScorerLoader(options)
-    check_options(names, load.options)
-    return [*map(load, names)]
+    backbones = own_backbones([metrics] if isinstance(metrics, str) else [*metrics])
+    load = ScorerLoader(options, backbones)
+    check_options([*backbones], load.options)
+    return [*map(load, backbones)]
 
 
 class ScorerLoader:

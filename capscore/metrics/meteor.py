@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, product
@@ -20,11 +20,23 @@ import numpy as np
 
 from ..errors import CapscoreError, InputError
 from .meteor_words import EXACT, PARAPHRASE, Knowledge
-from .with_references import Compared, ReferenceScorer, Texts
+from .with_references import UNSTATED, Compared, ReferenceScorer, Texts
 
 _BEAM = 40
 # one number orders partial alignments: most matched words, fewest chunks, least distance
 _MATCH, _CHUNK = 1 << 48, 1 << 24
+
+# counts of a row whose sums make the METEOR of a corpus, as `_score` takes them, and 1
+_COUNTS = (
+    "matched",
+    "other_matched",
+    "total",
+    "other_total",
+    "n_words",
+    "n_other_words",
+    "n_chunks",
+    "n_rows",
+)
 
 _Related = dict[str, dict[str, list[int]]]  # see `Knowledge.matches`
 # start in the reference, way, order among those, start in the candidate, numbers of words there and there
@@ -86,7 +98,7 @@ def meteor(
 
     Returns:
         float64 (n,), 0 to 1. A caption without words scores 0. The METEOR of a corpus, which captioning
-        tables print, is not their mean: see `meteor_of_rows`.
+        tables print, is not their mean: see `meteor_with_counts`.
 
     Raises:
         InputError: METEOR has no parameters for the language.
@@ -96,7 +108,7 @@ def meteor(
     >>> meteor(["a red kite"], [["a red kite flies", "one kite"]]).round(4).tolist()    # doctest: +SKIP
     [0.3799]
     """
-    return meteor_of_rows(candidates, references, range(len(candidates)), language)[0]
+    return meteor_with_counts(candidates, references, language)[0]
 
 
 @contextmanager
@@ -112,13 +124,10 @@ def _without_garbage_collection() -> Iterator[None]:
 
 
 @_without_garbage_collection()
-def meteor_of_rows(
-    candidates: Sequence[str],
-    references: Sequence[Sequence[str]],
-    of_row: Sequence[int],
-    language: str = "en",
-) -> tuple[np.ndarray, float]:
-    """`meteor` of each candidate, and the METEOR of a corpus whose rows have the candidates `of_row`."""
+def meteor_with_counts(
+    candidates: Sequence[str], references: Sequence[Sequence[str]], language: str = "en"
+) -> tuple[np.ndarray, np.ndarray]:
+    """`meteor` of each row, and the counts, float64 (n, 7), whose sums make the METEOR of a corpus."""
     if language not in _LANGUAGES:
         raise InputError(f"METEOR has no parameters for the language {language!r}, only for {_codes()}")
     parameters = _LANGUAGES[language]
@@ -142,8 +151,7 @@ def meteor_of_rows(
             if (found := (_score(sums, parameters), number)) > best:  # of equal ones, the first
                 best, counts[row] = found, sums
         scores[row] = best[0]
-    corpus = _score(counts[list(of_row)].sum(axis=0).tolist(), parameters) if len(of_row) else math.nan
-    return scores, corpus
+    return scores, counts
 
 
 class _Text:
@@ -324,7 +332,8 @@ class METEOR(ReferenceScorer):
     Czech exactly.
 
     The METEOR of a corpus, which captioning tables print, is not the mean over its rows. `Scores.corpus` and
-    the summary hold it as "corpus_meteor"; of several languages it is their mean, weighted by rows.
+    the summary hold it as "corpus_meteor", and it stands for a set of rows; of several languages it is their
+    mean, weighted by rows.
 
     Raises:
         MissingExtraError: pycocoevalcap, which contains METEOR's data, or snowballstemmer is not installed.
@@ -335,6 +344,8 @@ class METEOR(ReferenceScorer):
     citation = ("denkowski-lavie-2014-meteor",)
     score_range = (0, 1)
     corpus_names = ("corpus_meteor",)
+    statistic_names = _COUNTS
+    aggregation = "corpus_meteor"
 
     def __init__(self, **common: Any) -> None:
         super().__init__(**common)
@@ -354,13 +365,22 @@ class METEOR(ReferenceScorer):
         return super().language_problem(code)
 
     def compare(self, texts: Texts) -> Compared:
-        scores, corpus = np.zeros(len(texts.candidates)), 0.0
+        scores, counts = np.zeros(len(texts.candidates)), np.ones((len(texts.candidates), len(_COUNTS)))
         for code, indices, its_texts in texts.by_language():
             captions, references, of_row = its_texts.distinct_rows()
-            found, of_corpus = meteor_of_rows(captions, references, of_row.tolist(), code)
-            scores[indices] = found[of_row]
-            corpus += of_corpus * len(indices) / len(scores)
+            found, of_rows = meteor_with_counts(captions, references, code)
+            scores[indices], counts[indices, :-1] = found[of_row], of_rows[of_row]
         modules = dict.fromkeys(_LANGUAGES[code].modules for code in sorted(set(texts.languages)))
         settings: dict[str, object] = {"program": "1.5", "implementation": "python"}
         settings |= {"modules": "/".join(modules) or None, "segmenter": texts.segmenters}
-        return Compared(scores, settings, corpus={"corpus_meteor": corpus if len(scores) else math.nan})
+        return Compared(scores, settings, statistics=dict(zip(_COUNTS, counts.T, strict=True)))
+
+    def corpus_of(self, sums: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+        counts: dict[str, np.ndarray] = {}
+        for code, of_language in sums.items():
+            here = np.array([of_language[name] for name in _COUNTS])
+            counts[code or UNSTATED] = counts.get(code or UNSTATED, 0.0) + here
+        if not counts:
+            return {"corpus_meteor": math.nan}
+        scores = [_score(part[:-1].tolist(), _LANGUAGES[code]) for code, part in counts.items()]
+        return {"corpus_meteor": float(np.average(scores, weights=[part[-1] for part in counts.values()]))}

@@ -28,10 +28,6 @@ class ROUGEL(ReferenceScorer):
     citation = ("lin-2004-rouge",)
     score_range = (0, 1)
 
-    @property
-    def compares_rows(self) -> bool:
-        return False
-
     def compare(self, texts: Texts) -> Compared:
         scores = rouge_l(texts.tokens_for_rouge())
         return Compared(scores, {"segmenter": texts.segmenters, "beta": BETA})

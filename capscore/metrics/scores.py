@@ -43,6 +43,7 @@ class Scores:
         ranked_by: Component on which rows are ranked; "" for the score.
         aggregation: What stands for the rows together: "mean", or a key of `corpus`.
         lower_is_better: Components of which less is better; "" among them stands for the score.
+        statistics: Name → float64 (n,), numbers whose sums make those of the corpus; NaN without a score.
     """
 
     metric: str
@@ -61,6 +62,7 @@ class Scores:
     ranked_by: str = ""
     aggregation: str = "mean"
     lower_is_better: frozenset[str] = frozenset()
+    statistics: dict[str, np.ndarray] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.scores)

@@ -153,19 +153,20 @@ class Compared:
         scores: float64 (n,).
         settings: Settings that the numbers depend on besides references, languages and version.
         components: Name → float64 (n,).
-        corpus: Numbers of all rows together.
+        statistics: Name → float64 (n,), whose sums make the numbers of all rows together.
     """
 
     scores: np.ndarray
     settings: dict[str, object]
     components: dict[str, np.ndarray] = field(default_factory=dict)
-    corpus: dict[str, float] = field(default_factory=dict)
+    statistics: dict[str, np.ndarray] = field(default_factory=dict)
 
 
 class ReferenceScorer(Scorer):
     """Scores rows by what candidates share with their references, without images or a backbone.
 
-    All rows are scored together: they are tokenised at once, and CIDEr depends on the references of all rows.
+    Texts wait until all rows have come, to be tokenised at once; the score of a row depends on that row alone
+    unless the metric `compares_rows`.
     """
 
     needs_references: ClassVar[bool] = True
@@ -182,7 +183,7 @@ class ReferenceScorer(Scorer):
     def finish(self, rows: PreparedRows) -> Scores:
         found = self.compare(Texts.of(rows))
         settings = {**found.settings, **row_settings(rows), "version": __version__}
-        return self.make_scores(rows, found.scores, found.components, settings, found.corpus)
+        return self.make_scores(rows, found.scores, found.components, settings, found.statistics)
 
     @abstractmethod
     def compare(self, texts: Texts) -> Compared:

@@ -506,7 +506,8 @@ class FileScoring:
                 problem = ": the input lacks the photos or references that it needs"
                 raise OptionError(Setting("preset", preset), problem)
         found = {item if isinstance(item, str) else item.metric: item for item in (*from_preset, *named)}
-        if not preset and len(found) < len(named):
+        asked = [item if isinstance(item, str) else item.metric for item in named]
+        if len({*asked}) < len(asked):
             raise OptionError("two scorers of one metric; score them one after the other", field="metrics")
         return [*found.values()] or ["mcs"], backbones
 

@@ -9,6 +9,7 @@ import dataclasses
 import math
 import platform
 import warnings
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from ..errors import InputError, LanguageWarning, RowWarning, Setting, TruncationWarning
+from ..errors import InputError, LanguageWarning, OptionError, RowWarning, Setting, TruncationWarning
 from ..files.columns import (
     ChunkInputs,
     ColumnNames,
@@ -121,6 +122,9 @@ class RowScorer:
     Attributes:
         languages: Languages of the rows so far; each is warned about once.
         odd: Rows so far that look wrong.
+
+    Raises:
+        OptionError: Two scorers are of one metric.
     """
 
     def __init__(
@@ -130,6 +134,10 @@ class RowScorer:
         folder: ImageFolder,
         spell: Callable[[Setting], str] = str,
     ):
+        names = Counter(scorer.metric for scorer in scorers)
+        for name in names:
+            if names[name] > 1:
+                raise OptionError(f"two scorers of {name}: score them one after the other", field="metrics")
         self.scorers, self.options, self.folder, self.spell = [*scorers], options, folder, spell
         self.languages: set[str] = set()
         self.odd = OddRows()

@@ -22,7 +22,7 @@ from ..files.image_folder import ImageFolder
 from ..files.row_source import (
     rows_in_memory,
 )
-from ..metrics.base import Scorer
+from ..metrics.base import Scorer, sums_by_language
 from ..metrics.rows import PreparedRows
 from ..metrics.scores import COUNTS, Scores
 from ..options import RowOptions, check_whole_number, split_options
@@ -50,7 +50,7 @@ class RunningSummary:
         self._counts: Counter[str] = Counter()
         self._sums: defaultdict[str, float] = defaultdict(float)
         self._numbers: Counter[str] = Counter()
-        self._measured: defaultdict[str, float] = defaultdict(float)
+        self._statistics: dict[str, Counter[str]] = {}
         self._photos: set[bytes] = set()
         self._examples: dict[tuple[object, ...], PreparedRows] = {}
 
@@ -60,8 +60,8 @@ class RunningSummary:
             present = values[~np.isnan(values)]
             self._sums[name] += float(present.sum())
             self._numbers[name] += len(present)
-        for name, values in rows.values.items():
-            self._measured[name] += float(values[rows.kept].sum())
+        for code, sums in sums_by_language(scores.languages, scores.statistics).items():
+            self._statistics.setdefault(code, Counter()).update(sums)
         self._counts.update({name: getattr(scores, name) for name in COUNTS})
         self._photos.update(xxhash.xxh3_128_digest(key.encode()) for key in set(scores.image_keys) - {""})
         # one row of each kind: the signature depends on nothing else of the rows
@@ -81,7 +81,7 @@ class RunningSummary:
         for name, total in self._sums.items():
             mean = total / self._numbers[name] if self._numbers[name] else None
             found[name if name == self._scorer.metric else f"mean_{name}"] = mean
-        for name, value in self._scorer.corpus_of(self._measured).items():
+        for name, value in self._scorer.corpus_of(self._statistics).items():
             found[name] = None if math.isnan(value) else value
         counts = {**self._counts, "n_unique_images": len(self._photos)}
         return {**found, **{name: counts[name] for name in COUNTS}, "signature": example.signature}

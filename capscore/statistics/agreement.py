@@ -258,7 +258,7 @@ def _kept_items(
     """Items with all scores and a rating, bool (items,), and what is left out; or an error for the first."""
     rated = np.where(n_available > 0, 1.0, np.nan)
     complete = np.where(n_available < sizes, np.nan, rated)
-    present_rows(missing, **columns, ratings=complete if missing == "raise" else rated)
+    present_rows(missing, {**columns, "ratings": complete if missing == "raise" else rated})
     kept, notes = np.ones(len(sizes), dtype=bool), []
     for name, column in {**columns, "ratings": rated}.items():
         lacking = kept & np.isnan(column)

@@ -187,14 +187,14 @@ def ragged(
     return arrays, np.repeat(np.arange(len(sizes)), sizes)
 
 
-def present_rows(missing: str, **columns: np.ndarray) -> np.ndarray:
+def present_rows(missing: str, columns: Mapping[str, np.ndarray]) -> np.ndarray:
     """Rows with a number in each column → bool (n,).
 
     Args:
         missing: "raise" stops at the first row that lacks one; "skip" marks the rows that have all.
         columns: Name of the argument → float64 (n,).
 
-    >>> present_rows("skip", scores=np.array([0.5, np.nan]))
+    >>> present_rows("skip", {"scores": np.array([0.5, np.nan])})
     array([ True, False])
     """
     check_missing(missing)

@@ -125,7 +125,7 @@ def compare_means(
         raise InputError(Setting("baseline", baseline), f": expected one of {', '.join(systems)}")
     first = next(iter(systems)) if baseline is None else baseline
     columns = _scores(systems)
-    present = present_rows(missing, **columns)
+    present = present_rows(missing, columns)
     n_rows = int(present.sum())
     if not n_rows:
         raise InputError("there are 0 rows that all systems have scored")

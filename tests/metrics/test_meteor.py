@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from capscore.errors import CapscoreError, InputError, MissingExtraError
-from capscore.metrics.meteor import METEOR, meteor, meteor_of_rows
+from capscore.metrics.meteor import METEOR, meteor, meteor_with_counts
 from capscore.metrics.meteor_words import Knowledge
 
 pytestmark = pytest.mark.skipif(
@@ -74,9 +74,10 @@ OTHERS = [
 
 def test_english_scores_are_those_of_the_java_program():
     captions, references, expected = zip(*ENGLISH, strict=True)
-    scores, corpus = meteor_of_rows(captions, references, range(len(captions)))
-    np.testing.assert_allclose(scores, expected, atol=1e-12)
-    assert corpus == pytest.approx(0.40038561183557425, abs=1e-12)
+    np.testing.assert_allclose(meteor(captions, references), expected, atol=1e-12)
+    sums = [*meteor_with_counts(captions, references)[1].sum(axis=0), len(captions)]
+    corpus = METEOR().corpus_of({"en": dict(zip(METEOR.statistic_names, sums, strict=True))})
+    assert corpus == {"corpus_meteor": pytest.approx(0.40038561183557425, abs=1e-12)}
 
 
 @pytest.mark.parametrize(("language", "caption", "reference", "expected"), OTHERS)
@@ -85,7 +86,7 @@ def test_other_languages_take_their_parameters_and_stems(language, caption, refe
 
 
 def test_no_rows_and_a_language_without_parameters():
-    assert meteor([], []).shape == (0,) and np.isnan(meteor_of_rows([], [], [])[1])
+    assert meteor([], []).shape == (0,) and np.isnan(METEOR().corpus_of({})["corpus_meteor"])
     with pytest.raises(InputError, match="no parameters for the language 'ja', only for cs, da,"):
         meteor(["a"], [["b"]], "ja")
 

@@ -225,19 +225,23 @@ def test_meteor_and_spice_get_distinct_rows_of_words(monkeypatch, metric):
     def program(candidates, references, *more):
         calls.append((candidates, references, *more))
         scores = np.arange(len(candidates)) / 4
-        return (scores, 0.7) if metric == "meteor" else scores
+        return (
+            (scores, np.outer(scores, np.eye(7)[:2].sum(axis=0)) + np.eye(7)[2:6].sum(axis=0))
+            if len(more)
+            else scores
+        )
 
     if metric == "meteor":
         monkeypatch.setattr("capscore.metrics.meteor.Knowledge", str)
-        monkeypatch.setattr("capscore.metrics.meteor.meteor_of_rows", program)
+        monkeypatch.setattr("capscore.metrics.meteor.meteor_with_counts", program)
     else:
         monkeypatch.setattr("capscore.metrics.spice.SPICE.program", staticmethod(program))
     captions, references = ["A red kite!", "The dog."], [["the kite", "A kite."], ["A dog runs"]]
     scores = score(metric, [*captions, captions[0]], [*references, references[0]])
     once = (["a red kite", "the dog"], [["the kite", "a kite"], ["a dog runs"]])
-    assert calls == ([(*once, [0, 1, 0], "en")] if metric == "meteor" else [([], []), once])
+    assert calls == ([(*once, "en")] if metric == "meteor" else [([], []), once])
     assert scores.scores.tolist() == [0, 1 / 4, 0]
-    assert scores.corpus == ({"corpus_meteor": pytest.approx(0.7)} if metric == "meteor" else {})
+    assert scores.corpus == ({"corpus_meteor": pytest.approx(0.25 / 3)} if metric == "meteor" else {})
     modules = "modules:exact+stem+synonym+paraphrase|"
     program = f"1.5|implementation:python|{modules}" if metric == "meteor" else "1.0|"
     assert scores.signature.startswith(f"{metric}|program:{program}segmenter:ptb2|refs:var|lang:en|")

@@ -88,7 +88,7 @@ def pairwise_by_category(
     other = number_column(second, "second", n)
     label = label_codes(labels, "labels", n, (0, 1))
     codes = label_codes(categories, "categories", n, PASCAL50S_CATEGORIES)
-    present = present_rows(missing, first=item, second=other)
+    present = present_rows(missing, {"first": item, "second": other})
     better, worse = np.where(label == 0, (item, other), (other, item))
     names = {name: f"accuracy_{name.lower()}" for name in PASCAL50S_CATEGORIES}
     rows, ties, notes = _pairs(better, worse, codes, names, present, images, sampling)
@@ -146,7 +146,7 @@ def foils(
         codes, known = np.array([VALSE_PIECES.index(piece) for piece in known])[codes], [*VALSE_PIECES]
     counts = flag_column(valid, "valid", n)
     captions, foiled = np.where(counts, captions, 0.0), np.where(counts, foiled, 0.0)
-    present = present_rows(missing, caption_scores=captions, foil_scores=foiled)
+    present = present_rows(missing, {"caption_scores": captions, "foil_scores": foiled})
     names = {name: f"accuracy_{name}" for name in known}
     rows, ties, notes = _pairs(captions, foiled, codes, names, counts & present, images, sampling)
     shares = dict(zip(known, [row.value for row in rows], strict=False))
@@ -209,7 +209,7 @@ def xvnli(
         premise = group_codes(premise_ids, "premise_ids", n)[0]
         _, group = np.unique(image * n + premise, return_inverse=True)
     labelled = label < len(XVNLI_LABELS)
-    present = present_rows(missing, scores=np.where(labelled, values, 0))
+    present = present_rows(missing, {"scores": np.where(labelled, values, 0)})
     kept = labelled & present
     by_label = np.bincount(group[labelled] * 3 + label[labelled], minlength=3 * (int(group.max()) + 1))
     by_label = by_label.reshape(-1, 3)
@@ -280,7 +280,7 @@ def marvl(
     if len(names) < n:
         twice = int((np.bincount(codes) > 1).argmax())
         raise InputError(f"the id {names[twice]!r} occurs twice", field="ids")
-    present = present_rows(missing, left_scores=left, right_scores=right)
+    present = present_rows(missing, {"left_scores": left, "right_scores": right})
     n_true = np.bincount(group, weights=label).astype(np.int64)
     n_false = np.bincount(group) - n_true
     regular = (n_true == 2) & (n_false == 2)

@@ -59,7 +59,7 @@ def thumb(
     n = len(values)
     rated = {name: number_column(column, name, n, complete=True) for name, column in ratings.items()}
     codes, names = group_codes(systems, "systems", n)
-    present = present_rows(missing, scores=values)
+    present = present_rows(missing, {"scores": values})
     units, unit = units_of(images, present, "caption", *rated.values(), values, codes)
     machine = np.full(n, True)
     if human in names:

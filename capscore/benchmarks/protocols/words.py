@@ -230,7 +230,7 @@ def localisation(
     if words is not None and images is None:
         keys.insert(0, _caption_numbers(words, n))
     units, unit = units_of(images, np.full(n, True), "caption", *keys)
-    kept = present_rows(missing, caption_scores=scores)
+    kept = present_rows(missing, {"caption_scores": scores})
     n_foils, n_right = int((kept & wrong).sum()), int((kept & ~wrong).sum())
     notes = left_out(kept, "captions")
     counts = {"foils": n_foils, "right captions": n_right}
