@@ -10,11 +10,15 @@ from ..metrics.rows import is_empty
 from ..options import LoadOptions, RowOptions, split_options
 from ..registry import METRICS
 from ..scoring.streams import BatchScorer
+from ..text.reasoning import without_reasoning
+from ..text.suspicious import OddRows
 
 _CAPTION = "completions"
 
 
-def caption_reward(metric: str = "mcs", **options: object) -> Callable[..., list[float | None]]:
+def caption_reward(
+    metric: str = "mcs", *, strip_reasoning: bool = False, **options: object
+) -> Callable[..., list[float | None]]:
     """A reward function for `GRPOTrainer(reward_funcs=…)`: the reward of a completion is its score.
 
     Where less is better, as of an error rate, the reward is the score with its sign changed.
@@ -22,10 +26,13 @@ def caption_reward(metric: str = "mcs", **options: object) -> Callable[..., list
     TRL calls it with `prompts`, `completions` and the columns of the data set, and logs it under the metric's
     name. It reads `image` or `images` (a list of one photo), `references` and `language`. A completion is a
     string, or a list of messages, whose last one is the caption. An empty caption gets the metric's worst
-    score or, where there is none, the score that the metric gives a text without words.
+    score or, where there is none, the score that the metric gives a text without words. The first completions
+    that look wrong, such as with reasoning, are warned of once per kind.
 
     Args:
         metric: Metric whose scores depend on the row alone; CIDEr needs `document_frequencies`.
+        strip_reasoning: Whether the reasoning of a completion, such as `<think>…</think>`, is left out before
+            it is scored, and with it the tags around an answer. Reasoning that was cut off leaves no caption.
         **options: Options of `capscore.options.RowOptions`, such as image_column, references_column, language
             and images; on_error="raise" ends training at a row that cannot be scored, "skip" gives it None,
             with which TRL leaves the completion out. And those of `capscore.load`; empty="score" has the
@@ -47,11 +54,20 @@ def caption_reward(metric: str = "mcs", **options: object) -> Callable[..., list
     scorer = ScorerLoader({"empty": empty, "progress": False, **given})(metric)
     batches = BatchScorer([scorer], rows_of)
     new = batches.new_columns(())
+    warned: set[str] = set()
 
     def reward(prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:
         # a data set may have been scored before
         rows = {name: cells for name, cells in columns.items() if name not in new}
-        rows[_CAPTION] = [*map(_caption, completions)]
+        captions = [*map(_caption, completions)]
+        if strip_reasoning:
+            captions = [*map(without_reasoning, captions)]
+        odd = OddRows().add(captions)
+        if not warned.issuperset(odd.first):
+            has_reasoning = "reasoning" in odd.first and not strip_reasoning
+            odd.warn("; strip_reasoning=True leaves reasoning out" if has_reasoning else "")
+            warned.update(odd.first)
+        rows[_CAPTION] = captions
         for name in rows.keys() & {"image", "images", rows_of.image_column}:
             rows[name] = [*map(_photo, rows[name])]
         if rows_of.image_column is None and "images" in rows:

@@ -16,6 +16,7 @@ from pathlib import PurePath
 from typing import Any
 
 from ..errors import RowWarning, warn
+from .reasoning import THOUGHT
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,6 @@ class Kind:
     ends: str = ""
 
 
-_THOUGHT = "(?i:think|thinking|thoughts?|reasoning|reflection|analysis|scratchpad|cot|seed:think)"
 _HTML = (
     "(?i:a|abbr|b|big|blockquote|br|caption|center|code|dd|div|dl|dt|em|figcaption|"
     "figure|font|h[1-6]|hr|html|i|"
@@ -101,7 +101,7 @@ KINDS: dict[str, Kind] = {
             "Okay, let me look.",
             "two</thinking> a dog",
         ),
-        anywhere=rf"</?{_THOUGHT}\b[^<>]*>|[◁\[]/?{_THOUGHT}[▷\]]|<\|(?:begin|"
+        anywhere=rf"</?{THOUGHT}\b[^<>]*>|[◁\[]/?{THOUGHT}[▷\]]|<\|(?:begin|"
         rf"end)_of_(?:thought|solution)\|>",
         signs="<◁[",
         begins="(?:(?:okay|ok|alright|hmm|well|so)[,.]? )?(?:let me (?:think|see|look|"
@@ -437,11 +437,11 @@ class OddRows:
         number, first, example = self.first.get(kind, (0, row, shown))
         self.first[kind] = (number + 1, first, example)
 
-    def warn(self) -> None:
-        """Warn once of all that was counted."""
+    def warn(self, remedy: str = "") -> None:
+        """Warn once of all that was counted, and say what may be done."""
         listed = []
         for kind, (number, row, shown) in self.first.items():
             example = f": {shown}" if shown else ""
             listed.append(f"{number:,} {KINDS[kind].said} (first: row {row}, counted from 0{example})")
         if listed:
-            warn(RowWarning(f"rows that look wrong were scored as they are: {'; '.join(listed)}"))
+            warn(RowWarning(f"rows that look wrong were scored as they are: {'; '.join(listed)}{remedy}"))

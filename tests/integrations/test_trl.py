@@ -5,6 +5,8 @@ That rewards are the scores of the library is one of the laws of metrics.
 
 from __future__ import annotations
 
+import warnings
+
 import datasets
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 import capscore
-from capscore.errors import ImageError
+from capscore.errors import ImageError, RowWarning
 from capscore.integrations.trl import caption_reward
 
 from ..judges.tiny_models import write_model
@@ -51,6 +53,37 @@ def test_an_empty_caption_gets_the_lowest_score(metric, lowest):
     assert rewards(caption_reward(metric, **OPTIONS), completions, **columns)[1:] == [lowest, lowest]
     scored = rewards(caption_reward(metric, empty="score", **OPTIONS), completions, **columns)
     assert scored[1] == scored[2] > 0
+
+
+REASONING = {
+    "<think>blue, blue?</think>\n\nred": "red",
+    "blue</think> red": "red",
+    "<think>blue": "",
+    "<THINKING>blue</THINKING><answer>red</answer>": "red",
+    "<think>a <think> tag, </reflection> or</think> red <think>blue</think>": "red",
+    "[THINK]blue[/THINK]red": "red",
+    "◁think▷blue◁/think▷red": "red",
+    "<|begin_of_thought|>blue<|end_of_thought|><|begin_of_solution|>red<|end_of_solution|>": "red",
+    "<|channel|>analysis<|message|>blue<|end|><|channel|>final<|message|>red<|return|>": "red",
+    "<|channel|>analysis<|message|>blue": "",
+    "analysisWe see blue.assistantfinalred": "red",
+    "<SUMMARY>blue</SUMMARY><REASONING>blue</REASONING><CONCLUSION>red</CONCLUSION>": "red",
+    "red": "red",
+}
+
+
+def test_reasoning_is_left_out_where_asked_and_warned_of_otherwise():
+    columns = {"references": [["red"]] * len(REASONING)}
+    stripped = caption_reward("rouge_l", strip_reasoning=True, language="en")
+    expected = [float(answer == "red") for answer in REASONING.values()]
+    assert rewards(stripped, [*REASONING], **columns) == expected
+    as_they_are = caption_reward("rouge_l", language="en")
+    with pytest.warns(RowWarning, match=r"[0-9]+ have reasoning .*strip_reasoning=True leaves reasoning out"):
+        scored = rewards(as_they_are, [*REASONING], **columns)
+    assert min(scored[:-1]) < scored[-1] == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # once per kind
+        assert rewards(as_they_are, [*REASONING], **columns) == scored
 
 
 def test_a_row_that_cannot_be_scored_stops_training_or_has_no_reward():
