@@ -19,7 +19,7 @@ from PIL import Image
 from safetensors.numpy import load_file
 
 import capscore
-from capscore.errors import CapscoreError
+from capscore.errors import CapscoreError, InputError
 from capscore.hub.push import push
 from capscore.hub.weights import plan_weights
 from training.engine.config import parse
@@ -72,8 +72,9 @@ def regions(folder: Path) -> dict[str, list[str]]:
             "stand_in": f"Ein Hund, {colour}.",
             "region_texts": ["a dog", "a tree"],
             "mentioned": [0],
+            "image_id": number,
         }
-        for colour in ("red", "green", "blue", "black", "white", "brown", "grey", "pink")
+        for number, colour in enumerate(("red", "green", "blue", "black", "white", "brown", "grey", "pink"))
     ]
     return {"data": [str(write_jsonl(folder / "rows.jsonl", rows))]}
 
@@ -212,16 +213,85 @@ def test_bad_settings_and_rows_are_one_error_before_the_first_step(recipe, bad, 
     assert not (tmp_path / "run" / "log.jsonl").exists()
 
 
-@every("recipe")
-def test_held_out_images_are_not_trained_on(recipe, trained, tmp_path):
-    files, out = trained(recipe)
+def takes_photos(recipe: str) -> None:
     if not issubclass(settings_of(recipe), RecipeSettings):
         pytest.skip("it reads no photos")
-    names = {"pr_mcs": "coffee", "human_ratings": "3"}.get(recipe)
-    if names is None:
-        pytest.skip("its rows have texts in place of photos")
-    (tmp_path / "held.txt").write_text(names)
-    some = run(recipe, files, tmp_path / "run", hold_out=str(tmp_path / "held.txt"), max_steps=1)
-    all_rows = json.loads((out / "result.json").read_text())
-    assert some.n_training + some.n_validation < all_rows["n_training"] + all_rows["n_validation"]
-    assert "on a list" in read_card(tmp_path / "run").held_out
+
+
+# lists, each of one photo that the rows of a recipe have
+NAMED = {
+    "pr_mcs": ("coffee", "data/coffee.jpg"),
+    "human_ratings": ("3", "3.png", "COCO_val2014_000000000003.jpg"),
+    "infometic": ("3", "000000000003.jpg", "val2014/COCO_val2014_000000000003.jpg"),
+}
+
+
+@every("recipe")
+def test_held_out_images_are_in_no_part_counted_and_in_the_card(recipe, trained, tmp_path, capsys):
+    takes_photos(recipe)
+    files, out = trained(recipe)
+    before, held = json.loads((out / "result.json").read_text()), tmp_path / "held.txt"
+    for number, name in enumerate(NAMED[recipe]):
+        held.write_text(f"{name}\nof another set\n")
+        some = run(recipe, files, tmp_path / f"{number}", hold_out=str(held), max_steps=1)
+        n_held = before["n_training"] + before["n_validation"] - some.n_training - some.n_validation
+        said = f"{n_held} row{'s' * (n_held > 1)} of 1 photo, which 1 of the 2 names on the list name"
+        assert n_held and f"held out: {said}" in capsys.readouterr().err
+        assert said in read_card(tmp_path / f"{number}").held_out
+    held.write_text("of another set\n")
+    with pytest.raises(
+        InputError, match=r"none of the 1 names on the list.* 'of another set', is an id or a photo"
+    ):
+        run(recipe, files, tmp_path / "none", hold_out=str(held))
+
+
+@every("recipe")
+def test_a_photo_is_on_one_side_whatever_stands_in_for_it(recipe, trained, tmp_path):
+    takes_photos(recipe)
+    files, _ = trained(recipe)
+    words = "red green blue black white brown grey pink".split()
+    rows = []
+    for colour in words:
+        said = f"A {colour} dog runs.", f"The dog is {colour}."
+        for own, other in (said, said[::-1]):
+            row = {"caption": own, "stand_in": other, "language": "en", "rating": len(rows)}
+            rows.append({**row, "region_texts": ["a dog"], "mentioned": [0]})
+    path = str(write_jsonl(tmp_path / "rows.jsonl", rows))
+    given = {name: [path] if name in ("data", "ratings") else value for name, value in files.items()}
+    split = run(recipe, given, tmp_path / "run", validation_share=0.4, max_steps=1).split
+    training, validation = (part % 16 // 2 for part in (split.training, split.validation))
+    assert len({*training}) == 5 and len({*validation}) == 3 and not {*training} & {*validation}
+
+
+@every("recipe")
+def test_what_is_validated_is_not_trained_on(recipe, trained, tmp_path, capsys):
+    files, _ = trained(recipe)
+    if "validation" not in settings_of(recipe).__dataclass_fields__:
+        pytest.skip("it has no file of rows to validate on")
+    if recipe == "teacher_learning":
+        first, _ = Path(files["data"][0]).read_text(encoding="utf-8").split("\n", 1)
+        new = tmp_path / "new.jsonl"
+        new.write_text(f'{first}\n{{"en": "a bird", "de": "ein Vogel"}}\n', encoding="utf-8")
+        run(recipe, files, tmp_path / "run", validation=[str(new)], max_steps=1)
+        assert (
+            "1 sentence for validation; left out: 1 that is in the training data" in capsys.readouterr().err
+        )
+        with pytest.raises(
+            CapscoreError, match="every sentence of the validation text is in the training data"
+        ):
+            run(recipe, files, tmp_path / "none", validation=files["data"])
+        return
+    rows = [json.loads(line) for line in Path(files["ratings"][0]).read_text().splitlines()]
+    for row in rows:
+        row["image"] = str(Path(files["ratings"][0]).parent / row["image"])
+    apart = [
+        str(write_jsonl(tmp_path / f"{number}.jsonl", part))
+        for number, part in enumerate((rows[:24], rows[20:]))
+    ]
+    given = {**files, "data": [], "contrastive_weight": 0.0, "ratings": apart[:1], "validation": apart[1:]}
+    with pytest.raises(InputError, match=r"line 21.*its photo is in the measured rows too, .*line 1"):
+        run(recipe, given, tmp_path / "shared")
+    (tmp_path / "held.txt").write_text("5.png\n7")
+    some = run(recipe, given, tmp_path / "run", hold_out=str(tmp_path / "held.txt"), max_steps=1)
+    assert (some.n_training, some.n_validation) == (20, 12)
+    assert "held out: 12 rows of 2 photos" in capsys.readouterr().err

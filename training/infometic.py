@@ -127,7 +127,7 @@ def train(settings: Settings) -> recipe.Trained:
     sources = [Source(spec, settings, ALIGNED) for spec in settings.data]
     with main_process_first():  # the others find the features
         data = _features(settings, out, sources, Embedder(backbone, cache=EmbeddingCache(None)))
-    split = settings.split(data)
+    split = settings.split(data.photos)
     batches = AlignmentBatches(
         data,
         split.training,

@@ -119,7 +119,7 @@ def train(settings: Settings) -> recipe.Trained:
     sources = [Source(spec, settings, CAPTIONS) for spec in settings.data]
     with main_process_first():  # the others find the embeddings in the cache
         captions, before = _read(settings, sources, backbone)
-    split, noise = settings.split(captions, settings.few_shot), settings.noise
+    split, noise = settings.split(captions.photos, settings.few_shot), settings.noise
     batches = TripleBatches(
         captions, split.training, batch_size=settings.batch_size, noise=noise, seed=settings.seed
     )

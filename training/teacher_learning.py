@@ -96,17 +96,21 @@ def train(settings: TeacherLearning) -> RunResult:
     out = Path(settings.out).expanduser()
     text = read_parallel_text(settings.data, settings.languages)
     languages = sorted(text.counts())
-    validation, held_out = None, []
+    validation, held_out, shared = None, [], 0
     if settings.validation:
-        validation = read_parallel_text(settings.validation, languages)
-        held_out = validation.sources
-    number = {sentence: index for index, sentence in enumerate(dict.fromkeys([*text.sources, *held_out]))}
-    shared = len(text.sources) + len(held_out) - len(number)
+        given = read_parallel_text(settings.validation, languages)
+        validation = given.without(set(text.sources))
+        held_out, shared = validation.sources, len(given.sources) - len(validation.sources)
+        if not held_out:
+            raise CapscoreError(
+                "every sentence of the validation text is in the training data: give others as validation"
+            )
     counts = ", ".join(f"{language} {n:,}" for language, n in text.counts().items())
-    say(
-        f"{len(text):,} different pairs ({counts}) of {len(text.sources):,} sentences; {len(held_out):,} "
-        f"sentences for validation, {shared:,} of them in the training data too"
-    )
+    said = f"{counted(len(held_out), 'sentence')} for validation"
+    if shared:
+        said += f"; left out: {shared:,} that {'is' if shared == 1 else 'are'} in the training data"
+    say(f"{len(text):,} different pairs ({counts}) of {len(text.sources):,} sentences; {said}")
+    number = {sentence: index for index, sentence in enumerate([*text.sources, *held_out])}
     teacher = load_backbone(settings.teacher, device=device())
     with main_process_first():
         embeddings = teacher_embeddings(
@@ -168,9 +172,9 @@ def _write_card(
                 title = "cosine to the teacher's embedding"
             result = Result("validation", measure, value, command_of(RECIPE), title, language=language)
             results.append(replace(result, rows=n_rows[language]))
-        held_out = f"{counted(len(validation.sources) - shared, 'sentence')} of the validation text"
+        held_out = f"{counted(len(validation.sources), 'sentence')} of the validation text"
         if shared:
-            held_out += f"; {counted(shared, 'other sentence')} of it is in the training text too"
+            held_out += f"; {counted(shared, 'other sentence')} of it, in the training text too, left out"
     card = ModelCard(
         name=settings.name or folder.resolve().parent.name,
         recipe=RECIPE,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,6 +20,7 @@ from tests.backbones import tiny_open_clip, tiny_transformers
 from tests.backbones.tiny_image_tower import write_image_tower
 from tests.datasets_scripts.official import write_jsonl
 from training import human_ratings
+from training.data.photos import Photos
 from training.data.pictures import TrainedPictures
 from training.data.rows import RATED, file_rows
 from training.data.split import split_by_image
@@ -92,8 +92,8 @@ def test_the_folder_scores_as_the_run_measured(settings, files, bases, base):
     # the numbers of the run again, from the saved folder, by scipy; an image tower is stored in float16
     stored = json.loads((run.folder / "result.json").read_text())["this"]
     keys = {Path(row.image).stem: content_key(row.image) for row in rows}
-    images = SimpleNamespace(image=np.arange(10), names=[()] * 10, keys=[keys[str(n)] for n in range(10)])
-    held = {str(number) for number in split_by_image(images, validation_share=0.3).validation}
+    photos = Photos(np.arange(10), [keys[str(n)] for n in range(10)], [()] * 10)
+    held = {str(number) for number in split_by_image(photos, validation_share=0.3).validation}
     for language in ("de", "en") if base != "tower" else ():
         own = [n for n, row in enumerate(rows) if Path(row.image).stem in held and row.language == language]
         pair = after[own], ratings[own]
@@ -257,19 +257,6 @@ def test_the_mean_of_references_stands_in_for_a_photo(settings, tmp_path, bases,
     pictures = TrainedPictures(base, "pixels")
     assert pictures.add(file_rows(rated, RATED))[1] == [photo for photo in range(6) for _ in range(3)]
     assert np.allclose(pictures.embedded([0])[0], mean / np.linalg.norm(mean), rtol=0, atol=1e-6)
-
-
-def test_held_out_ratings_of_their_own_file(settings, files, tmp_path):
-    rows = [json.loads(line) for line in files[1].read_text().splitlines()]
-    for row in rows:
-        row["image"] = str(files[1].parent / row["image"])
-    training = write_jsonl(tmp_path / "training.jsonl", rows[:24])
-    held = write_jsonl(tmp_path / "held.jsonl", rows[24:])
-    made = dict(ratings=[str(training)], validation=[str(held)], data=[], contrastive_weight=0.0, max_steps=1)
-    run = train(settings(**made))
-    assert (run.n_training, run.n_validation) == (24, 16)
-    with pytest.raises(InputError, match=r"line 21.*its photo is in the measured rows too"):
-        train(settings(**{**made, "validation": [str(write_jsonl(held, rows[20:]))]}))
 
 
 def test_a_bad_rating_ends_the_run_before_anything_is_embedded(settings, files, monkeypatch):

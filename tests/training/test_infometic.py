@@ -218,6 +218,16 @@ def test_features_of_pictures_are_those_of_their_boxes(pictures, clip, tmp_path)
     assert np.allclose(batch.regions[0, 0], crop, atol=1e-5)
     assert batch.boxes[0, 0].tolist() == pytest.approx([2 / 48, 4 / 32, 19 / 48, 29 / 32])
     assert data.region_labels([0, 1], 2).tolist() == [[1, 1, 0], [1, 0, 0]]
+
+
+@pytest.mark.parametrize("own_boxes", [False, True])
+def test_rows_of_one_photo_are_one_photo_even_with_boxes_of_their_own(pictures, clip, tmp_path, own_boxes):
+    rows = list(file_rows(pictures, ALIGNED, language="en"))
+    if own_boxes:
+        rows = [replace(row, boxes=row.boxes[: len(row.mentioned)]) for row in rows]
+    embedder = Embedder(capscore.load_backbone(str(clip), device="cpu"))
+    data = features(rows, embedder, tmp_path / "features", regions="given")
+    assert (len(data.photos.keys), len(data.image_vector)) == (6, 12 if own_boxes else 6)
     # what says less is the hard negative of what says more, and has none itself
     negatives = data.hard_negatives()
     assert [data.texts[text] for text in negatives[0]] == [rows[1].caption] and not len(negatives[1])
@@ -226,6 +236,14 @@ def test_features_of_pictures_are_those_of_their_boxes(pictures, clip, tmp_path)
         said = {word for row in rows[pair - pair % 2 : pair - pair % 2 + 2] for word in row.caption.split()}
         for text in data.polluted[pair]:
             assert len(set(data.texts[text].lower().split()) - said) == 1
+    # they are not each other's negatives
+    model = InfoMetIC(InfoMetICConfig(dim=embedder.backbone.dim, **SMALL))
+    loss = AlignmentLoss(data, Settings(out="o", base="b", data=["d"]))
+    items = [
+        AlignmentItem("coarse", pair, pair, int(data.pair_image[pair]), int(data.pair_text[pair]), -1, "")
+        for pair in range(2)
+    ]
+    assert loss(model, items, lambda tensor: tensor)["recall"].item() == 0
 
 
 def overlap_of(a, b) -> float:
@@ -464,7 +482,7 @@ def test_a_network_that_reads_words_is_scored_with_its_sharpness(settings, clip,
     assert not torch.equal(load_file(run.folder / WEIGHTS)["word_query.weight"], new)  # it learns
     # what is told of it is with that sharpness
     data = stored_features(run)
-    check = AlignmentCheck(data, given.split(data).validation)
+    check = AlignmentCheck(data, given.split(data.photos).validation)
     assert check(model) == pytest.approx(run.evaluation) and check.n == 2
     scorer = capscore.load(
         "infometic", backbone=str(clip), weights=run.folder, device="cpu", cache=False, progress=False

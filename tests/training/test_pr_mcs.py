@@ -88,7 +88,7 @@ def test_the_saved_text_tower_scores_as_the_run_measured(trained, data, embedded
     photos = [not row.stand_in for row in file_rows(data)]
     one, two = (part.embeddings[part.image[photos]] for part in (captions, again))
     np.testing.assert_allclose(one, two, rtol=0, atol=1e-6)
-    validation = split_by_image(captions, validation_share=0.25).validation
+    validation = split_by_image(captions.photos, validation_share=0.25).validation
     check = RobustnessCheck(captions, validation, Noise(), embedded_free)
     assert check(tuned) == pytest.approx(trained.evaluation, abs=1e-5)
 
@@ -157,7 +157,7 @@ def test_few_shot_starts_from_a_tuned_tower_without_held_out_images(settings, tm
     (tmp_path / "held.txt").write_text("chelsea\ncoins.png\n")
     first = train(settings(hold_out=str(tmp_path / "held.txt"), max_steps=1))
     assert first.n_training + first.n_validation == 18
-    assert "6 held out by the list" in capsys.readouterr().err
+    assert "held out: 6 rows of " in capsys.readouterr().err
     few = train(settings(out=str(tmp_path / "few"), base=str(first.folder), few_shot=3, max_steps=1))
     assert (few.n_training, few.n_validation) == (3, 21)
     prints = [capscore.load_backbone(str(run.folder), device="cpu").fingerprint for run in (few, first)]

@@ -128,11 +128,12 @@ def test_the_card_counts_the_rows_of_each_file_and_sentences_that_are_in_both_te
         '{"held_out": "", "sources": [{"name": "Colour words", "license": "CC0", "rows": 2}]}'
     )
     both = [settings.data[0], str(data)]
-    train(replace(settings, data=both, validation=both[:1], data_license="CC BY 4.0", name="toy"))
+    held = [settings.validation[0], both[0]]
+    train(replace(settings, data=both, validation=held, data_license="CC BY 4.0", name="toy"))
     card = Path(settings.out, "student", "README.md").read_text(encoding="utf-8")
-    n = len(Path(both[0]).read_text(encoding="utf-8").splitlines())
+    n, own = (len(Path(path).read_text(encoding="utf-8").splitlines()) for path in (both[0], held[0]))
     assert f"train.jsonl | CC BY 4.0 | {n} |" in card and "Colour words | CC0 | 2 |" in card
-    assert f"0 sentences of the validation text; {n} other sentences of it" in card
+    assert f"{own} sentences of the validation text; {n} other sentences of it" in card
     assert "cosine to the teacher's embedding" in card
 
 

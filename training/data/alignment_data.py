@@ -16,6 +16,7 @@ from torch import Tensor
 from capscore.errors import CapscoreError
 from capscore.infometic.network import WordContext
 from capscore.infometic.words import spread
+from training.data.photos import Photos
 
 # Files of the features.
 VECTORS, PIECES, ADDED, INDEX = "vectors.npy", "pieces.npy", "added.npy", "index.npz"
@@ -98,9 +99,7 @@ class AlignmentData:
         labels: For each pair 1 for its image's regions, and the null region, that the caption mentions, else
             0; empty where it is unknown what the caption mentions.
         polluted: For each pair numbers of texts; the wrong word of each is seen.
-        image: int64 (n,), number of each pair's photo.
-        keys: Content key of each photo.
-        names: Names by which a list may refer to a pair.
+        photos: The photos of the pairs; one photo may be several images, with regions of their own.
         digest: Digest of the rows, the options and the backbone.
     """
 
@@ -121,9 +120,7 @@ class AlignmentData:
     pair_language: np.ndarray
     labels: Lists
     polluted: Lists
-    image: np.ndarray
-    keys: list[str]
-    names: list[tuple[str, ...]]
+    photos: Photos
     digest: str
 
     def __len__(self) -> int:
@@ -184,9 +181,10 @@ class AlignmentData:
         return np.diff(self.polluted.start) > 0
 
     def hard_negatives(self) -> list[np.ndarray]:
-        """For each pair, the image's other captions in the same language with fewer semantic words."""
+        """For each pair, the photo's other captions in the same language with fewer semantic words."""
         groups: dict[tuple[int, str], list[int]] = {}
-        for pair, key in enumerate(zip(self.pair_image.tolist(), self.pair_language.tolist(), strict=True)):
+        photos = self.photos.number.tolist()
+        for pair, key in enumerate(zip(photos, self.pair_language.tolist(), strict=True)):
             groups.setdefault(key, []).append(pair)
         found: list[np.ndarray] = [np.zeros(0, np.int64)] * len(self)
         for pairs in groups.values():
@@ -204,12 +202,11 @@ def store_features(
     folder: Path,
     arrays: Mapping[str, np.ndarray | Lists],
     texts: Sequence[str],
-    names: Sequence[tuple[str, ...]],
+    photos: Photos,
 ) -> None:
     """Write what `load_features` reads besides the matrices."""
-    stored: dict[str, Any] = {
-        "json": np.frombuffer(json.dumps([list(texts), list(names)]).encode(), np.uint8)
-    }
+    lists = json.dumps([list(texts), photos.names, photos.keys]).encode()
+    stored: dict[str, Any] = {"json": np.frombuffer(lists, np.uint8), "photo": photos.number}
     for name, array in arrays.items():
         if isinstance(array, Lists):
             stored |= {name: array.flat, f"{name}_start": array.start}
@@ -230,14 +227,13 @@ def load_features(folder: str | Path) -> AlignmentData:
             arrays: dict[str, Any] = {name: index[name] for name in index.files}
         for name in [name for name in arrays if f"{name}_start" in arrays]:
             arrays[name] = Lists(arrays.pop(f"{name}_start"), arrays[name])
-        texts, names = json.loads(arrays.pop("json").tobytes())
+        texts, names, keys = json.loads(arrays.pop("json").tobytes())
         return AlignmentData(
             vectors=np.load(folder / VECTORS, mmap_mode="r"),
             piece_vectors=np.load(folder / PIECES, mmap_mode="r"),
             added=np.load(folder / ADDED, mmap_mode="r") if (folder / ADDED).exists() else None,
             texts=texts,
-            names=[tuple(few) for few in names],
-            keys=arrays.pop("keys").tolist(),
+            photos=Photos(arrays.pop("photo"), keys, [*map(tuple, names)]),
             digest=folder.name,
             **arrays,
         )

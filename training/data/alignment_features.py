@@ -37,6 +37,7 @@ from training.data.alignment_data import (
     load_features,
     store_features,
 )
+from training.data.photos import Photos, photos_of
 from training.data.pictures import Pictures, key_of_texts, raise_first
 from training.data.rows import Row
 from training.data.stored import StoredRows, whole_folder
@@ -57,7 +58,7 @@ _TEXTS_AT_ONCE = 16_384
 # How the seed of a row's wrong words has its region texts.
 RegionText = namedtuple("RegionText", "text box")
 # Changes when the same rows and options would give other features.
-_FORMAT = 3
+_FORMAT = 4
 
 
 @dataclass
@@ -141,13 +142,14 @@ def prepare(
         "taggers": [tagger_name(language) for language in sorted({row.language for row in rows})],
     }
     digest = xxhash.xxh3_128(json.dumps(parts, sort_keys=True).encode())
-    for row, content in zip(rows, contents, strict=True):
-        plain = replace(row, image=None, where="")
-        digest.update(f"{plain!r}|{content}\n".encode("utf-8", "surrogatepass"))
+    photos = photos_of(rows, contents)
+    for row, content, photo in zip(rows, contents, photos.number, strict=True):
+        plain = replace(row, image=None, where="", photo="")  # which may be a path of this machine
+        digest.update(f"{plain!r}|{content}|{photo}\n".encode("utf-8", "surrogatepass"))
     final = Path(folder).expanduser() / digest.hexdigest()
     if not final.exists():
         with whole_folder(final) as aside:
-            _Builder(rows, contents, embedder, options, finder, aside).build(word_context)
+            _Builder(rows, contents, photos, embedder, options, finder, aside).build(word_context)
     return load_features(final)
 
 
@@ -206,13 +208,14 @@ class _Builder:
         self,
         rows: Sequence[Row],
         contents: Sequence[str],
+        photos: Photos,
         embedder: Embedder,
         options: FeatureOptions,
         finder: RegionFinder | None,
         folder: Path,
     ):
         self.rows, self.contents, self.embedder, self.options = rows, contents, embedder, options
-        self.finder, self.folder = finder, folder
+        self.photos, self.finder, self.folder = photos, finder, folder
         self.vectors = StoredRows(embedder.backbone.dim, folder)
         self._row_of: dict[str, int] = {}  # texts in `vectors`
         # content key of an image → numbers and rows of the pictures whose regions are boxes in it
@@ -236,11 +239,10 @@ class _Builder:
         image_vector, regions = self._embed_pictures(firsts)
         overlap = self.options.overlap
         labels = [regions[number].label(row, overlap) for number, row in zip(pair_image, rows, strict=True)]
-        captions = _Captions(rows, pair_image, self.options, self.embedder)
+        captions = _Captions(rows, self.photos.number.tolist(), self.options, self.embedder)
         arrays = self._store_pieces(captions, word_context)
         text_vector = np.array(self._texts(captions.texts), dtype=np.int64)
         np.save(self.folder / VECTORS, self.vectors.finish())
-        contents, photo = np.unique(np.array(self.contents), return_inverse=True)
         arrays |= {
             "image_vector": np.array(image_vector, dtype=np.int64),
             "regions": Lists.of((found.rows for found in regions), np.int64),
@@ -250,10 +252,8 @@ class _Builder:
             "pair_text": np.array(captions.pair_text, dtype=np.int64),
             "pair_language": np.array([row.language for row in rows]),
             "labels": Lists.of(labels, np.uint8),
-            "image": photo.astype(np.int64),
-            "keys": contents,
         }
-        store_features(self.folder, arrays, captions.texts, [row.names for row in rows])
+        store_features(self.folder, arrays, captions.texts, self.photos)
 
     def _embed_pictures(self, indices: Sequence[int]) -> tuple[list[int], list[_Regions]]:
         """The row of each picture in the matrix, and its regions; `indices` are of a row of each."""
@@ -366,7 +366,7 @@ class _Captions:
     """
 
     def __init__(
-        self, rows: Sequence[Row], images: Sequence[int], options: FeatureOptions, embedder: Embedder
+        self, rows: Sequence[Row], photos: Sequence[int], options: FeatureOptions, embedder: Embedder
     ):
         known: dict[tuple[str, str], int] = {}
         self.pair_text = [known.setdefault((row.caption, row.language), len(known)) for row in rows]
@@ -379,23 +379,23 @@ class _Captions:
                 self.words[number] = list(words)
         self.labels = [word_labels(words) for words in self.words]
         self.polluted: list[range] = []
-        for several in self._pollutions(rows, images, options, embedder):
+        for several in self._pollutions(rows, photos, options, embedder):
             self.polluted.append(range(len(self.texts), len(self.texts) + len(several)))
             self.texts += [item.caption for item in several]
             self.words += [list(item.words) for item in several]
             self.labels += [item.labels for item in several]
 
     def _pollutions(
-        self, rows: Sequence[Row], images: Sequence[int], options: FeatureOptions, embedder: Embedder
+        self, rows: Sequence[Row], photos: Sequence[int], options: FeatureOptions, embedder: Embedder
     ) -> list[list[Polluted]]:
-        """Polluted captions of each row, without words that another caption of the image has."""
+        """Polluted captions of each row, without words that another caption of the photo has."""
         if not options.pollutions:
             return [[]] * len(rows)
         right: dict[tuple[int, str], set[str]] = {}
         by_language: dict[str, list[list[CaptionWord]]] = {}
-        for row, image, text in zip(rows, images, self.pair_text, strict=True):
+        for row, photo, text in zip(rows, photos, self.pair_text, strict=True):
             by_language.setdefault(row.language, []).append(self.words[text])
-            said = right.setdefault((image, row.language), set())
+            said = right.setdefault((photo, row.language), set())
             said.update(word.text.casefold() for word in self.words[text])
         frequent, like = {}, {}
         for language, words in sorted(by_language.items()):
@@ -403,11 +403,11 @@ class _Captions:
             if options.alike:
                 like[language] = like_words(frequent[language], partial(_embedded, embedder))
         found = []
-        for row, image, text in zip(rows, images, self.pair_text, strict=True):
+        for row, photo, text in zip(rows, photos, self.pair_text, strict=True):
             regions = tuple(RegionText(text, None) for text in row.region_texts)
             content = repr((row.caption, row.stand_in, regions, row.names))
             seed = xxhash.xxh3_64_intdigest(content.encode("utf-8", "surrogatepass"))
-            language, avoid, drawn = row.language, right[image, row.language], {}
+            language, avoid, drawn = row.language, right[photo, row.language], {}
             for number in range(options.pollutions):
                 rng = np.random.default_rng([options.seed, seed, number])
                 similar = like[language] if options.alike and rng.random() < options.alike else None

@@ -12,6 +12,7 @@ import numpy as np
 from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
 from capscore.perturbations import noun_finder
+from training.data.photos import Photos, photos_of
 from training.data.pictures import Pictures
 from training.data.rows import Row
 from training.data.stored import StoredRows
@@ -27,6 +28,7 @@ class Captions:
         embeddings: float32 (u, d), rows of unit length; a memory map.
         keys: Content keys (u): equal pixels, or equal stand-ins, are one image.
         n_stand_ins: Number of the u images that are texts standing in for an image.
+        photos: The photos, each of which may have several stand-ins, so several of the u images.
     """
 
     rows: list[Row]
@@ -34,6 +36,7 @@ class Captions:
     embeddings: np.ndarray
     keys: list[str]
     n_stand_ins: int
+    photos: Photos
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -42,11 +45,6 @@ class Captions:
     def texts(self) -> list[str]:
         """The captions themselves."""
         return [row.caption for row in self.rows]
-
-    @property
-    def names(self) -> list[tuple[str, ...]]:
-        """Names by which a list may refer to each."""
-        return [row.names for row in self.rows]
 
 
 def check_captions(rows: Iterable[Row], *, nouns: bool) -> None:
@@ -84,7 +82,11 @@ def embed_captions(rows: Iterable[Row], embedder: Embedder, *, folder: str | Pat
     known, image = pictures.add(rows)
     if not known:
         raise InputError("there are no captions to train on")
-    embeddings = pictures.matrix.finish()
     return Captions(
-        known, np.array(image, dtype=np.int64), embeddings, pictures.keys, len(pictures.stand_ins)
+        rows=known,
+        image=np.array(image, dtype=np.int64),
+        embeddings=pictures.matrix.finish(),
+        keys=pictures.keys,
+        n_stand_ins=len(pictures.stand_ins),
+        photos=photos_of(known, [pictures.keys[number] for number in image]),
     )

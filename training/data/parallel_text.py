@@ -47,6 +47,18 @@ class ParallelText:
         languages, counts = np.unique(np.array(self.languages), return_counts=True)
         return dict(zip(languages.tolist(), counts.tolist(), strict=True))
 
+    def without(self, sentences: Collection[str]) -> ParallelText:
+        """The pairs of other sentences than these."""
+        kept = [number for number, sentence in enumerate(self.sources) if sentence not in sentences]
+        pairs = np.flatnonzero(np.isin(self.pair_source, kept)).tolist()
+        return ParallelText(
+            sources=[self.sources[number] for number in kept],
+            pair_source=np.searchsorted(kept, self.pair_source[pairs]),
+            targets=[self.targets[pair] for pair in pairs],
+            languages=[self.languages[pair] for pair in pairs],
+            rows=self.rows,
+        )
+
     @cached_property
     def digest(self) -> str:
         """Digest of all pairs in their order, 32 hexadecimal digits."""

@@ -8,8 +8,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 import xxhash
 
-from capscore.errors import InputError
+from capscore.errors import InputError, Setting
 from training.data.batches import ShuffledBatches
+from training.data.photos import photos_of
 from training.data.pictures import Pictures
 from training.data.rows import Row
 from training.data.source import Source
@@ -20,10 +21,14 @@ Role = Literal["data", "ratings", "validation"]
 
 
 class FilePart(NamedTuple):
-    """Some rows of a file, its name, and the number of each row's picture."""
+    """Some rows of a file, its name, and the numbers of each row's picture and photo.
+
+    A photo has several pictures where several texts stand in for it.
+    """
 
     file: str
     pictures: Sequence[int]
+    photos: Sequence[int]
     rows: Sequence[Row]
 
 
@@ -43,7 +48,7 @@ class RatedRows:
         rows: The rows, without their images.
         image, file: int64 (n,), numbers of each row's picture and file.
         files: Role and name of each file.
-        names: Names by which a list may refer to each row.
+        photos: The photos of the rows.
         keys: Content key of each picture.
     """
 
@@ -60,15 +65,16 @@ class RatedRows:
                 file += [len(self.files)] * len(rows)
                 self.rows += rows
                 self.files.append((role, source.spec))
-        self.keys, self.names = pictures.keys, [row.names for row in self.rows]
-        self.image, self.file = np.array(image, dtype=np.int64), np.array(file, dtype=np.int64)
+        self.keys, self.image, self.file = pictures.keys, np.array(image, np.int64), np.array(file, np.int64)
+        self.photos = photos_of(self.rows, [self.keys[number] for number in image])
 
     def parts(self, role: Role, chosen: np.ndarray) -> Iterator[FilePart]:
         """Of each file of a role, those of the chosen rows that are its own."""
         for number, (own, spec) in enumerate(self.files):
             if own == role:
                 kept = chosen[self.file[chosen] == number].tolist()
-                yield FilePart(spec, self.image[kept].tolist(), [self.rows[row] for row in kept])
+                pictures, photos = self.image[kept].tolist(), self.photos.number[kept].tolist()
+                yield FilePart(spec, pictures, photos, [self.rows[row] for row in kept])
 
     def digest(self, chosen: np.ndarray) -> str:
         """Digest of the chosen rows."""
@@ -78,24 +84,23 @@ class RatedRows:
             digest.update(repr((key, row.caption, row.language, row.rating, file)).encode())
         return digest.hexdigest()
 
-    def given_split(self) -> Split:
-        """The split whose measured rows are those of the files named by `validation`.
+    def measured(self) -> np.ndarray | None:
+        """bool (n,): the rows of the files named by `validation`; None without such files."""
+        files = [number for number, (role, _) in enumerate(self.files) if role == "validation"]
+        return np.isin(self.file, files) if files else None
 
-        Raises:
-            InputError: a picture is in both parts; names the rows.
-        """
-        measured = [number for number, (role, _) in enumerate(self.files) if role == "validation"]
-        held = np.isin(self.file, measured)
-        shared = np.isin(self.image, self.image[held]) & ~held
-        if shared.any():
-            row = int(np.flatnonzero(shared)[0])
-            other = int(np.flatnonzero(held & (self.image == self.image[row]))[0])
+    def check(self, split: Split) -> None:
+        """Raise InputError if a photo is in both parts of a split; names the rows."""
+        photo = self.photos.number
+        shared = split.training[np.isin(photo[split.training], photo[split.validation])]
+        if len(shared):
+            other = split.validation[photo[split.validation] == photo[shared[0]]][0]
             raise InputError(
-                f"{self.rows[row].where}: its photo is in the measured rows too, {self.rows[other].where}; "
-                "remove one of the two",
+                f"{self.rows[shared[0]].where}: its photo is in the measured rows too, "
+                f"{self.rows[other].where}; remove one of the two, or name the photo in a list ",
+                Setting("hold_out"),
                 field="validation",
             )
-        return Split(np.flatnonzero(~held), np.flatnonzero(held))
 
 
 class ShownRow(NamedTuple):
@@ -126,16 +131,17 @@ class ContrastiveBatches:
     """
 
     def __init__(self, parts: Sequence[FilePart], *, batch_size: int, seed: int):
-        grouped: dict[int, dict[str, list[str]]] = {}
-        for _, pictures, rows in parts:
-            for picture, row in zip(pictures, rows, strict=True):
-                grouped.setdefault(picture, {}).setdefault(row.language, []).append(row.caption)
+        grouped: dict[int, dict[str, list[ShownRow]]] = {}
+        for part in parts:
+            for picture, photo, row in zip(part.pictures, part.photos, part.rows, strict=True):
+                shown = ShownRow(picture, row.caption)
+                grouped.setdefault(photo, {}).setdefault(row.language, []).append(shown)
         if len(grouped) < 2:
             raise InputError(
                 f"contrastive batches need 2 images or more; the training captions show {len(grouped)}",
                 field="data",
             )
-        self._grouped, self.seed = list(grouped.items()), seed
+        self._grouped, self.seed = list(grouped.values()), seed
         self._order = ShuffledBatches(range(len(grouped)), batch_size, seed)
         self.steps_per_epoch = self._order.steps_per_epoch
 
@@ -145,10 +151,10 @@ class ContrastiveBatches:
         draws = np.random.default_rng([self.seed, epoch, 1]).random((len(self._grouped), 2))
         rows = []
         for number in self._order.batch(epoch, step):
-            picture, by_language = self._grouped[number]
+            by_language = self._grouped[number]
             language, caption = draws[number]
-            captions = by_language[sorted(by_language)[int(language * len(by_language))]]
-            rows.append(ShownRow(picture, captions[int(caption * len(captions))]))
+            shown = by_language[sorted(by_language)[int(language * len(by_language))]]
+            rows.append(shown[int(caption * len(shown))])
         return rows
 
 
@@ -161,7 +167,7 @@ class PearsonBatches:
     InputError if a file has fewer than two rows, or equal ratings alone, or `batch_size` is below 2.
 
     >>> rows = [Row("a dog", "en", rating=rating) for rating in (1.0, 1.0, 1.0, 5.0)]
-    >>> batches = PearsonBatches([FilePart("rated.jsonl", range(4), rows)], batch_size=2, seed=0)
+    >>> batches = PearsonBatches([FilePart("rated.jsonl", range(4), range(4), rows)], batch_size=2, seed=0)
     >>> [len({row.rating for row in batches.batch(0, step)}) for step in range(2)]
     [2, 2]
     """
@@ -171,7 +177,7 @@ class PearsonBatches:
             raise InputError(f"a batch of {batch_size} ratings has no correlation; expected at least 2")
         self.seed = seed
         self._files: list[tuple[list[PearsonRow], ShuffledBatches]] = []
-        for number, (_, pictures, rows) in enumerate(parts, start=1):
+        for number, (_, pictures, _, rows) in enumerate(parts, start=1):
             ratings = np.array([row.rating for row in rows], dtype=np.float64)
             n_different = len(np.unique(ratings))
             if n_different < 2:

@@ -44,6 +44,7 @@ class Row:
         mentioned: Numbers of the boxes, or of the region texts, that the caption mentions; None if unknown.
         names: Names by which a list may refer to the row or its image: its id, the image's name, and that
             name without folder and without suffix.
+        photo: Name of the photo, whether there is an image or a text stands in for it; "" if it has none.
         where: Name of the row in errors.
     """
 
@@ -57,6 +58,7 @@ class Row:
     region_texts: tuple[str, ...] = ()
     mentioned: tuple[int, ...] | None = None
     names: tuple[str, ...] = ()
+    photo: str = ""
     where: str = ""
 
 
@@ -94,7 +96,7 @@ def file_rows(
     for chunk in source.chunks(CHUNK_ROWS):
         inputs = read_inputs(chunk, source, columns, folder)
         values: dict[str | None, Sequence[Any]] = {}
-        for name in (*read, "id", columns.image):
+        for name in (*read, "id", "image_id", columns.image):
             present = name in source.columns
             values[name] = chunk.values(str(name)) if present else [None] * len(chunk)
         for index in range(len(chunk)):
@@ -103,8 +105,11 @@ def file_rows(
                 row = _row_of(inputs, index, parsed, default)
             except InputError as error:
                 raise source.at(error, chunk, index) from None
-            names = _names(values[columns.image][index], values["id"][index])
-            yield replace(row, names=names, where=source.place(chunk, index))
+            photo, image_id = _name_of(values[columns.image][index]), _name_of(values["image_id"][index])
+            names = _names(photo or image_id, values["id"][index])
+            if isinstance(row.image, Path):
+                photo = str(row.image)
+            yield replace(row, names=names, photo=photo or image_id, where=source.place(chunk, index))
 
 
 def _row_of(inputs: ChunkInputs, index: int, parsed: Mapping[str, Any], default: str | None) -> Row:
@@ -157,7 +162,8 @@ def benchmark_rows(
     images = check_images(loaded["image"])
     texts = loaded.select_columns([column for column in columns if column != "image"])
     for index, row in enumerate(texts):
-        plain = Row("", "", images[index], names=_names(row["image_id"], row.get("id")))
+        photo = _name_of(row["image_id"])
+        plain = Row("", "", images[index], names=_names(photo, row.get("id")), photo=photo)
         plain = replace(plain, where=f"{name}, row {index} counted from 0")
         captions = row.get("references")
         if captions is None:
@@ -208,20 +214,30 @@ def _language(tag: str | None, default: str | None) -> str:
         raise InputError(error.message, field="language") from None
 
 
-def _names(image: object, row_id: object) -> tuple[str, ...]:
-    """Names by which a list may refer to a row or its image.
+def _name_of(cell: object) -> str:
+    """The name in a cell of images or ids; "" where there is none.
+
+    >>> _name_of({"bytes": b"", "path": "a.jpg"}), _name_of(7.0), _name_of("data:image/png;base64,")
+    ('a.jpg', '7', '')
+    """
+    if isinstance(cell, dict):
+        cell = cell.get("path")
+    if isinstance(cell, float) and cell.is_integer():
+        cell = int(cell)  # a column of Arrow with a gap in it
+    if not isinstance(cell, str | int) or isinstance(cell, bool) or str(cell)[:5].lower() == "data:":
+        return ""
+    return str(cell).strip()
+
+
+def _names(photo: str, row_id: object) -> tuple[str, ...]:
+    """Names by which a list may refer to a row or its photo.
 
     >>> _names("photos/12.jpg", 7)
     ('7', 'photos/12.jpg', '12.jpg', '12')
     """
-    if isinstance(image, dict):
-        image = image.get("path")
-    given = [name for name in (row_id, image) if isinstance(name, (str, int)) and not isinstance(name, bool)]
-    names = [str(name).strip() for name in given]
-    if isinstance(image, str) and image[:5].lower() != "data:":
-        base = os.path.basename(image.strip())
-        names += [base, os.path.splitext(base)[0]]
-    return tuple(dict.fromkeys(name for name in names if name))
+    base = os.path.basename(photo)
+    names = (_name_of(row_id), photo, base, os.path.splitext(base)[0])
+    return tuple(dict.fromkeys(filter(None, names)))
 
 
 def _check_parts(row: Row) -> None:

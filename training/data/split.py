@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import xxhash
 
 from capscore.errors import InputError, Setting
 from capscore.tables import counted
-
-
-class OfImages(Protocol):
-    """n captions of u images: the image (n,) of each, the names (n) of each, and the content keys (u)."""
-
-    @property
-    def image(self) -> np.ndarray: ...
-    @property
-    def names(self) -> Sequence[Collection[str]]: ...
-    @property
-    def keys(self) -> Sequence[str]: ...
+from training.data.photos import Photos, held_out
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,13 +19,13 @@ class Split:
 
     Attributes:
         training, validation: int64, in the order of the data.
-        n_held_out: Number of captions, in neither part, of images that a list holds out.
+        held_out: What a list holds out of both parts, in words; "" without a list.
         n_left_out: In few-shot mode, number of captions that share an image with training and did not fit.
     """
 
     training: np.ndarray
     validation: np.ndarray
-    n_held_out: int = 0
+    held_out: str = ""
     n_left_out: int = 0
 
     def described(self, n_measured: int) -> str:
@@ -46,19 +34,20 @@ class Split:
             f"{counted(len(self.training), 'caption')} to train on",
             f"{len(self.validation):,} for validation, {n_measured:,} of them measured",
         ]
-        if self.n_held_out:
-            parts.append(f"{self.n_held_out:,} held out by the list")
+        if self.held_out:
+            parts.append(f"held out: {self.held_out}")
         if self.n_left_out:
             parts.append(f"{self.n_left_out:,} left out: they share an image with few-shot training")
         return "; ".join(parts)
 
 
 def split_by_image(
-    captions: OfImages,
+    photos: Photos,
     *,
     validation_share: float = 0.1,
     few_shot: int | None = None,
-    hold_out: Collection[str] = (),
+    hold_out: Sequence[str] = (),
+    measured: np.ndarray | None = None,
     seed: int = 0,
 ) -> Split:
     """Split captions so that each image is on one side only (Kim et al. 2023, App. B.1: 9:1).
@@ -66,34 +55,37 @@ def split_by_image(
     The side of an image depends on its content and the seed, not on the order of the data.
 
     Args:
-        captions, seed: Captions to split, and seed of the split.
+        photos, seed: Photos of the captions to split, and seed of the split.
         validation_share: Share of the images for validation; 0 for none.
         few_shot: Number of captions to train on, with all others for validation (Kim et al. 2023, §5.4: 300,
             a 1:9 split of 3,000); None to split by `validation_share`.
         hold_out: Ids and names of images; all captions of these images are in neither part.
+        measured: bool (n,), the captions to validate on, where they are given; None to draw them.
 
     Raises:
-        InputError: nothing would be left to train on, there are fewer captions than `few_shot`, or a setting
-            is out of range.
+        InputError: nothing would be left to train on, there are fewer captions than `few_shot`, `hold_out`
+            names none of the images, or a setting is out of range.
     """
     share = Setting("validation_share", validation_share)
     if not 0 <= validation_share < 1:
         raise InputError(share, ": expected a share from 0 to below 1")
     if few_shot is not None and few_shot < 1:
         raise InputError(Setting("few_shot", few_shot), ": expected a number of captions, at least 1")
-    image, n_images, wanted = captions.image, len(captions.keys), set(hold_out)
-    named = [not wanted.isdisjoint(names) for names in captions.names]
-    held = np.isin(np.arange(n_images), image[np.flatnonzero(named)])
+    image, n_images = photos.number, len(photos.keys)
+    held, said = np.zeros(n_images, bool), ""
+    if hold_out:
+        held, said = held_out(photos, hold_out)
     free = np.flatnonzero(~held)
     if not len(free):
         raise InputError(
             f"all {n_images:,} images are on the list of images to hold out: nothing is left to train on"
         )
-    drawn = [xxhash.xxh3_64_intdigest(f"{seed}|{captions.keys[number]}".encode()) for number in free.tolist()]
+    if measured is not None:
+        return Split(np.flatnonzero(~measured & ~held[image]), np.flatnonzero(measured & ~held[image]), said)
+    drawn = [xxhash.xxh3_64_intdigest(f"{seed}|{photos.keys[number]}".encode()) for number in free.tolist()]
     order = free[np.argsort(drawn, kind="stable")]
-    n_held_out = int(held[image].sum())
     if few_shot is not None:
-        return _few_shot(image, order, n_images, few_shot, n_held_out)
+        return _few_shot(image, order, n_images, few_shot, said)
     n_validation = round(validation_share * len(order))
     if validation_share and len(order) > 1:
         n_validation = max(n_validation, 1)
@@ -101,10 +93,10 @@ def split_by_image(
         images = counted(len(order), "image")
         raise InputError(share, f" of {images} puts all captions in validation: nothing is left to train on")
     validates = np.isin(image, order[:n_validation])
-    return Split(np.flatnonzero(~validates & ~held[image]), np.flatnonzero(validates), n_held_out)
+    return Split(np.flatnonzero(~validates & ~held[image]), np.flatnonzero(validates), said)
 
 
-def _few_shot(image: np.ndarray, order: np.ndarray, n_images: int, few_shot: int, n_held_out: int) -> Split:
+def _few_shot(image: np.ndarray, order: np.ndarray, n_images: int, few_shot: int, said: str) -> Split:
     """The first captions in the order of their images; those of later images are for validation."""
     rank = np.full(n_images, -1)
     rank[order] = np.arange(len(order))
@@ -118,20 +110,4 @@ def _few_shot(image: np.ndarray, order: np.ndarray, n_images: int, few_shot: int
             Setting("few_shot", few_shot),
             f": {captions} are too few to train on that many and to validate",
         )
-    return Split(np.sort(training), np.sort(rest[~shared]), n_held_out, int(shared.sum()))
-
-
-def read_names(path: str | Path) -> frozenset[str]:
-    """The names in a list with one name per line; blank lines do not count.
-
-    Raises:
-        InputError: the file cannot be read, or names nothing.
-    """
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"the list {path} cannot be read: {error}", field="hold_out") from None
-    names = frozenset(line.strip() for line in text.splitlines() if line.strip())
-    if not names:
-        raise InputError(f"the list {path} is empty; expected one id or image name per line")
-    return names
+    return Split(np.sort(training), np.sort(rest[~shared]), said, int(shared.sum()))

@@ -105,7 +105,7 @@ class AlignmentLossSettings(RecipeSettings):
     Attributes:
         negatives: Number of other captions in a batch that an image is compared with, and of other images
             for a caption; None for all, as published. Fewer take less time.
-        shared_negatives: Whether rows that share an image or a text are each other's negatives.
+        shared_negatives: Whether rows that share a photo or a text are each other's negatives.
         hard_negatives: Whether captions that say less about an image are hard negatives in coarse steps.
         pairs_at_once: Maximum number of pairs that go through the network at once, to save memory; None for
             all.
@@ -204,7 +204,8 @@ class AlignmentLoss:
 
         negatives = gather(negatives)
         if not settings.shared_negatives:
-            for numbers in ([row.image for row in rows], [row.text for row in rows]):
+            photos = [int(self.data.photos.number[row.pair]) for row in rows]
+            for numbers in (photos, [row.text for row in rows]):
                 all_numbers = gather(column(numbers))
                 negatives = negatives & (all_numbers[:, None] != all_numbers[None, :])
         l_r, l_p = coarse_nce(gather(recall.float()), gather(precision.float()), counted=negatives)

@@ -214,7 +214,8 @@ class TripleLoss:
             index = self.before.index[[row.row for row in rows]]
             others["before"] = gather(torch.from_numpy(self.before.matrix[index]).to(at, torch.float32))
         if not self.shared_negatives:
-            others["image_groups"] = gather(torch.tensor(numbers, device=at))
+            photos = self.captions.photos.number[[row.row for row in rows]]
+            others["image_groups"] = gather(torch.from_numpy(photos).to(at))
             others["caption_groups"] = gather(text_numbers(texts, at))
         with torch.autocast(at.type, enabled=False):
             return pr_mcs_loss(

@@ -8,14 +8,16 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
+import numpy as np
 import torch
 import yaml
 
 from capscore.errors import CapscoreError, Setting
 from capscore.files.write import write_text
 from capscore.tables import counted
+from training.data.photos import Photos, read_names
 from training.data.source import DataSource, Origin, SourceSettings
-from training.data.split import OfImages, Split, read_names, split_by_image
+from training.data.split import Split, split_by_image
 from training.engine.config import parse
 from training.engine.loop import Evaluate, RunResult
 from training.engine.loop_settings import LoopSettings
@@ -69,13 +71,14 @@ class RecipeSettings(LoopSettings, SourceSettings):
                 "data is missing: files of captions, such as ", Setting("data", ["captions.jsonl"])
             )
 
-    def split(self, captions: OfImages, few_shot: int | None = None) -> Split:
+    def split(self, photos: Photos, few_shot: int | None = None, measured: np.ndarray | None = None) -> Split:
         """Captions to train on and to validate on, as `training.data.split.split_by_image` has them."""
         return split_by_image(
-            captions,
+            photos,
             validation_share=self.validation_share,
             few_shot=few_shot,
             hold_out=read_names(self.hold_out) if self.hold_out else (),
+            measured=measured,
             seed=self.seed,
         )
 
@@ -251,8 +254,8 @@ def write_run(
     if trained.n_validation:
         n = counted(trained.n_validation, "caption")
         held_out.append(f"{n} of images that no training caption has, for the validation below")
-    if split.n_held_out:
-        held_out.append(f"{counted(split.n_held_out, 'caption')} of images on a list, not used here")
+    if split.held_out:
+        held_out.append(f"{split.held_out}; they are not used here")
     card = ModelCard(
         name=settings.name or out.resolve().name,
         recipe=recipe,

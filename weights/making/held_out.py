@@ -23,6 +23,7 @@ from typing import Literal, NamedTuple
 from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.benchmarks.data.caption_files import listed_photos
 from capscore.benchmarks.data.load import load_benchmark
+from capscore.errors import InputError
 
 _COCO = re.compile(r"COCO_(train|val|test)(20\d\d)_(\d+)", re.IGNORECASE)
 # COCO's names since 2017; the folder tells the split
@@ -180,6 +181,9 @@ def held_out_photos(data: Path, names: Iterable[str] = (), sets: Mapping[str, Na
         data: Folder of the official files, one folder per benchmark.
         names: Further names of photos, from which the splits of COCO photos are learned.
         sets: Sets to hold out.
+
+    Raises:
+        CapscoreError: an official file is missing or damaged, or no name of a set has a photo's number.
     """
     found: dict[Photo, dict[str, None]] = {}
     train2014: set[int] = set()
@@ -192,11 +196,13 @@ def held_out_photos(data: Path, names: Iterable[str] = (), sets: Mapping[str, Na
             found.setdefault(photo, {})[f"COCO {split}"] = None
 
     for title, read in sets.items():
-        for name in read(data):
-            photo = photo_of(name)
-            if photo is not None:  # a benchmark may have photos of other collections
-                found.setdefault(photo, {})[title] = None
-                learn_split(name, photo)
+        listed_names = list(read(data))
+        known = [(photo, name) for name in listed_names if (photo := photo_of(name)) is not None]
+        if listed_names and not known:  # a benchmark may have some photos of other collections
+            raise InputError(f"{title}: no name of a photo has its number, such as {listed_names[0]!r:.60}")
+        for photo, name in known:
+            found.setdefault(photo, {})[title] = None
+            learn_split(name, photo)
     for name in names:
         if (photo := photo_of(name)) is not None:
             learn_split(name, photo)

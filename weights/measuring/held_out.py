@@ -27,6 +27,7 @@ from pathlib import Path
 from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.benchmarks.data.caption_files import listed_photos, token_captions
 from capscore.benchmarks.data.load import benchmark_builder
+from capscore.errors import InputError
 from training.engine.config import main as run_as_command
 from weights.making.held_out import Photo, photo_of
 from weights.making.jsonl import write_lines
@@ -77,6 +78,8 @@ def dutch_rows(folder: Path, multi30k: Path) -> Rows:
 def xtd10_rows(folder: Path, trained: Path | None = None) -> Rows:
     """One caption per photo and language, of photos that no caption in the file `trained` describes."""
     known = {described_photo(json.loads(line)["id"]) for line in (_lines(trained) if trained else ())}
+    if trained and known <= {None}:
+        raise InputError(f"{trained}: no id names a photo, so nothing tells which photos were trained on")
     photos, english = _lines(folder / "test_image_names.txt"), _lines(folder / "test_1kcaptions_en.txt")
     return [
         _row(photo, stand_in, caption, language)

@@ -14,7 +14,7 @@ from training.data.rows import Row
 
 
 def rated(pictures, ratings) -> FilePart:
-    return FilePart("rated.jsonl", pictures, [Row("a", "en", rating=rating) for rating in ratings])
+    return FilePart("rated.jsonl", pictures, pictures, [Row("a", "en", rating=rating) for rating in ratings])
 
 
 def pearson(ratings, batch_size=4, seed=0) -> PearsonBatches:
@@ -64,15 +64,19 @@ def test_ratings_that_do_not_differ():
 
 def test_a_contrastive_batch_has_each_image_once_and_draws_languages_evenly():
     parts = []
-    for picture in range(6):
-        rows = [Row(f"en {picture} {number}", "en") for number in range(8)]
-        parts.append(FilePart("captions.jsonl", [picture] * 9, [*rows, Row(f"de {picture}", "de")]))
+    for photo in range(6):  # two pictures of each
+        rows = [Row(f"en {photo} {number}", "en") for number in range(8)]
+        parts.append(
+            FilePart("a", [photo] * 4 + [photo + 6] * 5, [photo] * 9, [*rows, Row(f"de {photo}", "de")])
+        )
     batches = ContrastiveBatches(parts, batch_size=3, seed=0)
     drawn = Counter()
     for epoch in range(200):
         rows = [row for step in range(2) for row in batches.batch(epoch, step)]
-        assert sorted(row.picture for row in rows) == list(range(6))
-        assert all(row.caption.split()[1] == str(row.picture) for row in rows)
+        assert sorted(row.picture % 6 for row in rows) == list(range(6))
+        for row in rows:
+            language, photo, *number = row.caption.split()
+            assert row.picture == int(photo) + 6 * (language == "de" or int(number[0]) > 3)
         drawn.update(row.caption[:2] for row in rows)
     assert drawn["de"] / 1200 == pytest.approx(0.5, abs=0.05)
 

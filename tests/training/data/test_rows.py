@@ -19,9 +19,9 @@ from tests.datasets_scripts.official import write_jsonl
 from tests.photos import encode
 from tests.toy import GREEN, RED
 from training.data import rows as rows_module
+from training.data.photos import read_names
 from training.data.rows import ALIGNED, CAPTIONS, RATED, benchmark_rows, file_rows
 from training.data.source import Source, SourceSettings
-from training.data.split import read_names
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ def test_lists_of_csv_are_json(photos):
 def test_lists_of_names(tmp_path):
     path = tmp_path / "held.txt"
     path.write_text("red.png\n\n id7 \n", encoding="utf-8")
-    assert read_names(path) == {"red.png", "id7"}
+    assert read_names(path) == ["red.png", "id7"]
     path.write_text("\n")
     with pytest.raises(InputError, match="is empty"):
         read_names(path)

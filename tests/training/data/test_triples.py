@@ -13,6 +13,7 @@ from capscore.errors import CapscoreError, ImageError, InputError, LanguageWarni
 from capscore.perturbations import perturb
 from tests.toy import BLUE, RED, ColourBackbone
 from training.data.captions import Captions, check_captions, embed_captions
+from training.data.photos import held_out, photos_of
 from training.data.rows import Row
 from training.data.split import split_by_image
 from training.data.triples import Noise, TripleBatches, epoch_seed
@@ -33,15 +34,18 @@ def made(texts, images=None, *, languages=None, objects=None) -> Captions:
     columns = zip(
         texts, images, languages or ["en"] * len(texts), objects or [None] * len(texts), strict=True
     )
+    rows = [
+        Row(text, language, objects=named, names=(f"id{row}", f"photo{image}"))
+        for row, (text, image, language, named) in enumerate(columns)
+    ]
+    keys = [f"key {image}" for image in range(n)]
     return Captions(
-        rows=[
-            Row(text, language, objects=named, names=(f"id{row}", f"photo{image}"))
-            for row, (text, image, language, named) in enumerate(columns)
-        ],
+        rows=rows,
         image=np.array(images, dtype=np.int64),
         embeddings=np.eye(n, dtype=np.float32),
-        keys=[f"key {image}" for image in range(n)],
+        keys=keys,
         n_stand_ins=0,
+        photos=photos_of(rows, [keys[image] for image in images]),
     )
 
 
@@ -103,37 +107,41 @@ def test_no_image_is_on_both_sides_and_the_order_of_rows_does_not_matter(n_image
     expected = max(round(share * n_images), 1) if share else 0
     if expected == n_images:
         return
-    split = split_by_image(captions, validation_share=share, seed=seed)
+    split = split_by_image(captions.photos, validation_share=share, seed=seed)
     sides = [set(captions.image[rows]) for rows in (split.training, split.validation)]
     assert not sides[0] & sides[1] and len(sides[0] | sides[1]) == n_images
     assert len(sides[1]) == expected
     assert len(split.training) + len(split.validation) == len(captions)
     order = np.random.default_rng(seed).permutation(len(captions))
     other = made([captions.texts[row] for row in order], captions.image[order].tolist())
-    again = split_by_image(other, validation_share=share, seed=seed)
+    again = split_by_image(other.photos, validation_share=share, seed=seed)
     assert set(order[again.validation]) == set(split.validation)
 
 
 def test_the_split_is_nine_to_one_and_the_seed_gives_another():
-    splits = [split_by_image(numbered(200), seed=seed) for seed in (0, 1)]
+    splits = [split_by_image(numbered(200).photos, seed=seed) for seed in (0, 1)]
     assert [len(split.validation) for split in splits] == [20, 20]
     assert splits[0].validation.tolist() != splits[1].validation.tolist()
 
 
 def test_held_out_images_are_in_neither_part():
     # the id of one caption, and the name of an image: all captions of both images go
-    split = split_by_image(numbered(30, each=3), hold_out={"id4", "photo7", "of another set"})
+    split = split_by_image(numbered(30, each=3).photos, hold_out=["id4", "photo7", "of another set"])
     assert {*split.training, *split.validation} == set(range(30)) - {3, 4, 5, 21, 22, 23}
-    assert split.n_held_out == 6
-    assert "held out" in split.described(0) and "few-shot" not in split.described(0)
+    said = split.described(0)
+    assert "held out: 6 rows of 2 photos, which 2 of the 3 names on the list name" in said
+    assert "few-shot" not in said
 
 
 def test_few_shot_takes_so_many_captions_and_measures_on_the_others():
     captions = numbered(300, each=3)
-    split = split_by_image(captions, few_shot=31, hold_out={"photo0"})
+    split = split_by_image(captions.photos, few_shot=31, hold_out=["photo0"])
     assert (len(split.training), split.n_left_out, len(split.validation)) == (31, 2, 264)
     assert not set(captions.image[split.training]) & set(captions.image[split.validation])
-    assert split.n_held_out == 3 and 0 not in captions.image[[*split.training, *split.validation]]
+    assert (
+        "3 rows of 1 photo" in split.held_out
+        and 0 not in captions.image[[*split.training, *split.validation]]
+    )
     # images come in the order of a hash of their keys, rows of an image in that of the data
     order = sorted(range(1, 100), key=lambda n: xxhash.xxh3_64_intdigest(f"0|key {n}".encode()))
     expected = [3 * n + row for n in order[:10] for row in range(3)] + [3 * order[10]]
@@ -145,7 +153,12 @@ def test_few_shot_takes_so_many_captions_and_measures_on_the_others():
     [
         (1, {"validation_share": 0.6}, "1 image puts all captions in validation"),
         (4, {"validation_share": 0.9}, "4 images puts all captions in validation"),
-        (3, {"hold_out": {"photo0", "photo1", "photo2"}}, "all 3 images are on the list"),
+        (3, {"hold_out": ["photo0", "photo1", "photo2"]}, "all 3 images are on the list"),
+        (
+            3,
+            {"hold_out": ["photo9", "id"]},
+            "none of the 2 names on the list, such as 'photo9', .* 'id0', 'photo0'",
+        ),
         (3, {"few_shot": 3}, "few_shot=3: 3 captions are too few"),
         (3, {"few_shot": 0}, "few_shot=0"),
         (3, {"validation_share": 1.0}, r"validation_share=1\.0: expected a share"),
@@ -153,7 +166,55 @@ def test_few_shot_takes_so_many_captions_and_measures_on_the_others():
 )
 def test_impossible_splits_are_refused(n, arguments, message):
     with pytest.raises(InputError, match=message):
-        split_by_image(numbered(n), **arguments)
+        split_by_image(numbered(n).photos, **arguments)
+
+
+def standing_in(*texts, caption="x", **known) -> Row:
+    return Row(caption, "en", stand_in=texts, **known)
+
+
+@pytest.mark.parametrize(
+    ("rows", "same"),
+    [
+        ([Row("a", "en", photo="a/1.jpg"), Row("b", "en", photo="b/1.jpg")], False),
+        ([standing_in("a", photo="a/1.jpg"), standing_in("b", photo="b/1.jpg")], False),
+        ([standing_in("a", photo="a/1.jpg"), standing_in("b", photo="1")], True),
+        ([standing_in("a", photo="/data/a/1.jpg"), standing_in("b", photo="a/0001.png")], True),
+        ([Row("a", "en", photo="v/COCO_val2014_000000000042.jpg"), standing_in("b", photo="42")], True),
+        ([standing_in("a", names=("7",)), standing_in("b", names=("7",))], True),
+        ([standing_in("a", names=("7",)), standing_in("b", names=("8",))], False),
+        ([Row("a", "en", names=("7",)), standing_in("b", names=("7",))], True),
+        ([Row("a", "en", names=("7",)), Row("b", "en", names=("7",))], False),
+        ([standing_in("A dog.", caption="b"), standing_in("B", caption="a  dog.")], True),
+        ([standing_in("a", "b"), standing_in("b", "c")], True),
+        ([standing_in("a", "b", photo="1"), standing_in("b", "c", photo="2")], False),
+        ([Row("A dog.", "en", photo="1"), standing_in("a dog.")], True),
+        ([Row("A dog.", "en", photo="1", rating=1.0), standing_in("a dog.")], False),
+    ],
+)
+def test_rows_of_one_photo_are_known_by_its_name_and_by_what_stands_in(rows, same):
+    assert len(photos_of(rows, ["k0", "k1"]).keys) == 2 - same
+    assert len(photos_of(rows, ["k", "k"]).keys) == 1  # equal content
+    backwards = photos_of([*reversed(rows)], ["k1", "k0"])
+    assert {*backwards.keys} == ({"k0"} if same else {"k0", "k1"})
+
+
+@pytest.mark.parametrize(
+    ("names", "listed", "held"),
+    [
+        (("COCO_val2014_000000391895.jpg",), "391895", True),
+        (("391895",), "val2014/COCO_val2014_000000391895.jpg", True),
+        (("000042.png",), "42", True),
+        (("dog/0001.jpg", "0001.jpg", "0001"), "0001.jpg", True),
+        (("dog/0001.jpg", "0001.jpg", "0001"), "/data/dog/0001.png", True),
+        (("dog/0001.jpg", "0001.jpg", "0001"), "cat/0001.jpg", False),
+        (("7", "a.jpg"), "7", True),
+        (("7", "a.jpg"), "77", False),
+    ],
+)
+def test_a_list_names_photos_as_files_and_ids_do(names, listed, held):
+    photos = photos_of([Row("a", "en", names=names), Row("b", "en", names=("other",))], ["k0", "k1"])
+    assert held_out(photos, [listed, "other"])[0].tolist() == [held, True]
 
 
 # Batches

@@ -127,3 +127,8 @@ def test_an_official_file_that_is_missing_is_named(tmp_path, path, message):
     (write_data(tmp_path) / path).unlink()
     with pytest.raises(CapscoreError, match=message):
         held_out_photos(tmp_path)
+
+
+def test_a_set_without_a_known_photo_is_refused(tmp_path):
+    with pytest.raises(CapscoreError, match=r"test split: no name of .* 'sunset\.jpg'"):
+        held_out_photos(tmp_path, sets={"Flickr8k, test split": lambda data: ["sunset.jpg"]})

@@ -1,0 +1,150 @@
+"""Rows → the photos that they describe, whatever stands in for them; a list of names → those it names."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy.cluster.hierarchy import DisjointSet
+
+from capscore.errors import InputError
+from capscore.files.image_folder import composed, photo_names
+from capscore.tables import counted
+from training.data.rows import Row
+
+# Number of a photo, or its name without suffix, and behind it the folders, from the innermost.
+_Name = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Photos:
+    """The photos of n rows.
+
+    Attributes:
+        number: int64 (n,), number of each row's photo.
+        keys: Content key of each photo; of several pictures of it, the first in alphabetical order.
+        names: Names by which a list may refer to each row or its photo.
+    """
+
+    number: np.ndarray
+    keys: list[str]
+    names: list[tuple[str, ...]]
+
+
+def photos_of(rows: Sequence[Row], contents: Sequence[str]) -> Photos:
+    """Find which rows describe one photo.
+
+    Rows do if what they describe has equal content, if they give the photo one name, or if a text that stands
+    in for the photo of a row without such a name is a caption of the other's photo, or stands in for it.
+    Names agree as far as both name folders: `dog/1.jpg` and `1` do, `dog/1.jpg` and `cat/1.jpg` do not. The
+    id of a row with a stand-in counts as a name where nothing else names its photo.
+
+    Args:
+        rows: The rows; images are not needed.
+        contents: Content key of the image, or of the stand-in, of each.
+    """
+    nameless = [row for row in rows if row.stand_in and not row.photo]
+    texts = {_folded(text) for row in nameless for text in row.stand_in}
+    ids = {row.names[0] for row in nameless if row.names}
+    given = {_split_name(name) for name in ids.union(row.photo for row in rows if row.photo)}
+    linked = DisjointSet(contents)
+
+    def link(content: str, other: Hashable) -> None:
+        linked.add(other)
+        linked.merge(content, other)
+
+    for row, content in zip(rows, contents, strict=True):
+        name = row.photo or next((name for name in row.names[:1] if name in ids), "")
+        if name:
+            for tail in _tails(_split_name(name)):
+                if tail in given:
+                    link(content, tail)
+        said = set(row.stand_in)
+        if np.isnan(row.rating):  # a caption that people rated may be of another photo
+            said.add(row.caption)
+        for text in map(_folded, said):
+            if text in texts:
+                link(content, f"said {text}")
+    keys: dict[Hashable, str] = {}
+    for content in contents:
+        root = linked[content]
+        keys[root] = min(content, keys.get(root, content))
+    numbers = {root: number for number, root in enumerate(keys)}
+    number = np.array([numbers[linked[content]] for content in contents], dtype=np.int64)
+    return Photos(number, list(keys.values()), [row.names for row in rows])
+
+
+def read_names(path: str | Path) -> list[str]:
+    """The names in a list with one name per line, each once; blank lines do not count.
+
+    Raises:
+        InputError: the file cannot be read, or names nothing.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"the list {path} cannot be read: {error}", field="hold_out") from None
+    names = [line.strip() for line in text.splitlines() if line.strip()]
+    if not names:
+        raise InputError(f"the list {path} is empty; expected one id or image name per line")
+    return list(dict.fromkeys(names))
+
+
+def held_out(photos: Photos, listed: Sequence[str]) -> tuple[np.ndarray, str]:
+    """Which photos a list names, by id or name: with or without folder, suffix or zeros, or by COCO's number.
+
+    Returns:
+        bool (u,), and how much was found, in words.
+
+    Raises:
+        InputError: the list names none of the photos.
+    """
+    whole: dict[_Name, set[int]] = {}
+    tails: dict[_Name, set[int]] = {}
+    for number, names in zip(photos.number.tolist(), photos.names, strict=True):
+        split = {*map(_split_name, names)}
+        for name in split.difference(*(_tails(name)[:-1] for name in split)):
+            whole.setdefault(name, set()).add(number)
+            for tail in _tails(name):
+                tails.setdefault(tail, set()).add(number)
+    held, n_matched = np.zeros(len(photos.keys), bool), 0
+    for entry in listed:
+        name = _split_name(entry)
+        numbers = tails.get(name, set()).union(*(whole.get(tail, ()) for tail in _tails(name)))
+        held[list(numbers)] = True
+        n_matched += bool(numbers)
+    if not n_matched:
+        rows_have = "the rows have neither ids nor names of images"
+        if first := next(filter(None, photos.names), ()):
+            rows_have = f"a row is named {', '.join(map(repr, first))}"
+        raise InputError(
+            f"none of the {len(listed):,} names on the list, such as {listed[0]!r:.60}, is an id or a photo "
+            f"of the {len(photos.number):,} rows; {rows_have}",
+            field="hold_out",
+        )
+    rows = counted(int(held[photos.number].sum()), "row")
+    of = counted(int(held.sum()), "photo")
+    return held, f"{rows} of {of}, which {n_matched:,} of the {len(listed):,} names on the list name"
+
+
+def _split_name(name: str) -> _Name:
+    """A name, as names are compared.
+
+    >>> _split_name("dog/0012.jpg"), _split_name("val2014/COCO_val2014_000000391895.jpg")
+    ((12, 'dog'), (391895,))
+    """
+    *folders, last = composed(name).replace("\\", "/").split("/")
+    if last.startswith("COCO_"):  # whose names are of one photo in whatever folder
+        folders = []
+    return photo_names(last)[-1], *(folder for folder in reversed(folders) if folder not in ("", "."))
+
+
+def _tails(name: _Name) -> list[_Name]:
+    """A name with ever more of its folders."""
+    return [name[:end] for end in range(1, len(name) + 1)]
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split())
