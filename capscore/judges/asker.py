@@ -124,8 +124,10 @@ class Asker(PhotoPipeline):
                 read = model.read([photo for _, photo in batch], reading)
                 for (key, _), numbers in zip(batch, read, strict=True):
                     if not np.isfinite(numbers).all():
-                        answered = f"{model.name} answered with NaN in {model.dtype}: try "
-                        raise CapscoreError(answered, Setting("dtype", "float32"))
+                        answered = f"{model.name} answered with NaN in {model.dtype}: "
+                        if model.dtype == "float32":
+                            raise CapscoreError(f"{answered}its weights are damaged")
+                        raise CapscoreError(answered, "try ", Setting("dtype", "float32"))
                     fresh = dict(zip(todo[key], numbers, strict=True))
                     answers.update(fresh)
                     store(fresh)

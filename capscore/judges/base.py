@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
-from ..errors import BackboneUnavailable, CapscoreError, InputError, Part, Setting
+from ..errors import BackboneUnavailable, CapscoreError, InputError, Part, Setting, message_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -92,7 +92,7 @@ class PhotoModel(ABC, Generic[Photo]):
 
 @contextmanager
 def clear_errors(judge: PhotoModel) -> Iterator[None]:
-    """Make an error about memory one that names the options that need less, and one about tokens clear."""
+    """Make an error of the model one line: which options need less memory, or what does not fit."""
     import torch
 
     try:
@@ -101,9 +101,16 @@ def clear_errors(judge: PhotoModel) -> Iterator[None]:
         raise BackboneUnavailable(f"the tokenizer of {judge.name} has tokens that the model lacks") from error
     except RuntimeError as error:
         if not isinstance(error, torch.cuda.OutOfMemoryError) and "can't allocate memory" not in str(error):
-            raise
+            raise _misfit(judge, error) from error
         torch.cuda.empty_cache()
         smaller = Setting("batch_size", max(1, judge.batch_size // 2))
         tried = f"{judge.name} needs more memory than {judge.device} has: try "
         more = (" or ", Setting("dtype", "bfloat16")) if judge.dtype == "float32" else ()
         raise CapscoreError(tried, smaller, ", a lower ", Setting("max_pixels"), *more) from error
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise _misfit(judge, error) from error
+
+
+def _misfit(judge: PhotoModel, error: Exception) -> BackboneUnavailable:
+    fits = "its configuration and its weights or processor do not fit together"
+    return BackboneUnavailable(f"{judge.name} cannot answer: {fits} ({message_of(error)})")

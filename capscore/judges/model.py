@@ -407,9 +407,9 @@ def _model_and_processor(folder: Path, dtype: str, device: str) -> tuple[PreTrai
     # Always set: otherwise transformers asks on the terminal whether it may run code.
     where = {"local_files_only": True, "trust_remote_code": False}
     with refusing(f"the model in {folder}"):
-        model, report = getattr(transformers, matcher or "AutoModelForImageTextToText").from_pretrained(
-            folder, dtype=getattr(torch, dtype), output_loading_info=True, **where
-        )
+        kind = getattr(transformers, matcher or "AutoModelForImageTextToText")
+        asked = {"dtype": getattr(torch, dtype), "ignore_mismatched_sizes": True, "output_loading_info": True}
+        model, report = kind.from_pretrained(folder, **asked, **where)
     refuse_misfit(folder, report["missing_keys"], (), report["mismatched_keys"])
     with refusing(f"the processor in {folder}"):
         processor = transformers.AutoProcessor.from_pretrained(folder, **where)

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BackboneUnavailable, CapscoreError, InputError, Setting, message_of
@@ -24,6 +27,8 @@ Turn = tuple[str, str]  # role, and text with names of data in braces
 # Names of data in a question, and where one stands in a rendered template
 _NAME = re.compile(r"\{(caption|context|answer|reference_\d+)\}")
 _MARK = re.compile("\ue000([a-z_0-9]+)\ue001")
+MAX_STEPS, MAX_WRITTEN = 100_000, 1_000_000
+"""Lines of a compiled chat template that may run for one question, and characters that it may write."""
 _ASKED = (("user", "{caption}"),)  # the shortest question, which shows the template around it
 # Families that were published with prompts and without a chat template, as Jinja
 TEMPLATES = {
@@ -184,14 +189,11 @@ class Prompter:
 
     @cached_property
     def markers(self) -> re.Pattern[str]:
-        """What data must not hold in one piece: special tokens, those of the template, the end of a turn."""
+        """What data must not hold in one piece: tokens added to the vocabulary, the end of a turn."""
         rendered = self._render(_ASKED)
-        of_template = {*self._tokenized([rendered], False)[0]}
         texts = {str(getattr(self.processor, name, "") or "") for name in ("image_token", "boi_token")}
         texts.add(_MARK.split(rendered)[-1].strip())  # such as "ASSISTANT:"
-        for number, token in self._added.items():
-            if token.special or number in of_template:
-                texts.add(str(token))
+        texts.update(map(str, self._added.values()))
         listed = sorted((text for text in texts if len(text.strip()) > 1), key=len, reverse=True)
         return re.compile("|".join(map(re.escape, listed)) or r"(?!)")
 
@@ -231,9 +233,12 @@ class Prompter:
             content = _content(_NAME.sub("\ue000\\1\ue001", text), has_photo=number == first_of_user)
             messages.append({"role": role, "content": content})
         try:
-            text = self.processor.apply_chat_template(
-                messages, chat_template=self.template, tokenize=False, add_generation_prompt=True
-            )
+            with _limited_template(self.name):
+                text = self.processor.apply_chat_template(
+                    messages, chat_template=self.template, tokenize=False, add_generation_prompt=True
+                )
+        except BackboneUnavailable:
+            raise
         except Exception as error:  # whatever the template raises
             refused = f"the chat template of {self.name} refuses the question: {error}"
             if turns[0][0] == "system":
@@ -252,6 +257,50 @@ class Prompter:
 
     def _tokenized(self, texts: Sequence[str], add_special: bool) -> list[list[int]]:
         return self.tokenizer([*texts], add_special_tokens=add_special)["input_ids"]
+
+
+@contextmanager
+def _limited_template(name: str) -> Iterator[None]:
+    """End the rendering of a template that loops or writes without end; `name` is the model's.
+
+    Jinja compiles a template to Python, whose lines are counted. What it writes is yielded; what it builds up
+    is in local variables.
+    """
+    n_steps = n_written = 0
+
+    def trace(frame: FrameType, event: str, value: object) -> Callable[..., Any] | None:
+        nonlocal n_steps, n_written
+        if frame.f_code.co_filename != "<template>":
+            return None
+        n_steps += 1
+        if event == "return" and isinstance(value, str):
+            n_written += len(value)
+        longest = max(map(_size, frame.f_locals.values()), default=0)
+        if n_steps > MAX_STEPS:
+            raise BackboneUnavailable(
+                f"the chat template of {name} does not end: stopped after {MAX_STEPS:,} steps"
+            )
+        if max(n_written, longest) > MAX_WRITTEN:
+            raise BackboneUnavailable(
+                f"the chat template of {name} writes over {MAX_WRITTEN:,} characters for one question"
+            )
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+def _size(value: object) -> int:
+    """Length of a variable of a template, or of the longest one in a namespace."""
+    from jinja2.utils import Namespace
+
+    if isinstance(value, Namespace):
+        return max(map(_size, object.__getattribute__(value, "_Namespace__attrs").values()), default=0)
+    return len(value) if isinstance(value, str | list | dict) else 0
 
 
 def _content(text: str, has_photo: bool) -> list[dict[str, str]]:

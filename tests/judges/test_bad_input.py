@@ -22,6 +22,11 @@ from .tiny_models import MATCHERS, tiny_judge
 LONG, NARROW = "word " * 20_000, np.zeros((2, 800, 3), np.uint8)
 TEXTLESS = "{% for m in messages %}{% for c in m.content %}<|image_pad|>{% endfor %}{% endfor %}"
 PHOTOLESS = "{% for m in messages %}{% for c in m.content %}{{ c.text }}{% endfor %}{% endfor %}"
+ENDLESS = "{% for i in range(9999) %}{% for j in range(9999) %}{% set k = j %}{% endfor %}{% endfor %}"
+WIDE = "{% for i in range(9999) %}{{ '0123456789' * 1000 }}{% endfor %}"
+DOUBLING = (
+    "{% set s = namespace(t='0') %}{% for i in range(60) %}{% set s.t = s.t ~ s.t %}{% endfor %}{{ s.t }}"
+)
 
 
 def load(family="qwen2_5_vl", **options):
@@ -62,7 +67,7 @@ def code_of_its_own(folder):
 
 def more_tokens(folder):
     processor = transformers.AutoProcessor.from_pretrained(folder)
-    processor.tokenizer.add_tokens(["dog"])
+    processor.tokenizer.add_tokens(["caption"])
     processor.save_pretrained(folder)
 
 
@@ -104,6 +109,19 @@ def two_digits_in_one_token(folder):
             setting("processor_config.image_processor.patch_size", 0),
             {},
             "refuses the photo and its question: division by zero",
+        ),
+        (template(ENDLESS), {}, "the chat template of judge does not end: stopped after 100,000 steps"),
+        (template(WIDE), {}, "the chat template of judge writes over 1,000,000 characters"),
+        (template(DOUBLING), {}, "the chat template of judge writes over 1,000,000 characters"),
+        (
+            setting("config.image_token_id", 3),
+            {},
+            "judge cannot answer: .*its configuration and its weights or processor do not fit",
+        ),
+        (
+            setting("config.text_config.intermediate_size", 48),
+            {},
+            r"^backbone=.*do not fit its config: \d+ of another shape, such as .*mlp",
         ),
         (more_tokens, {}, "the tokenizer of judge has tokens that the model lacks"),
         (two_digits_in_one_token, {"reading": "grade"}, "izer of judge has no single token for each digit"),
@@ -242,7 +260,7 @@ def test_too_little_memory_names_the_options_that_need_less(family, reading, tex
 def test_answers_that_are_no_numbers_are_an_error(tiny_model):
     scorer = load(backbone=tiny_model("qwen2_5_vl"))
     scorer.asker.model.model.lm_head.weight.data.fill_(torch.nan)
-    with pytest.raises(CapscoreError, match="answered with NaN in float32"):
+    with pytest.raises(CapscoreError, match="answered with NaN in float32: its weights are damaged$"):
         score(scorer)
 
 

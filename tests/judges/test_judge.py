@@ -174,7 +174,7 @@ def test_another_number_format_asks_again(tmp_path, tiny_model):
     for scorer in (again, other):
         scorer.asker.model.model.forward = None  # it cannot be asked
     assert again.score(**ROWS).to_dict() == first.to_dict()
-    with pytest.raises(TypeError):
+    with pytest.raises(capscore.CapscoreError, match="cannot answer"):
         other.score(**ROWS)
 
 

@@ -30,8 +30,9 @@ def closing(processor):
 
 
 def markers(processor):
-    """Every special token alone and among words, the place of a photo, a closed message, and a new one."""
-    special = processor.tokenizer.all_special_tokens
+    """Special and other added tokens alone and among words, the place of a photo, a closed message, and a new one."""
+    added = [str(token) for token in processor.tokenizer.added_tokens_decoder.values()]
+    special = [*processor.tokenizer.all_special_tokens, *added[:: max(1, len(added) // 5)], added[-1]]
     photo = [getattr(processor, name, "") for name in ("image_token", "boi_token", "video_token")]
     texts = dict.fromkeys([*special, *(token for token in photo if isinstance(token, str) and token)])
     closed = closing(processor)
@@ -65,11 +66,11 @@ def test_markers_are_text(family, place, tiny_model):
         return forward(**inputs)
 
     def special_of(row):
-        """The special tokens in the ids of a row alone."""
+        """The added tokens in the ids of a row alone."""
         given.clear()
         scores = judge.score(**columns([row]))
         (ids,) = given[0]["input_ids"].tolist()
-        special = {*processor.tokenizer.all_special_ids, model.config.image_token_id}
+        special = {*processor.tokenizer.added_tokens_decoder, model.config.image_token_id}
         return scores.components["margin"][0], [token for token in ids if token in special]
 
     model.forward = noted
