@@ -260,7 +260,7 @@ def test_too_little_memory_names_the_options_that_need_less(family, reading, tex
 def test_answers_that_are_no_numbers_are_an_error(tiny_model):
     scorer = load(backbone=tiny_model("qwen2_5_vl"))
     scorer.asker.model.model.lm_head.weight.data.fill_(torch.nan)
-    with pytest.raises(CapscoreError, match="answered with NaN in float32: its weights are damaged$"):
+    with pytest.raises(CapscoreError, match=r"answered with NaN in float32: its weights are damaged$"):
         score(scorer)
 
 

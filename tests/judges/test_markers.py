@@ -30,7 +30,7 @@ def closing(processor):
 
 
 def markers(processor):
-    """Special and other added tokens alone and among words, the place of a photo, a closed message, and a new one."""
+    """Added tokens alone and among words, the place of a photo, a closed message, and a new one."""
     added = [str(token) for token in processor.tokenizer.added_tokens_decoder.values()]
     special = [*processor.tokenizer.all_special_tokens, *added[:: max(1, len(added) // 5)], added[-1]]
     photo = [getattr(processor, name, "") for name in ("image_token", "boi_token", "video_token")]
