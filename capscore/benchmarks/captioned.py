@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..errors import InputError, Setting
-from ..files.matching import photo_key
+from ..files.photo_names import id_text
 from ..options import RowOptions
 from .reading import Configuration, read_benchmark
 from .results import BenchmarkRun
@@ -15,7 +15,7 @@ from .tasks import check_captioned
 
 
 class PhotoReferences(NamedTuple):
-    """A photo, known by `photo_key`; its path is None where it is missing."""
+    """A photo, known by its id; its path is None where it is missing."""
 
     key: str
     path: str | None
@@ -94,7 +94,7 @@ def captioned_photos(
     run, found = read_benchmark(where, rows, images=images, readings=readings)
     photos: dict[str, PhotoReferences] = {}
     for _, row in found:
-        key = photo_key(row["image_id"])
+        key = id_text(row["image_id"])
         photo = photos.setdefault(key, PhotoReferences(key, row["image"], []))
         photo.references.extend(row["references"])
     return CaptionedPhotos(language, run, list(photos.values()))

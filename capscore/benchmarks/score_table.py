@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import InputError, Setting
 from ..files.columns import read_numbers
+from ..files.photo_names import KnownNames, id_text
 from ..files.read import open_rows
 from .tasks import Queries
 
@@ -50,17 +51,20 @@ def read_scores(path: str | Path, queries: Queries, *, missing: str = "raise") -
     for row, (cell, value) in enumerate(zip(ids, values, strict=True)):
         if cell is None or cell == "":
             raise source.at_row(InputError("the id is missing"), row)
-        key = str(cell)
+        key = id_text(cell) or str(cell)
         before = scores.setdefault(key, value)
         if before != value and not (math.isnan(before) and math.isnan(value)):
             problem = f"{key!r:.120} has two scores, {before:g} and {value:g}"
             raise source.at_row(InputError(problem), row)
-    notes, asked = [], set(queries.ids)
+    asked = {id_text(key): key for key in queries.ids}
+    matched = KnownNames(asked).match(scores)
+    scores = {asked.get(matched.matches.get(key, ""), key): value for key, value in scores.items()}
+    notes = matched.notes
     if lacking := [key for key in queries.ids if key not in scores]:
         note = f"no score for {len(lacking):,} of {len(asked):,} queries, such as {lacking[0]!r:.120}"
         if missing != "skip" or len(lacking) == len(asked):
             raise InputError(f"{path} has {note}; write null for a missing score", field="scores")
         notes.append(f"{path.name} has {note}")
-    if spare := [key for key in scores if key not in asked]:
+    if spare := [key for key in scores if id_text(key) not in asked]:
         notes.append(f"{path.name} has {len(spare):,} rows without a query, such as {spare[0]!r:.120}")
     return ScoreTable(np.array([scores.get(key, math.nan) for key in queries.ids]), tuple(notes))

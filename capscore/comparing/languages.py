@@ -18,7 +18,7 @@ from ..benchmarks.run import named_metrics
 from ..errors import CapscoreError, InputError, Setting
 from ..files.columns import FAMILIAR, ColumnNames, columns_of
 from ..files.console import say_step
-from ..files.matching import photo_key
+from ..files.photo_names import KnownNames, id_text
 from ..files.read import open_rows
 from ..files.row_source import CHUNK_ROWS, RowSource
 from ..metrics.base import Scorer
@@ -30,7 +30,7 @@ from ..statistics.system_means import SystemComparison, compare_means
 from ..text.languages import language_code
 from .systems import Comparison
 
-# language → photo (file name without folder and suffix) → caption, and where it stands in words
+# language → photo, as the file names it → caption, and where it stands in words
 Captions = Mapping[str, Mapping[str, tuple[str, str]]]
 
 
@@ -201,21 +201,24 @@ def _check_caption(text: object, may_be_empty: bool) -> None:
 def _photo_in(cell: object, column: str) -> str:
     """What the photo that a cell names is known by; an InputError if it names none."""
     name = cell.get("path") if isinstance(cell, dict) else cell
-    if isinstance(name, bool) or not isinstance(name, (str, int)) or not str(name).strip():
+    if not (text := id_text(name).strip()):
         raise InputError(f"the column {column!r} holds {cell!r:.60}; expected the name of a photo")
-    return photo_key(str(name).strip())
+    return text
 
 
 def _with_captions(found: CaptionedPhotos, systems: Mapping[str, Captions]) -> list[_Photo]:
     """The photos of the set, in its order, with what each system says of them."""
     photos = {photo.key: _Photo(*photo, {}) for photo in found.photos}
+    known = KnownNames([*photos])
     for name, system in systems.items():
         captions = system.get(found.language, {})
+        matched = known.match(captions)
         for key, (text, place) in captions.items():
-            if key not in photos:
-                raise InputError(f"{place}: {found.run.name} has no photo {key!r:.80}")
-            photos[key].captions[name] = text
-        if lacking := [key for key in photos if key not in captions]:
+            if key not in matched.matches:
+                why = f": {matched.problems[key]}" if key in matched.problems else ""
+                raise InputError(f"{place}: {found.run.name} has no photo {key!r:.80}{why}")
+            photos[matched.matches[key]].captions[name] = text
+        if lacking := [key for key, photo in photos.items() if name not in photo.captions]:
             raise InputError(
                 f"{name} has no caption in {found.language!r} for {len(lacking):,} of the {len(photos):,} "
                 f"photos of {found.run.name}, such as {lacking[0]}; ",

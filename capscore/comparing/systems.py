@@ -375,7 +375,7 @@ def read_systems(
     if not common_rows:
         _refuse_missing_scores(scores, matched.keys)
     files = {name: str(source.path) for name, source in sources.items()}
-    notes += _style_notes(read, signatures.values())
+    notes += [*matched.notes, *_style_notes(read, signatures.values())]
     return SystemScores(files, scores, matched, signatures, notes)
 
 

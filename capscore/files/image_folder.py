@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ImageError, InputError, Setting, address_name
+from .photo_names import composed, has_image_suffix, id_text, parts_of
 from .row_source import Chunk, LazySequence, Row, RowSource, rows_in_memory
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-IMAGE_SUFFIXES = frozenset(
-    ".jpg .jpeg .jpe .jfif .png .webp .gif .bmp .tif .tiff .jp2 .avif .ppm .pgm".split()
-)
-_COCO_NAME = re.compile(r"(?:COCO_[A-Za-z0-9]+_)?([0-9]{1,18})")  # 000000000042, COCO_val2014_000000000042
 
 
 def image_key(image_id: object) -> str | None:
@@ -37,27 +32,6 @@ def image_key(image_id: object) -> str | None:
     if text.isascii() and text.isdecimal():
         return text.lstrip("0") or "0"
     return text
-
-
-def composed(name: str) -> str:
-    """A name as it is compared: macOS and ZIP files take letters and their accents apart."""
-    return unicodedata.normalize("NFC", name)
-
-
-def photo_names(name: str) -> tuple[str | int, ...]:
-    """What a photo may be named by: name, name without folder, without suffix, and COCO's number.
-
-    >>> photo_names("val2014/COCO_val2014_000000000042.jpg")[1:]
-    ('COCO_val2014_000000000042.jpg', 'COCO_val2014_000000000042', 42)
-    """
-    name = composed(name)
-    base = name.replace("\\", "/").rpartition("/")[2]
-    stem, suffix = os.path.splitext(base)
-    if suffix.lower() not in IMAGE_SUFFIXES:
-        stem = base
-    if number := _COCO_NAME.fullmatch(stem):
-        return name, base, stem, int(number[1])
-    return name, base, stem
 
 
 class ImageFolder:
@@ -85,8 +59,7 @@ class ImageFolder:
 
     def find(self, image: Any) -> Any:
         """The path of an image that a row names, or an ImageError; other values are returned unchanged."""
-        if isinstance(image, int) and not isinstance(image, bool):
-            image = str(image)
+        image = id_text(image) or image
         if not isinstance(image, str) or not image.strip() or "\0" in image or image[:5].lower() == "data:":
             return image
         if re.match(r"https?://", image, re.IGNORECASE) and not self.allow_urls:
@@ -97,24 +70,43 @@ class ImageFolder:
             )
         if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", image):
             return image
-        path = self.folder / os.path.expanduser(image)
         try:
-            if path.exists():
-                return path
+            for name in dict.fromkeys((image, image.replace("\\", "/"))):
+                path = self.folder / os.path.expanduser(name)
+                if path.exists():
+                    return path
         except OSError as error:  # a name that the file system does not take
             raise ImageError(f"{image[:80]!r} cannot be looked up: {error.strerror}", field="image") from None
         names = self._images_by_name(path.parent)
         found = names.get(composed(path.name))
-        if found is None and re.fullmatch(r"[0-9]{1,18}", path.name):
-            found = names.get(int(path.name))
+        if found is None and (number := re.fullmatch(r"([1-9][0-9]{0,17}|0)(\.0)?", path.name)):
+            found = names.get(int(number[1]))
         if found is None:
-            parts: list[str | Setting] = [f"no such file: {path}"]
-            if not os.path.isabs(image):
-                parts += ["; ", Setting(self._option), " names the folder that names start from"]
-            raise ImageError(*parts, field="image")
+            raise ImageError(f"no such file: {path}", *self._hint(image), field="image")
         if len(found) > 1:
             raise ImageError(f"{image!r} could be any of {', '.join(found)} in {path.parent}", field="image")
         return path.parent / found[0]
+
+    def _hint(self, image: str) -> list[str | Setting]:
+        """What may be meant by a name that is not found: the end of its path, or another case."""
+        for start in range(len(parts := parts_of(image).path)):
+            *inner, base = parts[start:]
+            folder = self.folder.joinpath(*inner)
+            others = {
+                name.casefold(): name for names in self._images_by_name(folder).values() for name in names
+            }
+            if other := others.get(base.casefold()):
+                near = Path(*inner, other)
+                return [f"; {self.folder} has {near}: write names as they are in that folder"]
+        if not parts_of(image).is_absolute:
+            return ["; ", Setting(self._option), " names the folder that names start from"]
+        if os.path.isdir(os.path.dirname(image)):
+            return []
+        return [
+            "; on this machine, give the folder by ",
+            Setting(self._option),
+            ", and names that start there",
+        ]
 
     def _images_by_name(self, folder: Path) -> dict[str | int, list[str]]:
         """Images of a folder by their names, with and without suffix, and by the number that COCO's have."""
@@ -122,9 +114,13 @@ class ImageFolder:
             found = self._names[folder] = {}
             images: list[str] = []
             if folder.is_dir():
-                images = [name for name in os.listdir(folder) if _is_image(name)]
+                images = [name for name in os.listdir(folder) if has_image_suffix(name)]
             for name in sorted(images):
-                for key in photo_names(name)[1:]:
+                parts = parts_of(name)
+                keys: list[str | int] = [parts.base, parts.stem]
+                if parts.number:
+                    keys.append(int(parts.number))
+                for key in keys:
                     found.setdefault(key, []).append(name)
         return self._names[folder]
 
@@ -155,10 +151,6 @@ def find_images(
     if stored is None:
         return [*images.values()]
     return LazySequence(len(chunk), lambda row: images[row] if row in images else stored[row].as_py())
-
-
-def _is_image(name: str) -> bool:
-    return os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES
 
 
 def _paths_without_bytes(stored: pa.ChunkedArray) -> dict[int, Any]:

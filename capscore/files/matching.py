@@ -1,7 +1,8 @@
 """Matches rows: those of several files with each other, and those of one with the photos of another.
 
 Rows of several files have the same id, photo, references or place. The photo of a row has the id that
-another file gives it, or a name that it has there: with or without folder and suffix, or by COCO's number.
+another file gives it, or a name that means it, by the rules of `photo_names`. `match_hold_out` finds the rows
+whose photos a list names, by the same rules, and says which names match none.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ..errors import InputError, Setting
 from ..options import RowOptions
 from ..text.languages import language_code
 from .columns import FAMILIAR, OTHER_NAMES, check_column, find_reference_columns, is_missing
-from .image_folder import composed, image_key, photo_names
+from .photo_names import KnownNames, NameMatches, composed, id_text
 from .row_source import RowSource
 
 # what rows may be matched by unless "order" is asked for; what comes first is preferred
@@ -29,15 +30,6 @@ _PHOTO_COLUMNS = (
     *OTHER_NAMES["image"],
     *("filepath", "path", "picture", "url", "image_id", "img_id", "question_id"),
 )
-
-
-def photo_key(name: str) -> str:
-    """What a photo is known by: its file name without folder and suffix.
-
-    >>> photo_key("images/00aa11bb.jpg"), photo_key("00aa11bb"), photo_key("v1.5_photo")
-    ('00aa11bb', '00aa11bb', 'v1.5_photo')
-    """
-    return str(photo_names(name)[2])
 
 
 # ---- rows with photos of another file ----
@@ -54,56 +46,120 @@ class PhotoIndex:
 
     files: dict[str, str] = field(default_factory=dict)
     ids: set[str] = field(default_factory=set)
-    # name, in each form that `photo_names` gives → photo; None if two have it
-    _names: dict[str | int, str | None] = field(default_factory=dict)
-    _photos: set[str] = field(default_factory=set)
+    _photos: dict[str, str] = field(default_factory=dict)  # name, or id where there is none → photo
 
     def add(self, image_id: object, name: str) -> str:
         """Add a photo, if it is new, by its id, its name or both; returns what it is known by."""
-        key = image_key(image_id)
-        if key is None and not name:
+        key, name = id_text(image_id), composed(name)
+        if not key and not name:
             raise InputError("the row names no photo")
-        photo = key or composed(name)
-        if photo in self._photos:
+        photo = key or name
+        if photo in self.files or photo in self.ids:
             return photo
-        self._photos.add(photo)
-        if key is not None:
+        if key:
             self.ids.add(key)
-        for known in dict.fromkeys(photo_names(name or str(image_id))):
-            self._names[known] = None if known in self._names else photo
         if name:
             self.files[photo] = name
+        label = name or key
+        self._photos[label] = "" if label in self._photos else photo  # a name that two have means neither
         return photo
 
-    def named(self, value: object) -> str | None:
-        """The photo that a name or number means; None if there is none, or several."""
-        if isinstance(value, bool) or not isinstance(value, str | int | Path):
-            return None
-        return next((self._names[name] for name in photo_names(str(value)) if name in self._names), None)
-
-    def match(
-        self, ids: Sequence[object], names: Sequence[object] | None = None
-    ) -> tuple[list[str | None], bool]:
-        """The photo of each row, or None; and whether rows were matched by ids.
+    def match(self, ids: Sequence[object], names: Sequence[object] | None = None) -> PhotoMatches:
+        """The photo of each row.
 
         Ids count if a row has one of the photos', and no name contradicts them: then they are numbered in
         another way. With names=None, ids are all that the rows have, and may be names.
         """
-        named = [self.named(value) for value in names or ids]
-        photos = [self._of_id(value) for value in ids]
-        if not any(photos):
-            return named, False
-        if names is not None:
-            for photo, other in zip(photos, named, strict=True):
-                if photo and other and photo != other:
-                    return named, False
-        return photos, True
+        texts = [*map(id_text, ids)]
+        named = [*map(_name_text, texts if names is None else names)]
+        by_name = KnownNames(self._photos).match(filter(None, named))
+        by_id = KnownNames(self.ids).match(filter(None, texts))
+        of_names = [self._photos.get(by_name.matches.get(name, "")) or None for name in named]
+        of_ids = [by_id.matches.get(text) for text in texts]
+        pairs = zip(of_ids, of_names, strict=True)
+        if not any(of_ids) or (names is not None and any(a and b and a != b for a, b in pairs)):
+            return PhotoMatches(
+                of_names, False, [by_name.problems.get(name, "") for name in named], by_name.notes
+            )
+        return PhotoMatches(of_ids, True, [by_id.problems.get(text, "") for text in texts], by_id.notes)
 
-    def _of_id(self, image_id: object) -> str | None:
-        key = image_key(image_id)
-        if key in self.ids:
-            return key
-        return None
+
+class PhotoMatches(NamedTuple):
+    """The photos of rows.
+
+    Attributes:
+        photos: Photo of each row, or None.
+        by_id: Whether rows were matched by ids.
+        problems: For each row without a photo, what came near; "" if nothing did.
+        notes: Sentences about rules that were needed.
+    """
+
+    photos: list[str | None]
+    by_id: bool
+    problems: list[str]
+    notes: list[str]
+
+
+def _name_text(value: object) -> str:
+    return id_text(str(value) if isinstance(value, Path) else value)
+
+
+# ---- a list of photos to hold out ----
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """What a list of photos means among rows.
+
+    Attributes:
+        rows: Numbers of the rows whose photo is on the list.
+        n_matched: Number of names of the list that mean a photo.
+        unmatched: Other names of the list → why they mean none.
+        notes: Sentences about rules that were needed.
+    """
+
+    rows: list[int]
+    n_matched: int
+    unmatched: dict[str, str]
+    notes: list[str]
+
+    def sentence(self) -> str:
+        """How many names matched, and the first that did not."""
+        n_names = self.n_matched + len(self.unmatched)
+        said = f"{self.n_matched:,} of the {n_names:,} names on the list match a photo"
+        for name, why in [*self.unmatched.items()][:1]:
+            said += f" (not: {name!r:.60}: {why})"
+        return said
+
+
+def match_hold_out(names: Iterable[str], rows: Sequence[Sequence[str]]) -> HeldOut:
+    """Rows of the photos that a list names, by the rules by which rows are matched with references.
+
+    A name that could mean several photos means none.
+
+    Args:
+        names: Ids and names of photos.
+        rows: For each row, the names of its photo as the file has them, with their folders: first the one
+            that tells photos apart, such as the path, then others, such as an id.
+
+    >>> rows = [["dog/1.jpg", "42"], ["dog/1.jpg", "42"], ["bus/1.jpg", "43"], ["cat/2.jpg", "44"]]
+    >>> found = match_hold_out(["/data/dog/1.jpg", "043", "1.jpg", "x"], rows)
+    >>> found.rows, found.n_matched, found.unmatched
+    ([0, 1, 2], 2, {'1.jpg': "it could be 'dog/1.jpg' and 'bus/1.jpg'", 'x': 'no photo has this name'})
+    """
+    photos: dict[str, set[str]] = {}
+    for labels in rows:
+        for label in labels:
+            photos.setdefault(composed(label), set()).add(labels[0])
+    known = {label: tuple(sorted(of_label)) for label, of_label in photos.items()}
+    found = KnownNames(known).match(map(composed, names), one_to_one=False)
+    held = set(chain.from_iterable(known[label] for label in found.matches.values()))
+    unmatched = {}
+    for name in dict.fromkeys(map(composed, names)):
+        if name not in found.matches:
+            unmatched[name] = found.problems.get(name, "no photo has this name")
+    numbers = [number for number, labels in enumerate(rows) if labels and labels[0] in held]
+    return HeldOut(numbers, len(found.matches), unmatched, found.notes)
 
 
 # ---- rows of several files ----
@@ -134,6 +190,7 @@ class MatchedRows:
         keys: What names each row.
         photos: Photo of each row, or None where nothing names photos.
         languages: Language of each row, "" where it is not stated; None without such a column.
+        notes: Sentences about rules that were needed to match photos.
     """
 
     matched_by: str
@@ -142,6 +199,7 @@ class MatchedRows:
     keys: list[Key]
     photos: list[str] | None
     languages: list[str] | None
+    notes: list[str]
 
 
 def match_rows(
@@ -170,15 +228,16 @@ def match_rows(
     shared = set.intersection(*map(set, columns.values()))
     how = _way_to_match(shared, match_by)
     names = {name: _names_of_rows(source, columns[name], shared) for name, source in files.items()}
+    unified = NameMatches()
     if "photo" in shared:
-        _shorten_photos([*names.values()])
+        unified = _unify_photos([*names.values()])
     keys = {name: _keys_of_rows(source, names[name], how) for name, source in files.items()}
     matched_by = how
     if how == "order":
         matched_by = "their order"
     if "language" in shared:
         matched_by += " and language"
-    numbers = _shared_rows(keys, matched_by, common_rows)
+    numbers = _shared_rows(keys, matched_by, common_rows, unified.problems)
     first = next(iter(files))
     in_first = numbers[first]
     languages = names[first].get("language")
@@ -191,6 +250,7 @@ def match_rows(
         keys=[keys[first][row] for row in in_first],
         photos=_photos_of(files, names, numbers, how),
         languages=languages,
+        notes=unified.notes,
     )
 
 
@@ -290,37 +350,31 @@ def _without_photo(value: object) -> object:
     return value
 
 
-def _shorten_photos(files: Sequence[dict[str, list[str]]]) -> None:
-    """Photos are known by their file names, unless a file has two photos of one name in two folders.
-
-    Where files name them in other ways, suffix and zeros of a number do not count: 42, 000042.jpg.
-    """
-    photos = [[name.replace("\\", "/") for name in names_of["photo"]] for names_of in files]
-    for form in (1, -1):
-        shorter = [_in_form(names, form) for names in photos]
-        same_number = [*map(len, map(set, shorter))] == [*map(len, map(set, photos))]
-        if same_number and (form == 1 or _n_shared(shorter) > _n_shared(photos)):
-            photos = shorter
-    for names_of, names in zip(files, photos, strict=True):
-        names_of["photo"] = names
-
-
-def _in_form(names: Sequence[str], form: int) -> list[str]:
-    return [str(photo_names(name)[form]) for name in names]
-
-
-def _n_shared(columns: Sequence[Sequence[str]]) -> int:
-    return len(set.intersection(*map(set, columns)))
+def _unify_photos(files: Sequence[dict[str, list[str]]]) -> NameMatches:
+    """Name the photos of all files as the first file does; returns why some have no match there."""
+    first, *others = files
+    known = KnownNames(filter(None, first["photo"]))
+    found = NameMatches()
+    for names_of in others:
+        matched = known.match(filter(None, names_of["photo"]))
+        names_of["photo"] = [matched.matches.get(name, name) for name in names_of["photo"]]
+        found.problems |= matched.problems
+        found.notes += matched.notes
+    return found
 
 
 def _shared_rows(
-    keys: Mapping[str, Sequence[Key]], matched_by: str, common_rows: bool
+    keys: Mapping[str, Sequence[Key]], matched_by: str, common_rows: bool, problems: Mapping[str, str]
 ) -> dict[str, list[int]]:
     """File → numbers of the shared rows in it, in the order of the first file."""
     shared = set.intersection(*map(set, keys.values()))
     parts = []
     for file, found in keys.items():
-        lone = [str(key) for key in found if key not in shared]
+        lone = []
+        for key in found:
+            if key not in shared:
+                near = problems.get(key.name)
+                lone.append(f"{key}: {near}" if near else str(key))
         if lone:
             more = ", …" if len(lone) > 3 else ""
             count = f"{len(lone):,} of the {len(found):,} rows of {file}"

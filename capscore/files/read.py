@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import InputError, Setting
 from ..options import RowOptions
-from .image_folder import IMAGE_SUFFIXES, composed
+from .photo_names import IMAGE_SUFFIXES, composed
 from .row_source import CHUNK_ROWS, Row, RowSource, read_tables, rows_in_memory
 from .text_files import (
     UNPACKS_TOO_FAR,

@@ -111,7 +111,7 @@ def with_references(rows: RowSource, references: References, options: RowOptions
     """Rows of a file, with the references of their photos.
 
     Rows are matched by `image_id` if one of them has an id that the references have, or else by the name of
-    their photo: with or without folder and suffix, or by the number that COCO's names have. Where references
+    their photo, by the rules of `photo_names`. Where references
     are in several languages, those in the language of the row are taken. Two columns are new: `references`,
     and `image` if the rows have no image column.
 
@@ -133,7 +133,7 @@ def with_references(rows: RowSource, references: References, options: RowOptions
         raise InputError(
             given, f" cannot be matched with {rows.path}: expected a column image_id, or one of images"
         )
-    new, faults, unused = _matched(rows, references, column, options.language)
+    new, faults, unused, said = _matched(rows, references, column, options.language)
     types = {"image": pa.string(), "references": pa.list_(pa.string())}
     schema = rows.arrow_schema
     if column != "image_id":
@@ -149,7 +149,7 @@ def with_references(rows: RowSource, references: References, options: RowOptions
             here = slice(chunk.start, chunk.start + len(chunk))
             yield chunk.with_columns({name: cells[here] for name, cells in new.items()}, types)
 
-    notes = [*rows.notes, *references.notes]
+    notes = [*rows.notes, *references.notes, *said]
     if unused:
         notes.append(f"{len(unused):,} images of {references.path} have no caption (first: {unused[0]})")
     return replace(
@@ -165,21 +165,23 @@ def with_references(rows: RowSource, references: References, options: RowOptions
 
 def _matched(
     rows: RowSource, references: References, column: str, language: str | None
-) -> tuple[dict[str, list[Any]], dict[int, InputError], list[str]]:
-    """Image and references of every row; what is wrong with rows; the photos that no row has a caption of."""
+) -> tuple[dict[str, list[Any]], dict[int, InputError], list[str], list[str]]:
+    """Image and references of rows; what is wrong with rows; photos without a caption in any row; notes."""
     tag = find_language_column(rows.columns)
     names, ids, tags = rows.cells(column, "image_id", tag, take=_without_bytes)
-    photos, by_id = references.photos.match(ids, None if column == "image_id" else names)
+    matched = references.photos.match(ids, None if column == "image_id" else names)
+    photos = matched.photos
     texts, files = references.texts, references.photos.files
     if not any(photos):
         first = next(iter(files.values()), next(iter(texts), None))
+        near = next((f" ({problem})" for problem in matched.problems if problem), "")
         raise InputError(
             Setting("references", references.path),
             f" cannot be matched with {rows.path}: no row has one of its photos; the first {column} is "
-            f"{names[0]!r:.60}, in that file {first!r:.60}",
+            f"{names[0]!r:.60}, in that file {first!r:.60}{near}",
         )
     values = names
-    if by_id:
+    if matched.by_id:
         column, values = "image_id", ids
     has_languages = len(set(chain(*texts.values()))) > 1
     faults: dict[int, InputError] = {}
@@ -194,12 +196,14 @@ def _matched(
             what += f" in language {code!r}" if code else " without a language"
         if code not in of_photo:
             problem = f"{what} has no caption in {references.path}, so there are no references"
+            if matched.problems[row]:
+                problem += f": {matched.problems[row]}"
             faults[row] = InputError(problem, field="references")
         new["references"].append(of_photo.get(code))
         # without a name of its file, the id is the name
         new["image"].append(files.get(photo or "") if files else values[row])
     seen = set(photos)
-    return new, faults, [photo for photo in texts if photo not in seen]
+    return new, faults, [photo for photo in texts if photo not in seen], matched.notes
 
 
 def _without_bytes(value: object) -> object:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ..errors import InputError
-from .image_folder import IMAGE_SUFFIXES
+from .photo_names import IMAGE_SUFFIXES
 from .row_source import CHUNK_BYTES, Chunk, Row, RowSource
 from .text_files import ROW_BYTES, decode_json, longer_than
 

@@ -121,6 +121,9 @@ def test_names_of_images(tmp_path):
         (str(tmp_path / "cat.jpg"), "cat.jpg"),
         (42, "COCO_val2014_000000000042.jpg"),
         ("42", "COCO_val2014_000000000042.jpg"),
+        (42.0, "COCO_val2014_000000000042.jpg"),
+        ("42.0", "COCO_val2014_000000000042.jpg"),
+        (r"deep\x.JPG", "deep/x.JPG"),
         (5, "0000005.png"),
     ):
         assert folder.find(image) == tmp_path / found
@@ -128,8 +131,10 @@ def test_names_of_images(tmp_path):
     for image, message in (
         ("two", "'two' could be any of two.jpg, two.png"),
         (9, r"could be any of 0009\.jpg, 009\.png"),
-        (3, "no such file"),
-        ("Cat.JPG", r"no such file: .*Cat.JPG; images names the folder that names start from$"),
+        ("05", "no such file"),
+        ("Cat.JPG", r"no such file: .*Cat.JPG; .* has cat.jpg: write names as they are in that folder$"),
+        (r"C:\photos\deep\x.JPG", r" has deep/x.JPG: write names as they are in that folder$"),
+        ("/else/dog.jpg", r"on this machine, give the folder by images, and names that start there$"),
         (f"{tmp_path}/gone.png", r"no such file: .*gone.png$"),
         ("other/cat.jpg", "no such file"),
         ("x" * 5000, "cannot be looked up: File name too long"),

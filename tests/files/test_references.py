@@ -139,7 +139,8 @@ def test_references_of_every_kind_are_found_by_id_or_name(kind, row, tmp_path):
 
 
 def test_ids_give_rows_the_names_of_their_photos(tmp_path, annotations):
-    path = as_text(tmp_path / "captions.csv", "image_id,caption", "000007,a cat", "42,a dog runs", "7,cats")
+    lines = ("image_id,caption", "000007,a cat", "42,a dog runs", "000007,cats")
+    path = as_text(tmp_path / "captions.csv", *lines)
     found = [(row["image"], row["references"]) for row in rows_of(matched(path, annotations))]
     cat, dog = ((NAMES[number], texts) for number, texts in zip((7, 42), REFERENCES, strict=True))
     assert found == [cat, dog, cat], "an image may have several captions"
