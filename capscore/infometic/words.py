@@ -22,6 +22,7 @@ from ..backbones.base import Backbone
 from ..errors import CapscoreError, Setting
 from ..text import word_classes
 from ..text.languages import stated_code
+from ..text.letters import clean, lower
 
 if TYPE_CHECKING:
     import torch
@@ -394,6 +395,7 @@ def numbers() -> dict[str, list[str]]:
 
 def _is_number(word: str, code: str) -> bool:
     """Whether a word without another class is a number in a language."""
-    if word.lower() in numbers().get(code, ()) or any(map(str.isdecimal, word)):
+    word = lower(clean(word), code)
+    if word in numbers().get(code, ()) or any(map(str.isdecimal, word)):
         return True
     return code in ("ja", "zh") and _HAN.match(word) is not None

@@ -28,10 +28,12 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
+from itertools import pairwise
 
 from ..errors import InputError, MissingExtraError
 from .languages import NAMES, language_code, stated_code
-from .spaced_words import INVISIBLE, SPACED, counted_words, spaced_words
+from .letters import clean, placed
+from .spaced_words import SPACED, counted_words, spaced_words
 
 # Languages written without spaces between words; those below have no segmenter.
 _UNSPACED = frozenset(("ja", "th", "zh"))
@@ -118,7 +120,24 @@ def words(text: str, language: str | None = None) -> list[str]:
     ['A', 'cat,', 'asleep.']
     """
     check_texts([text])
-    return text.split() if has_spaces(language) else _segmenter(language).pieces(text)
+    if has_spaces(language):
+        return text.split()
+    return _cut(text, _segmenter(language).pieces)
+
+
+def _cut(text: str, pieces: Callable[[str], list[str]]) -> list[str]:
+    """A text in its own spelling, cut where its clean text is."""
+    cleaned = placed(text)
+    if cleaned.text == text:
+        return pieces(text)
+    cuts: list[int] = []
+    place = 0
+    for piece in pieces(cleaned.text):
+        place = cleaned.text.index(piece, place)
+        cuts.append(cleaned.starts[place])
+        place += len(piece)
+    parts = (text[start:end] for start, end in pairwise([0, *cuts[1:], len(text)]))
+    return [piece for part in parts for piece in part.split()]
 
 
 def has_spaces(language: str | None = None) -> bool:
@@ -286,8 +305,8 @@ def _chinese() -> Segmenter:
 
 
 def _compatible(pieces: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
-    """The words of a text in compatibility composition (NFKC)."""
-    return lambda text: counted_words(pieces(unicodedata.normalize("NFKC", text)))
+    """The words of a clean text in compatibility composition (NFKC)."""
+    return lambda text: counted_words(pieces(unicodedata.normalize("NFKC", clean(text))))
 
 
 def _thai() -> Segmenter:
@@ -298,8 +317,7 @@ def _thai() -> Segmenter:
 
     def tokens(text: str) -> list[str]:
         # Not NFKC, which would split the vowel sara am.
-        plain = text.translate(INVISIBLE).replace("\u200b", " ")
-        return counted_words(pieces(unicodedata.normalize("NFC", plain)))
+        return counted_words(pieces(clean(text).replace("\u200b", " ")))
 
     return Segmenter(f"pythainlp-{version('pythainlp')}+newmm", tokens, pieces)
 

@@ -16,6 +16,7 @@ from importlib.resources import files
 from itertools import chain, islice
 from typing import NamedTuple
 
+from .letters import lower, placed
 from .segmentation import SimplifiedCharacters
 from .spaced_words import placed_tokens
 
@@ -93,16 +94,17 @@ def _shortened(token: str) -> str:
 
 
 def _of_morphemes(morphemes: Callable[[str], Iterable[tuple[str, str]]]) -> _Words:
-    """A function text → (morpheme, class) pairs, as a function texts → words with their places."""
+    """A function clean text → (morpheme, class) pairs, as a function texts → words with their places."""
 
     def words(texts: Sequence[str]) -> Iterator[list[Word]]:
         for text in texts:
-            found, place = [], 0
-            for surface, word_class in morphemes(text):
-                place = text.index(surface, place)
+            cleaned, found, place = placed(text), [], 0
+            for surface, word_class in morphemes(cleaned.text):
+                place = cleaned.text.index(surface, place)
                 end = place + len(surface)
                 if any(map(str.isalnum, surface)):
-                    found.append(Word(surface, place, end, word_class))
+                    start, stop = cleaned.span(place, end)
+                    found.append(Word(text[start:stop], start, stop, word_class))
                 place = end
             yield found
 
@@ -505,12 +507,11 @@ class _Rule:
 
 def ripple_tagger(code: str) -> Tagger:
     treebank = TREEBANKS[code]
-    lower = _turkish_lower if code == "tr" else str.lower
     folder = files("rippletagger") / "data" / f"UD_{treebank}"
     rules = RippleRules(
         (folder / "train.UniPOS.DICT").read_text(encoding="utf-8"),
         (folder / "train.UniPOS.RDR").read_text(encoding="utf-8"),
-        lower=lower,
+        lower=lambda word: lower(word, code),
         endings=_ENDINGS.get(code, ()),
         prefixes=_PREFIXES.get(code, ""),
     )
@@ -519,7 +520,7 @@ def ripple_tagger(code: str) -> Tagger:
 
     def classes(tokens: list[str]) -> list[str]:
         return [
-            corrected.get(lower(token)) or UD_CLASSES.get(tag, "other")
+            corrected.get(lower(token, code)) or UD_CLASSES.get(tag, "other")
             for token, tag in zip(tokens, rules.tags(tokens), strict=True)
         ]
 
@@ -536,7 +537,3 @@ _ENDINGS = {
 }
 # Letters for and, in, like, to, the …, written onto the following word; the treebanks separate them.
 _PREFIXES = {"ar": "وفبلك", "he": "והבלכמש"}
-
-
-def _turkish_lower(text: str) -> str:
-    return text.replace("İ", "i").replace("I", "ı").lower()
