@@ -17,7 +17,7 @@ import yaml
 from docstring_parser import parse as parse_docstring
 from jsonargparse import ArgumentParser
 
-from capscore.errors import CapscoreError, InputError, OptionError, Setting, file_errors_named
+from capscore.errors import CapscoreError, OptionError, Setting, file_errors_named
 
 Settings = TypeVar("Settings")
 
@@ -93,26 +93,6 @@ def read_settings(path: str | Path) -> dict[object, object]:
     if not isinstance(content, dict | None):
         raise OptionError(f"the config {path} holds {content!r:.60}; expected lines such as 'epochs: 5'")
     return content or {}
-
-
-def language_counts(entries: Sequence[str], name: str) -> dict[str, int]:
-    """Entries of a setting, of the form language:number → language → number, in the same order.
-
-    Raises:
-        InputError: an entry of another form, or a language that is named twice; names the setting.
-
-    >>> language_counts(["ja:8000", "en:2000"], "most")
-    {'ja': 8000, 'en': 2000}
-    """
-    counts: dict[str, int] = {}
-    for entry in entries:
-        language, _, number = entry.partition(":")
-        if not language or not number.isdecimal():
-            raise InputError(f"{entry!r}: expected language:number, such as ja:8000", field=name)
-        if language in counts:
-            raise InputError(f"{language} is named twice", field=name)
-        counts[language] = int(number)
-    return counts
 
 
 def main(recipe: Callable[[], None]) -> None:

@@ -24,11 +24,12 @@ from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.benchmarks.data.caption_files import listed_photos, token_captions
 from capscore.benchmarks.data.load import load_benchmark
 from capscore.text.segmentation import words
-from training.engine.config import language_counts, parse
 from training.engine.config import main as run_as_command
+from training.engine.config import parse
 from weights.making.caption_grammar import generate
 from weights.making.held_out import TESTED, Photo, held_out_photos, photo_of
 from weights.making.jsonl import write_lines, write_sources
+from weights.making.language_counts import language_counts
 from weights.making.noise_gate.texts import MarkedText, marked
 from weights.making.package_texts import SOURCES, TEST, photo_name, read_texts
 

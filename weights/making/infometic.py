@@ -22,11 +22,12 @@ from capscore.errors import ImageError, InputError
 from capscore.images.load import load_image
 from capscore.infometic.regions import windows
 from capscore.infometic.words import CaptionWord, caption_words
-from training.engine.config import language_counts, parse
 from training.engine.config import main as run_as_command
+from training.engine.config import parse
 from weights.making.captions import describe
 from weights.making.held_out import Photo, held_out_photos, photo_of
 from weights.making.jsonl import read_lines, with_texts, write_lines, write_sources
+from weights.making.language_counts import language_counts
 
 # Sources whose photos may be in Flickr8k.
 OF_PHOTOS = ("flickr8k", "multi30k", "xflickrco", "arabic-flickr8k", "flickr8k-cn", "framed-multi30k")

@@ -11,8 +11,8 @@ from typing import Literal
 import pytest
 
 import training
-from capscore.errors import CapscoreError, InputError, MissingExtraError, Setting
-from training.engine.config import language_counts, main, parse
+from capscore.errors import CapscoreError, MissingExtraError, Setting
+from training.engine.config import main, parse
 
 from ...processes import run
 
@@ -129,16 +129,7 @@ def test_a_name_that_no_file_can_have_ends_a_recipe_in_one_line(capsys):
     assert (raised.value.code, capsys.readouterr().err) == (1, f"error: {200 * 'x'}: File name too long\n")
 
 
-@pytest.mark.parametrize("entry", ["ja", "ja:", ":5", "ja:1.5", "ja:-1", "zh:1"])
-def test_numbers_of_languages_keep_their_order_and_are_whole(entry):
-    assert list(language_counts(["zh:2", "en:30000", "ar:0"], "most").items()) == [
-        *(("zh", 2), ("en", 30_000), ("ar", 0))
-    ]
-    with pytest.raises(InputError, match=r"copies: .*(ja|:5|zh is named twice)"):
-        language_counts(["zh:2", entry], "copies")
-
-
-@pytest.mark.parametrize("name", ["config", "loop", "early_stopping", "weight_average", "model_card"])
+@pytest.mark.parametrize("name", ["config", "loop", "early_stopping", "model_card"])
 def test_docstring_examples(name):
     module = importlib.import_module(f"training.engine.{name}")
     failed, tried = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)

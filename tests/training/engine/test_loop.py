@@ -25,7 +25,7 @@ from training.engine import loop
 from training.engine.loop_settings import LoopSettings
 from training.engine.processes import gather_rows
 from training.engine.training_log import duration, read_log
-from training.engine.weight_average import WeightAverage
+from weights.making.image_tower.weight_average import WeightAverage
 
 from ... import processes
 from . import toy_run

@@ -22,6 +22,7 @@ from weights.making.captions import (
 )
 from weights.making.held_out import Photo
 from weights.making.jsonl import sources_file
+from weights.making.language_counts import language_counts
 
 from .official_files import HELD, SAYS, text_row
 from .official_files import write_captions as write_official
@@ -228,3 +229,10 @@ def test_a_source_that_is_missing_or_damaged_is_named_and_nothing_is_written(
     with pytest.raises(CapscoreError, match=message):
         module.main(arguments(tmp_path, tmp_path / "captions.jsonl"))
     assert not (tmp_path / "captions.jsonl").exists()
+
+
+@pytest.mark.parametrize("entry", ["ja", "ja:", ":5", "ja:1.5", "ja:-1", "zh:1"])
+def test_numbers_of_languages_keep_their_order_and_are_whole(entry):
+    assert [*language_counts(["zh:2", "en:30000", "ar:0"], "most")] == ["zh", "en", "ar"]
+    with pytest.raises(InputError, match=r"copies: .*(ja|:5|zh is named twice)"):
+        language_counts(["zh:2", entry], "copies")

@@ -31,10 +31,10 @@ from training.data.batches import ShuffledBatches
 from training.engine.loop import Loss, RunResult, run
 from training.engine.processes import Gather, main_process_first, say
 from training.engine.recipe import own_settings
-from training.engine.weight_average import WeightAverage
 from weights.making.image_tower.data import CaptionDraws, TrainingData, learned_adapter, stored
 from weights.making.image_tower.features import TrainedHalf
 from weights.making.image_tower.settings import ImageTowerSettings, TowerSettings
+from weights.making.image_tower.weight_average import WeightAverage
 
 # Settings that do not change the weights, or that the digest of the data covers.
 NO_IDENTITY = (

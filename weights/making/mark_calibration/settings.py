@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from capscore.errors import CapscoreError
-from training.engine.config import language_counts
 from training.engine.loop_settings import LoopSettings, require
+from weights.making.language_counts import language_counts
 
 
 @dataclass

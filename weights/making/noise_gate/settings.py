@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from capscore.errors import CapscoreError
-from training.engine.config import language_counts
 from training.engine.loop_settings import LoopSettings, require
+from weights.making.language_counts import language_counts
 
 
 @dataclass
