@@ -235,12 +235,12 @@ def test_held_out_images_are_in_no_part_counted_and_in_the_card(recipe, trained,
         held.write_text(f"{name}\nof another set\n")
         some = run(recipe, files, tmp_path / f"{number}", hold_out=str(held), max_steps=1)
         n_held = before["n_training"] + before["n_validation"] - some.n_training - some.n_validation
-        said = f"{n_held} row{'s' * (n_held > 1)} of 1 photo, which 1 of the 2 names on the list name"
+        said = f"{n_held} row{'s' * (n_held > 1)} of 1 photo; 1 of the 2 names on the list match a photo"
         assert n_held and f"held out: {said}" in capsys.readouterr().err
         assert said in read_card(tmp_path / f"{number}").held_out
     held.write_text("of another set\n")
     with pytest.raises(
-        InputError, match=r"none of the 1 names on the list.* 'of another set', is an id or a photo"
+        InputError, match=r"hold_out: 0 of the 1 names .*not: 'of another set': no photo .*a row is named"
     ):
         run(recipe, files, tmp_path / "none", hold_out=str(held))
 

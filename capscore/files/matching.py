@@ -115,12 +115,14 @@ class HeldOut:
         rows: Numbers of the rows whose photo is on the list.
         n_matched: Number of names of the list that mean a photo.
         unmatched: Other names of the list → why they mean none.
+        ambiguous: Those among them that could mean several photos.
         notes: Sentences about rules that were needed.
     """
 
     rows: list[int]
     n_matched: int
     unmatched: dict[str, str]
+    ambiguous: list[str]
     notes: list[str]
 
     def sentence(self) -> str:
@@ -159,7 +161,7 @@ def match_hold_out(names: Iterable[str], rows: Sequence[Sequence[str]]) -> HeldO
         if name not in found.matches:
             unmatched[name] = found.problems.get(name, "no photo has this name")
     numbers = [number for number, labels in enumerate(rows) if labels and labels[0] in held]
-    return HeldOut(numbers, len(found.matches), unmatched, found.notes)
+    return HeldOut(numbers, len(found.matches), unmatched, found.ambiguous, found.notes)
 
 
 # ---- rows of several files ----

@@ -107,11 +107,13 @@ class NameMatches:
     Attributes:
         matches: Name → the name in the other file.
         problems: Name without a match → what came near, and why it is not taken.
+        ambiguous: Names that could mean several.
         notes: Sentences about rules that were needed.
     """
 
     matches: dict[str, str] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
+    ambiguous: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
@@ -194,6 +196,7 @@ class KnownNames:
             if best:
                 some = " and ".join(f"{other!r:.60}" for other in [*best.values()][:2])
                 found.problems[name] = f"it could be {some}"
+                found.ambiguous.append(name)
                 return
 
     def _refuse_shared(self, found: NameMatches, ranks: Mapping[str, tuple[int, int]]) -> None:

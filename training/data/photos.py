@@ -10,12 +10,13 @@ import numpy as np
 from scipy.cluster.hierarchy import DisjointSet
 
 from capscore.errors import InputError
-from capscore.files.image_folder import composed, photo_names
+from capscore.files.matching import match_hold_out
+from capscore.files.photo_names import parts_of
 from capscore.tables import counted
 from training.data.rows import Row
 
 # Number of a photo, or its name without suffix, and behind it the folders, from the innermost.
-_Name = tuple[str | int, ...]
+_Name = tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,52 +94,46 @@ def read_names(path: str | Path) -> list[str]:
 
 
 def held_out(photos: Photos, listed: Sequence[str]) -> tuple[np.ndarray, str]:
-    """Which photos a list names, by id or name: with or without folder, suffix or zeros, or by COCO's number.
+    """Which photos a list names, by the rules of `capscore.files.matching.match_hold_out`.
 
     Returns:
         bool (u,), and how much was found, in words.
 
     Raises:
-        InputError: the list names none of the photos.
+        InputError: the list names none of the photos, or a name could mean several.
     """
-    whole: dict[_Name, set[int]] = {}
-    tails: dict[_Name, set[int]] = {}
-    for number, names in zip(photos.number.tolist(), photos.names, strict=True):
-        split = {*map(_split_name, names)}
-        for name in split.difference(*(_tails(name)[:-1] for name in split)):
-            whole.setdefault(name, set()).add(number)
-            for tail in _tails(name):
-                tails.setdefault(tail, set()).add(number)
-    held, n_matched = np.zeros(len(photos.keys), bool), 0
-    for entry in listed:
-        name = _split_name(entry)
-        numbers = tails.get(name, set()).union(*(whole.get(tail, ()) for tail in _tails(name)))
-        held[list(numbers)] = True
-        n_matched += bool(numbers)
-    if not n_matched:
+    labels = []
+    for names in photos.names:
+        split = {name: _split_name(name) for name in names}
+        tails = {tail for name in split.values() for tail in _tails(name)[:-1]}
+        whole = [name for name in names if split[name] not in tails]
+        labels.append(sorted(whole, key=lambda name: -len(split[name])))
+    found = match_hold_out(listed, labels)
+    if found.ambiguous:
+        name = found.ambiguous[0]
+        raise InputError(
+            f"the name {name!r:.60} on the list is not clear: {found.unmatched[name]}; name its folder",
+            field="hold_out",
+        )
+    if not found.rows:
         rows_have = "the rows have neither ids nor names of images"
         if first := next(filter(None, photos.names), ()):
             rows_have = f"a row is named {', '.join(map(repr, first))}"
-        raise InputError(
-            f"none of the {len(listed):,} names on the list, such as {listed[0]!r:.60}, is an id or a photo "
-            f"of the {len(photos.number):,} rows; {rows_have}",
-            field="hold_out",
-        )
-    rows = counted(int(held[photos.number].sum()), "row")
-    of = counted(int(held.sum()), "photo")
-    return held, f"{rows} of {of}, which {n_matched:,} of the {len(listed):,} names on the list name"
+        raise InputError(f"{found.sentence()}; {rows_have}", field="hold_out")
+    held = np.zeros(len(photos.keys), bool)
+    held[photos.number[found.rows]] = True
+    n_rows, n_photos = int(held[photos.number].sum()), int(held.sum())
+    return held, f"{counted(n_rows, 'row')} of {counted(n_photos, 'photo')}; {found.sentence()}"
 
 
 def _split_name(name: str) -> _Name:
     """A name, as names are compared.
 
     >>> _split_name("dog/0012.jpg"), _split_name("val2014/COCO_val2014_000000391895.jpg")
-    ((12, 'dog'), (391895,))
+    (('12', 'dog'), ('391895',))
     """
-    *folders, last = composed(name).replace("\\", "/").split("/")
-    if last.startswith("COCO_"):  # whose names are of one photo in whatever folder
-        folders = []
-    return photo_names(last)[-1], *(folder for folder in reversed(folders) if folder not in ("", "."))
+    parts = parts_of(name)
+    return parts.number or parts.stem, *reversed(parts.folders)
 
 
 def _tails(name: _Name) -> list[_Name]:

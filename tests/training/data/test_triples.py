@@ -129,7 +129,7 @@ def test_held_out_images_are_in_neither_part():
     split = split_by_image(numbered(30, each=3).photos, hold_out=["id4", "photo7", "of another set"])
     assert {*split.training, *split.validation} == set(range(30)) - {3, 4, 5, 21, 22, 23}
     said = split.described(0)
-    assert "held out: 6 rows of 2 photos, which 2 of the 3 names on the list name" in said
+    assert "held out: 6 rows of 2 photos; 2 of the 3 names on the list match" in said
     assert "few-shot" not in said
 
 
@@ -157,7 +157,7 @@ def test_few_shot_takes_so_many_captions_and_measures_on_the_others():
         (
             3,
             {"hold_out": ["photo9", "id"]},
-            "none of the 2 names on the list, such as 'photo9', .* 'id0', 'photo0'",
+            "0 of the 2 names .*'photo9': no photo has .* named 'id0', 'photo0'",
         ),
         (3, {"few_shot": 3}, "few_shot=3: 3 captions are too few"),
         (3, {"few_shot": 0}, "few_shot=0"),
@@ -213,8 +213,11 @@ def test_rows_of_one_photo_are_known_by_its_name_and_by_what_stands_in(rows, sam
     ],
 )
 def test_a_list_names_photos_as_files_and_ids_do(names, listed, held):
-    photos = photos_of([Row("a", "en", names=names), Row("b", "en", names=("other",))], ["k0", "k1"])
-    assert held_out(photos, [listed, "other"])[0].tolist() == [held, True]
+    rows = [Row("a", "en", names=some) for some in (names, ("x/other", "other"), ("y/other", "other"))]
+    photos = photos_of(rows, ["k0", "k1", "k2"])
+    assert held_out(photos, [listed, "x/other"])[0].tolist() == [held, True, False]
+    with pytest.raises(InputError, match="on the list is not clear: it could be 'x/other' and 'y/other'"):
+        held_out(photos, ["other"])
 
 
 # Batches
