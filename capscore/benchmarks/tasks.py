@@ -227,6 +227,9 @@ def _score(scorer: Scorer, queries: Queries, block: slice, **columns: Any) -> Sc
     if scorer.needs_references:
         references = queries.references[block]
     languages = queries.languages[block]
+    if scorer.compares_rows and "image_id" in {column.name for column in scorer.extra_columns}:
+        # each row is a document, as in the scripts that published figures are from
+        columns["image_id"] = queries.ids[block]
     return scorer.score(queries.candidates[block], images, references, language=languages, **columns)
 
 

@@ -235,9 +235,9 @@ def _compare(
     photos = _scorable(name, scorer, language, partial)
     component = component_of(name)[1]
     systems, signature = {}, ""
-    images = references = None
-    if scorer.needs_images:
-        images = [photo.path for photo in photos]
+    # what opens no photos is told which they are
+    images = [photo.path if scorer.needs_images else photo.key for photo in photos]
+    references = None
     if scorer.needs_references:
         references = [photo.references for photo in photos]
     for system in photos[0].captions:

@@ -10,6 +10,8 @@ import numpy as np
 
 from .. import __version__
 from ..errors import InputError, OptionError, Setting
+from ..files.image_folder import image_key
+from ..statistics.columns import plain
 from ..text.suspicious import OddRows
 from .rows import (
     ExtraColumn,
@@ -21,6 +23,7 @@ from .rows import (
     check_length,
     find_empty,
     language_codes,
+    photo_name,
     reference_lists,
     spread,
 )
@@ -204,14 +207,18 @@ class Scorer(ABC):
             # the text of a failed row may be anything but a string
             return [blank if error else item for item, error in zip(items, errors, strict=True)]
 
-        texts = lists = None
+        texts = lists = photos = None
         if self.waits:
             texts = of_scored(rows.candidates, "")
             lists = of_scored(rows.references or [[]] * n_rows, [])
+            photos = [*map(photo_name, rows.images if rows.images is not None else [None] * n_rows)]
+            for row, image_id in enumerate(rows.extra.get("image_id", ())):
+                photos[row] = image_key(plain(image_id)) or photos[row]
         prepared = PreparedRows(
             values=spread({name: measured.values[name] for name in self.value_names}, kept),
             candidates=texts,
             references=lists,
+            photos=photos,
             image_keys=of_scored(measured.image_keys, ""),
             truncated=measured.truncated,
             n_references=rows.n_references,

@@ -1,7 +1,7 @@
 """CIDEr and CIDEr-D (Vedantam et al. 2015), which count n-grams shared with references.
 
-In: captions, each with a list of references. Out: one score per row in [0, 10], and their mean. Documents
-are the references of all rows, or come from a file of document frequencies.
+In: captions, each with a list of references. Out: one score per row in [0, 10], and their mean. A document is
+a photo with the references of all its rows; or their frequencies come from a file.
 """
 
 from __future__ import annotations
@@ -18,9 +18,12 @@ from typing import Any, Literal
 import numpy as np
 import xxhash
 
+from .. import __version__
 from ..errors import CapscoreError, CorpusWarning, InputError, Setting, warn
 from ..files.write import whole_file
 from .ngrams import ORDERS, NGrams, TokenRows, blocks, look_up, starts
+from .rows import ExtraColumn, PreparedRows, row_settings
+from .scores import Scores
 from .with_references import UNSTATED, Compared, ReferenceScorer, Texts, splitting_problem
 
 SIGMA = 6.0  # width of the length penalty in CIDEr-D (Vedantam et al. 2015)
@@ -31,8 +34,22 @@ _CHECKED = ("format", "version", "fingerprint")
 _NAMED, _ARRAYS = ("segmenter", "n_documents", "words"), ("firsts", "prefixes", "lasts", "counts")
 
 
+PHOTO_IDS = ExtraColumn(
+    "image_id",
+    "ids of photos",
+    "list",
+    "id of each row's photo, whose references are one document; None for a row without",
+    from_files=True,
+)
+
+
 class CIDEr(ReferenceScorer):
     """CIDEr; by default as coco-caption computes it and papers report it, which is CIDEr-D with σ = 6.
+
+    A document is a photo: its references count once, in however many rows they come. Rows show one photo if
+    their `image_id`, or else the paths or bytes of their `images`, are equal. Where neither names photos,
+    rows with the same references cannot be told apart and count as one photo. A row whose empty caption is
+    left out counts too, so that what a system leaves out does not change the scores of its other rows.
 
     Args:
         document_frequencies: Document frequencies (counted in references of one language, with the same
@@ -44,6 +61,7 @@ class CIDEr(ReferenceScorer):
     title = "CIDEr"
     citation = ("vedantam-etal-2015-cider",)
     score_range = (0, 10)
+    extra_columns = (PHOTO_IDS,)
 
     def __init__(
         self,
@@ -67,6 +85,12 @@ class CIDEr(ReferenceScorer):
             self.consensus.score(texts),
             {"variant": self.consensus.variant, **self.consensus.settings(texts)},
         )
+
+    def finish(self, rows: PreparedRows) -> Scores:
+        which = self.consensus.rows_to_read(rows)
+        found = self.compare(Texts.of(rows, which))
+        settings = {**found.settings, **row_settings(rows), "version": __version__}
+        return self.make_scores(rows, found.scores[rows.kept[which]], {}, settings)
 
 
 class CIDErD(CIDEr):
@@ -127,6 +151,18 @@ class Consensus:
             f"{texts} are split by {splits}, but the document frequencies were counted on tokens of {counted}"
         )
 
+    def rows_to_read(self, rows: PreparedRows) -> np.ndarray:
+        """Rows that are scored, and those whose empty caption is left out: bool (n,)."""
+        if self.given is not None:
+            return rows.kept
+        return np.array([not error for error in rows.errors], dtype=bool)
+
+    def finish(self, rows: PreparedRows) -> tuple[np.ndarray, dict[str, object]]:
+        """Scores of the rows that did not fail, and the settings that they depend on."""
+        which = self.rows_to_read(rows)
+        texts = Texts.of(rows, which)
+        return self.score(texts)[rows.kept[which]], self.settings(texts)
+
     def score(self, texts: Texts) -> np.ndarray:
         """float64 (n,), 0 to 10; warns where document frequencies say nothing about a language's texts."""
         scores, alike = np.zeros(len(texts.candidates)), []
@@ -136,8 +172,8 @@ class Consensus:
             scores[rows] = cider(part.tokens, frequencies=self.given, variant=self.variant)
         if alike:
             problem = (
-                f"all n-grams are in the references of each row ({', '.join(alike)}): none is rare, and each "
-                "CIDEr is 0 by definition. Score more rows at once, or give "
+                f"all n-grams are in the references of each photo ({', '.join(alike)}): none is rare, and "
+                "each CIDEr is 0 by definition. Score more photos at once, or give "
             )
             warn(CorpusWarning(problem, Setting("document_frequencies")))
         return scores
@@ -145,9 +181,9 @@ class Consensus:
     def settings(self, texts: Texts) -> dict[str, object]:
         """Settings for the signature: segmenters, documents that were counted, and the formula's constants.
 
-        `df:rows@…` stands for the references of the scored rows in any order, `df:…` for given frequencies.
+        `df:rows@…` stands for the references of the rows' photos in any order, `df:…` for given frequencies.
         """
-        counted = f"rows@{_references_digest(texts)}" if self.given is None else self.given.fingerprint
+        counted = f"rows@{_documents_digest(texts)}" if self.given is None else self.given.fingerprint
         return {
             "segmenter": texts.segmenters,
             "df": counted,
@@ -156,14 +192,14 @@ class Consensus:
         }
 
 
-def _references_digest(texts: Texts) -> str:
-    """8 hexadecimal digits for the languages and references of the rows, whatever their order."""
-    times = Counter(
-        (code, *sorted(references))
-        for code, references in zip(texts.languages, texts.references, strict=True)
-    )
-    rows = sorted(json.dumps([*row, count]) for row, count in times.items())
-    return xxhash.xxh3_64_hexdigest("\n".join(rows).encode())[:8]
+def _documents_digest(texts: Texts) -> str:
+    """8 hexadecimal digits for the languages and references of the photos, whatever their order."""
+    documents: dict[tuple[str, tuple[str, ...]], set[str]] = {}
+    for code, photo, references in zip(texts.languages, texts.photos, texts.references, strict=True):
+        documents.setdefault((code, photo), set()).update(references)
+    times = Counter((code, *sorted(references)) for (code, _), references in documents.items())
+    counted = sorted(json.dumps([*document, count]) for document, count in times.items())
+    return xxhash.xxh3_64_hexdigest("\n".join(counted).encode())[:8]
 
 
 def cider(
@@ -186,16 +222,16 @@ def cider(
 
     - idf = ln N − ln max(df, 1), N the number of documents. An n-gram that occurs in no reference
       gets the highest idf, ln N, and lengthens the candidate's vector.
-    - Document frequencies count reference lists, never candidates; a row's own references count.
+    - Document frequencies count photos, by their references, never candidates; a row's own photo counts.
     - l is the number of 2-grams: a caption of one token is as long as one without any.
     - If either vector is zero, as for 4-grams in a caption of three tokens, that n contributes 0.
     - Tokens are not stemmed; tf is the bare count (a cosine does not see its scale).
 
     Args:
         rows: n rows of tokens.
-        frequencies: Number of documents that contain each n-gram. None counts them in the rows: the
-            references of each row are a document, and repeated rows count again. Then a score depends on the
-            other rows, and a single row scores 0 because every n-gram is in all documents.
+        frequencies: Number of documents that contain each n-gram. None counts them in the rows: a document is
+            a photo of `rows.photos`, with the references of all its rows. Then a score depends on the other
+            rows, and those of a single photo score 0 because every n-gram is in all documents.
         variant: "coco" or "paper".
 
     Returns:
@@ -229,7 +265,7 @@ def cider(
 def tells_rows_apart(rows: TokenRows) -> bool:
     """Whether some n-gram is in the references of some rows only; otherwise all idf and all scores are 0."""
     held = rows.frequencies
-    return bool(((0 < held) & (held < len(rows))).any())
+    return bool(((0 < held) & (held < rows.n_photos)).any())
 
 
 def _products(
@@ -249,7 +285,7 @@ def _products(
 def _idf(rows: TokenRows, frequencies: DocumentFrequencies | None) -> np.ndarray:
     """Inverse document frequencies, float64 (g,), at least 0."""
     if frequencies is None:
-        held, n_documents = rows.frequencies, len(rows)
+        held, n_documents = rows.frequencies, rows.n_photos
     else:
         held, n_documents = frequencies.of(rows.ngrams), frequencies.n_documents
     return np.log(float(n_documents)) - np.log(np.maximum(held, 1))
@@ -267,7 +303,7 @@ def _norms(ngrams: NGrams, idf: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class DocumentFrequencies:
-    """The number of documents that contain each 1- to 4-gram. A document is the references of one row.
+    """The number of documents that contain each 1- to 4-gram. A document is the references of a photo.
 
     Counted once in many captions, they make the scores of few rows meaningful, and those of different sets of
     rows comparable. N-grams are numbered as in `NGrams`.
@@ -322,12 +358,12 @@ class DocumentFrequencies:
 
     @classmethod
     def from_rows(cls, rows: TokenRows, *, segmenter: str | None = None) -> DocumentFrequencies:
-        """Count the references of rows, as `cider` does without frequencies.
+        """Count the photos of rows, as `cider` does without frequencies.
 
         Raises:
             InputError: there are no rows.
         """
-        if not len(rows.documents):
+        if not rows.n_photos:
             raise InputError("no document to count; expected at least one", field="references")
         ngrams, counts = rows.ngrams, rows.frequencies
         # without n-grams of candidates only; a kept n-gram's prefix and last word are kept too
@@ -335,7 +371,7 @@ class DocumentFrequencies:
         number = np.cumsum(counts > 0) - 1
         is_word = kept < int(ngrams.firsts[1])
         return cls(
-            n_documents=len(rows.documents),
+            n_documents=rows.n_photos,
             words=[ngrams.words[word] for word in kept[is_word]],
             firsts=np.searchsorted(kept, ngrams.firsts),
             prefixes=np.where(is_word, -1, number[ngrams.prefixes[kept]]),

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..errors import InputError, Setting
-from .cider import Consensus, DocumentFrequencies
+from .cider import PHOTO_IDS, Consensus, DocumentFrequencies
 from .clip_score import clip_score
 from .ref_clip_score import ref_clip_score
 from .rows import PreparedRows
 from .scores import Scores
 from .with_backbone import BackboneScorer
-from .with_references import Texts
 
 if TYPE_CHECKING:
     from ..embedding.embedder import Embedder
@@ -44,6 +43,7 @@ class CLIPCIDEr(BackboneScorer):
     needs_references = True
     splits_texts = True
     waits = True
+    extra_columns = (PHOTO_IDS,)
 
     def __init__(
         self,
@@ -82,5 +82,5 @@ class CLIPCIDEr(BackboneScorer):
         return (term + cider) / 2, {"clip_term": term, "cider": cider}
 
     def finish(self, rows: PreparedRows) -> Scores:
-        texts = Texts.of(rows)
-        return self.finish_with(rows, {"cider": self.consensus.score(texts)}, self.consensus.settings(texts))
+        scores, settings = self.consensus.finish(rows)
+        return self.finish_with(rows, {"cider": scores}, settings)

@@ -6,7 +6,7 @@ and lists of references are numbers; CIDEr and BLEU are computed on these arrays
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -45,6 +45,7 @@ class TokenRows:
         documents: int64 (n,), index of each row's list of references among the d distinct ones.
         references: int64, index into `tokens`, document after document.
         offsets: int64 (d + 1,), where each document's references start; every one has at least one.
+        photos: int64 (n,), the photo of each row, numbered from 0.
     """
 
     tokens: list[list[str]]
@@ -52,6 +53,7 @@ class TokenRows:
     documents: np.ndarray
     references: np.ndarray
     offsets: np.ndarray
+    photos: np.ndarray
 
     @classmethod
     def build(
@@ -59,8 +61,11 @@ class TokenRows:
         candidates: Sequence[str],
         references: Sequence[Sequence[str]],
         tokenize: Callable[[list[str]], list[list[str]]],
+        photos: Sequence[Hashable] | None = None,
     ) -> TokenRows:
         """Tokenise each distinct text once: `tokenize` gets all of them, and returns their tokens in order.
+
+        `photos` names the photo of each row; None where each row has its own.
 
         >>> rows = TokenRows.build(["a cat", "a dog", "a"], [["a cat", "one cat"], ["a dog"], ["a dog"]],
         ...                        lambda texts: [text.split() for text in texts])
@@ -76,12 +81,15 @@ class TokenRows:
         of_candidates = [index.setdefault(text, len(index)) for text in candidates]
         lists = [tuple(index.setdefault(text, len(index)) for text in texts) for texts in references]
         documents = [known.setdefault(texts, len(known)) for texts in lists]
+        named: dict[Hashable, int] = {}
+        numbers = [named.setdefault(photo, len(named)) for photo in photos or range(len(lists))]
         return cls(
             list(tokenize(list(index))),
             np.array(of_candidates, dtype=np.int64),
             np.array(documents, dtype=np.int64),
             np.array([*chain.from_iterable(known)], dtype=np.int64),
             starts(np.fromiter(map(len, known), dtype=np.int64, count=len(known))),
+            np.array(numbers, dtype=np.int64),
         )
 
     def __len__(self) -> int:
@@ -126,14 +134,25 @@ class TokenRows:
         first = np.flatnonzero(np.diff(keys, prepend=-1))
         return keys[first], counts[first]
 
+    @property
+    def n_photos(self) -> int:
+        """Number of distinct photos."""
+        return int(self.photos.max(initial=-1)) + 1
+
     @cached_property
     def frequencies(self) -> np.ndarray:
-        """int64 (g,): number of rows whose references contain each n-gram."""
+        """int64 (g,): number of photos with a reference, in any of their rows, that contains each n-gram."""
         held = np.zeros(len(self.ngrams), dtype=np.int64)
-        times = np.bincount(self.documents)
-        for documents in blocks(self.document_sizes):
-            document, ids = np.divmod(self.most(documents)[0], max(len(held), 1))
-            np.add.at(held, ids, times[documents][document])
+        n_documents = max(len(self.offsets) - 1, 1)
+        photo, document = np.divmod(np.unique(self.photos * n_documents + self.documents), n_documents)
+        firsts = np.searchsorted(photo, np.arange(self.n_photos + 1))
+        for photos in blocks(np.bincount(photo, self.document_sizes[document]).astype(np.int64)):
+            here = slice(firsts[photos.start], firsts[photos.stop])
+            n_texts = np.diff(self.offsets)[document[here]]
+            texts = self.references[spans(self.offsets[document[here]], n_texts)]
+            which, ids, _ = self.ngrams.of(texts)
+            keys = np.unique(np.repeat(photo[here], n_texts)[which] * len(held) + ids)
+            np.add.at(held, keys % max(len(held), 1), 1)
         return held
 
 

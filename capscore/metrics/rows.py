@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields
@@ -10,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import xxhash
 
 from ..errors import InputError, Setting
 from ..files.columns import is_missing
@@ -28,6 +30,7 @@ class PreparedRows:
         values: Name → float64 (n,), what was measured; NaN where a row failed.
         candidates: n captions if the metric `waits` for all rows, else None.
         references: n lists of references if the metric waits, else None.
+        photos: What names the photo of each row, "" where nothing does, if the metric waits, else None.
         errors: What was wrong with each row; "" for nothing.
         image_keys, truncated, n_references, languages, empty, details: As in `Scores`.
         skips_empty: Whether rows with an empty caption are left out.
@@ -36,6 +39,7 @@ class PreparedRows:
     values: dict[str, np.ndarray]
     candidates: list[str] | None
     references: list[list[str]] | None
+    photos: list[str] | None
     image_keys: list[str]
     truncated: np.ndarray
     n_references: np.ndarray
@@ -85,6 +89,21 @@ class PreparedRows:
         for entry in fields(cls):
             whole[entry.name] = joined([getattr(part, entry.name) for part in parts])
         return cls(**whole)
+
+
+def photo_name(image: object) -> str:
+    """What names a photo that is not opened: its path or a digest of its bytes; "" for pixels in memory.
+
+    >>> photo_name("a/1.jpg"), photo_name({"path": "1.jpg", "bytes": None}), photo_name(None)
+    ('a/1.jpg', '1.jpg', '')
+    """
+    if isinstance(image, Mapping):
+        image = image.get("bytes") or image.get("path")
+    if isinstance(image, (bytes, bytearray, memoryview)):
+        return xxhash.xxh3_128_hexdigest(image)
+    if isinstance(image, (str, os.PathLike)):
+        return os.fsdecode(image)
+    return ""
 
 
 @dataclass(frozen=True)

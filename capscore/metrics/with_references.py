@@ -10,6 +10,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import compress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -49,20 +50,24 @@ class Texts:
         candidates: n captions.
         references: n lists of at least one reference.
         languages: n primary subtags; "en" for a language that is not stated.
+        photos: What each row's photo is known by: its name, or all its references where nothing names it.
     """
 
     candidates: list[str]
     references: list[list[str]]
     languages: list[str]
+    photos: list[tuple[str, ...]]
 
     @classmethod
-    def of(cls, rows: PreparedRows) -> Texts:
-        """Texts of the rows that did not fail, for a metric that waits."""
-        kept = np.flatnonzero(rows.kept).tolist()
-        columns: tuple[list[Any], ...] = (rows.candidates or [], rows.references or [], rows.languages)
-        candidates, references, languages = ([column[row] for row in kept] for column in columns)
+    def of(cls, rows: PreparedRows, which: np.ndarray) -> Texts:
+        """Texts of some rows, bool (n,), that have references, for a metric that waits."""
+        columns = (rows.candidates or [], rows.references or [], rows.languages, rows.photos or [])
+        candidates, references, languages, names = (list[Any](compress(column, which)) for column in columns)
         _warn_of_unsplit(candidates, references, languages)
-        return cls(candidates, references, [language or UNSTATED for language in languages])
+        photos = []
+        for name, texts in zip(names, references, strict=True):
+            photos.append(("named", name) if name else ("unnamed", *sorted({*texts})))
+        return cls(candidates, references, [language or UNSTATED for language in languages], photos)
 
     @cached_property
     def tokens(self) -> TokenRows:
@@ -101,6 +106,7 @@ class Texts:
             [f"{code}\0{candidate}" for code, candidate, _ in rows],
             [[f"{code}\0{text}" for text in texts] for code, _, texts in rows],
             split,
+            self.photos,
         )
 
     def by_language(self) -> Iterator[tuple[str, np.ndarray, Texts]]:
@@ -108,7 +114,7 @@ class Texts:
         codes = np.array(self.languages, dtype=object)
         for code in sorted(set(self.languages)):
             indices = np.flatnonzero(codes == code)
-            columns: tuple[list[Any], ...] = (self.candidates, self.references, self.languages)
+            columns: tuple[list[Any], ...] = (self.candidates, self.references, self.languages, self.photos)
             yield code, indices, Texts(*([column[index] for index in indices] for column in columns))
 
     @property
@@ -181,7 +187,7 @@ class ReferenceScorer(Scorer):
         return Measured({}, [""] * n_rows, np.zeros(n_rows, dtype=bool))
 
     def finish(self, rows: PreparedRows) -> Scores:
-        found = self.compare(Texts.of(rows))
+        found = self.compare(Texts.of(rows, rows.kept))
         settings = {**found.settings, **row_settings(rows), "version": __version__}
         return self.make_scores(rows, found.scores, found.components, settings, found.statistics)
 

@@ -25,7 +25,6 @@ import xxhash
 
 from ..errors import CapscoreError, InputError, OptionError, Setting
 from ..files.columns import (
-    FAMILIAR,
     ColumnNames,
     columns_of,
     find_image_column,
@@ -68,6 +67,7 @@ from .pipeline import (
     column_types,
     column_values,
     named_summary,
+    photo_column,
     result_columns,
     row_errors,
     rows_left_out,
@@ -597,7 +597,7 @@ class FileScoring:
         top = self.kept is not None and self.kept.top is not None
         waits = bool(ranked) or top or any(scorer.waits for scorer in self.scorer.scorers)
         shown = None if self.has_bar else False
-        naming = self._photo_column()
+        naming = photo_column(self.source, self.options)
         with progress_bar("Scoring", self.source.n_rows, shown=shown) as advance:
             for chunk in self.source.chunks(CHUNK_ROWS):
                 if naming is not None:
@@ -649,14 +649,6 @@ class FileScoring:
         if "keep" in self._writers and stays is not None and stays.any():
             new = {name: [*itertools.compress(values, stays)] for name, values in cells.items()}
             self._writers["keep"].write(chunk.filter(stays.tolist()), new)
-
-    def _photo_column(self) -> str | None:
-        """The column that names photos, unless it holds their bytes."""
-        schema, candidates = self.source.arrow_schema, ("image_id", self.names.image, *FAMILIAR["image"])
-        column = next((name for name in candidates if name in self.source.columns), None)
-        if column is None or schema is None or "binary" not in str(schema.field(column).type):
-            return column
-        return None
 
     def _photo_means(self, scores: Mapping[str, Scores]) -> tuple[int, dict[str, float]]:
         """`ScoredFile.photos`."""

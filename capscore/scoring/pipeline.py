@@ -19,6 +19,8 @@ import numpy as np
 from .. import __version__
 from ..errors import InputError, LanguageWarning, OptionError, RowWarning, Setting, TruncationWarning
 from ..files.columns import (
+    FAMILIAR,
+    OTHER_NAMES,
     ChunkInputs,
     ColumnNames,
     read_inputs,
@@ -171,6 +173,9 @@ class RowScorer:
             raise self._first_of(problems, source, chunk)
         columns = {"images": scorer.needs_images, "references": scorer.needs_references}
         given = {name: getattr(inputs, name) for name, is_needed in columns.items() if is_needed}
+        naming = photo_column(source, self.options)
+        if scorer.compares_rows and not scorer.needs_images and naming is not None:
+            given["images"] = chunk.values(naming)  # by their names; none is opened
         for column in scorer.extra_columns:
             if column.from_files and column.name in source.columns:
                 given[column.name] = chunk.values(column.name)
@@ -206,6 +211,16 @@ class RowScorer:
     def finish(self, prepared: Mapping[str, PreparedRows]) -> dict[str, Scores]:
         """Prepared rows of each metric → their scores."""
         return {scorer.metric: scorer.finish(prepared[scorer.metric]) for scorer in self.scorers}
+
+
+def photo_column(source: RowSource, options: RowOptions) -> str | None:
+    """The column that names photos; None where there is none, or where it holds their bytes."""
+    known = ("image_id", options.image_column, *FAMILIAR["image"], *OTHER_NAMES["image"], "question_id")
+    column = next((name for name in known if name in source.columns), None)
+    schema = source.arrow_schema
+    if column is None or schema is None or "binary" not in str(schema.field(column).type):
+        return column
+    return None
 
 
 def failed_rows(scores: Mapping[str, Scores]) -> list[int]:

@@ -29,9 +29,9 @@ ROWS = {
     "references": [["red"], ["green", "red"], ["green"], ["red", "green"], ["red", "blue", "green"]],
 }
 MCS = [2.5, 2.5 * math.sqrt(0.5), 0.0, 2.5, 0.0]
-# one word is a quarter of 10; red and green are in the references of 4 rows of 5, blue in those of 1; the
-# second caption is one 2-gram longer than its references, and only the second of them has "red"
-RARE, COMMON = math.log(5), math.log(5 / 4)
+# one word is a quarter of 10; red and green are in the references of 3 photos of 4 (two rows have the same), blue
+# in those of 1; the second caption is one 2-gram longer than its references, of which only one has "red"
+RARE, COMMON = math.log(4), math.log(4 / 3)
 CIDER = [2.5, 1.25 * COMMON / math.hypot(COMMON, RARE) * math.exp(-1 / 72), 2.5, 0.0, 5 / 6]
 
 
@@ -102,8 +102,8 @@ def test_empty_captions_are_counted_over_all_pieces(load):
     module.add_batch(predictions=["a dog", " "], references=[["a dog runs"], ["a cat"]])
     module.add(prediction="two cats", reference=["two cats sit"])
     result = module.compute()
-    alone = pytest.approx(3.7564711970301374)  # of the two captions, by themselves
-    assert result["scores"] == [alone, None, alone]
+    # of pycocoevalcap, where the photo of the empty caption is a document too
+    assert result["scores"] == [pytest.approx(3.5414921595), None, pytest.approx(3.7564711970)]
     assert [result[key] for key in ("n_items", "n_scored", "n_failed", "n_empty")] == [3, 2, 0, 1]
     assert module.compute(**rows("cider"))["n_empty"] == 0  # a second call begins anew
 
@@ -128,7 +128,7 @@ def test_columns_that_a_metric_does_not_take(load):
         mcs.add(prediction="red", image=RED, boxes=[[0, 0, 2, 2]])
     with pytest.raises(InputError, match="predictions=None"):
         mcs.compute(images=[RED])
-    with_images = load("cider").compute(**rows("cider"), images=["gone.jpg"] * 5)
+    with_images = load("cider").compute(**rows("cider"), images=["gone.jpg", "gone2.jpg", "gone.jpg", "gone2.jpg", "gone3.jpg"])
     assert with_images == load("cider").compute(**rows("cider"))
 
 
