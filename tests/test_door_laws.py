@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import math
+from collections import Counter
+
 import numpy as np
 import pytest
 import torch
@@ -84,3 +88,84 @@ def test_systems_may_have_any_name():
     systems = {name: [0.1 * number, 0.2, 0.3] for number, name in enumerate(names)}
     (found,) = capscore.compare_systems(systems, images=["a", "b", "c"])
     assert [*found.means] == names and [other.system for other in found.differences] == names[1:]
+
+
+# ---- documents of CIDEr
+
+PHOTOS = {
+    "1": ["a red bus on a street", "a bus in the city"],
+    "2": ["a dog on a beach", "the dog runs on sand"],
+    "3": ["a cat in the house"],
+}
+BUSES = ["a red bus in the city", "a bus", "the bus", "a city bus", "bus on street"]
+OTHERS = {"2": "a dog runs on a street", "3": "a cat on a street"}
+
+
+def grams(text: str) -> Counter:
+    words = text.split()
+    return Counter(tuple(words[i : i + n]) for n in range(1, 5) for i in range(len(words) + 1 - n))
+
+
+def coco(caption: str, photo: str, documents: list[list[str]]) -> float:
+    """CIDEr-D as pycocoevalcap computes it, of one caption of a photo, where documents are given."""
+    held = Counter(gram for texts in documents for gram in {gram for text in texts for gram in grams(text)})
+    total = 0.0
+    for text in PHOTOS[photo]:
+        one, other = grams(caption), grams(text)
+        apart = len(caption.split()) - len(text.split())
+        for n in range(1, 5):
+            weight = {g: math.log(len(documents)) - math.log(max(held[g], 1)) for g in {*one, *other}}
+            mine, theirs = ({g: c[g] * weight[g] for g in c if len(g) == n} for c in (one, other))
+            norms = math.hypot(*mine.values()) * math.hypot(*theirs.values())
+            dot = sum(min(mine[g], theirs.get(g, 0)) * theirs.get(g, 0) for g in mine)
+            total += dot / norms * math.exp(-(apart**2) / 72) / 4 if norms else 0
+    return 10 * total / len(PHOTOS[photo])
+
+
+@pytest.mark.parametrize("captions", [BUSES[:1] * 5, BUSES], ids=["a row five times", "five captions"])
+def test_a_photo_with_several_captions_is_one_document(captions, tmp_path):
+    rows = [*(("1", text) for text in captions), *OTHERS.items()]
+    references = [PHOTOS[photo] for photo, _ in rows]
+    texts, ids = [text for _, text in rows], [int(photo) for photo, _ in rows]
+    expected = [coco(text, photo, [*PHOTOS.values()]) for photo, text in rows]
+    by_row = [coco(text, photo, references) for photo, text in rows]
+    cider = capscore.load("cider")
+    known: dict = {"references": references, "language": "en"}
+    pixels = [np.full((2, 2, 3), int(photo), np.uint8) for photo, _ in rows]
+    found = {
+        "equal references": cider.score(texts, **known).scores,
+        "pixels": cider.score(texts, pixels, **known).scores,
+        "names of images": cider.score(texts, [f"{photo}.jpg" for photo in ids], **known).scores,
+        "bytes": cider.score(texts, [{"bytes": b"%d" % photo, "path": "x"} for photo in ids], **known).scores,
+        "ids": cider.score(texts, image_id=np.array(ids), **known).scores,
+    }
+    few = [texts[:1] for texts in references[:1]] + [texts[1:] for texts in references[1:2]] + references[2:]
+    split = cider.score(
+        texts, image_id=ids, **{**known, "references": few}
+    )  # one set of references, in two rows
+    assert (
+        split.signature.partition("|refs")[0] == cider.score(texts, **known).signature.partition("|refs")[0]
+    )
+    for column in ("image_id", "image", "file_name"):
+        lines = [
+            {column: photo, "caption": text, "references": PHOTOS[photo], "language": "en"}
+            for photo, text in rows
+        ]
+        (tmp_path / "rows.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+        found[column] = capscore.score_file(tmp_path / "rows.jsonl", "cider")["cider"].scores
+    for way, scores in found.items():
+        assert scores == pytest.approx(expected, abs=1e-6), way
+    named_apart = cider.score(texts, image_id=[*range(len(texts))], **known).scores
+    assert named_apart == pytest.approx(by_row, abs=1e-6)
+
+
+def test_systems_that_leave_captions_out_are_scored_with_the_same_documents():
+    texts = [BUSES[0], *OTHERS.values()]
+    known: dict = {"references": [*PHOTOS.values()], "language": "en"}
+    whole = capscore.load("cider").score(texts, **known)
+    for row in range(3):
+        said = [*texts]
+        said[row] = ""
+        some = capscore.load("cider", empty="skip").score(said, **known)
+        kept = [index for index in range(3) if index != row]
+        assert some.scores[kept] == pytest.approx(whole.scores[kept], abs=1e-12)

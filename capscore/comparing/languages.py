@@ -80,7 +80,7 @@ def compare_on_benchmark(
     """
     named, _ = named_metrics(metrics, load)
     chosen, known = configs_by_language(where.slug, configs), languages_of(where.slug)
-    may_be_empty = load.metric_options.get("empty", "raise") != "raise"
+    may_be_empty = load.metric_options.get("empty", "worst") != "raise"
     read: dict[str, Captions] = {}
     notes: list[str] = []
     for name, path in systems.items():

@@ -54,8 +54,9 @@ class HarnessMetric:
         return self.scorer.higher_is_better
 
     def process_results(self, document: Mapping[str, Any], results: Sequence[str]) -> dict[str, Row]:
-        """A document and what the model answered → what `aggregation` gets of it."""
-        caption = str(results[0]).strip()
+        """A document and what the model answered → what `aggregation` gets of it; None is no caption."""
+        answer = results[0] if results else None
+        caption = "" if answer is None else str(answer).strip()
         image = references = None
         if self.image is not None:
             image = self.image(document)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from transformers import TrainerCallback
 from ..errors import InputError
 from ..files.write import write_text
 from ..metrics.loading import load_together
+from ..statistics.columns import plain
 
 if TYPE_CHECKING:
     from transformers import Trainer, TrainerControl, TrainerState, TrainingArguments
@@ -25,6 +27,8 @@ class CaptionCallback(TrainerCallback):
     The means are logged as `eval_<metric>`, a name that `metric_for_best_model` takes. The worst captions of
     each evaluation, with their scores, are in `<output_dir>/captions/step-<step>.jsonl`. Photos are embedded
     once, whatever the number of evaluations.
+
+    A caption that is empty, or None, gets the worst score.
 
     Args:
         caption: Function from the model to its captions, one per photo.
@@ -77,22 +81,25 @@ class CaptionCallback(TrainerCallback):
 
     def _measure(self, args: TrainingArguments, state: TrainerState, model: Any) -> dict[str, float]:
         """Score the model's captions, log the means and write the table."""
-        captions = list(self.caption(model))
+        captions = ["" if caption is None else caption for caption in self.caption(model)]
         if len(captions) != len(self.images):
             raise InputError(f"the model has {len(captions)} captions for {len(self.images)} photos")
         found = {
             name: scorer.score(captions, self.images, self.references, self.language)
             for name, scorer in self.scorers.items()
         }
-        means = {f"eval_{name}": float(scores.of_set) for name, scores in found.items()}
+        means = {}
+        for name, scores in found.items():
+            if not math.isnan(scores.of_set):
+                means[f"eval_{name}"] = float(scores.of_set)
         if self._log is not None:
             self._log(means)
         else:
             state.log_history.append({**means, "step": state.global_step})
-        first = next(iter(found.values())).ranking
+        first = np.nan_to_num(next(iter(found.values())).ranking, nan=-np.inf)
         lines = ""
         for row in np.argsort(first, kind="stable")[: self.worst].tolist():
-            numbers = {name: float(scores.scores[row]) for name, scores in found.items()}
+            numbers = {name: plain(scores.scores[row]) for name, scores in found.items()}
             line = {"row": row, "caption": captions[row], **numbers}
             lines += f"{json.dumps(line, ensure_ascii=False)}\n"
         path = Path(args.output_dir or ".") / "captions" / f"step-{state.global_step:06d}.jsonl"

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..metrics.loading import ScorerLoader, check_options
-from ..metrics.rows import is_empty
 from ..options import LoadOptions, RowOptions, split_options
 from ..registry import METRICS
 from ..scoring.streams import BatchScorer
@@ -26,8 +25,7 @@ def caption_reward(
     TRL calls it with `prompts`, `completions` and the columns of the data set, and logs it under the metric's
     name. It reads `image` or `images` (a list of one photo), `references` and `language`. A completion is a
     string, or a list of messages, whose last one is the caption. An empty caption gets the metric's worst
-    score or, where there is none, the score that the metric gives a text without words. The first completions
-    that look wrong, such as with reasoning, are warned of once per kind.
+    score. The first completions that look wrong, such as with reasoning, are warned of once per kind.
 
     Args:
         metric: Metric whose scores depend on the row alone; CIDEr needs `document_frequencies`.
@@ -35,23 +33,20 @@ def caption_reward(
             it is scored, and with it the tags around an answer. Reasoning that was cut off leaves no caption.
         **options: Options of `capscore.options.RowOptions`, such as image_column, references_column, language
             and images; on_error="raise" ends training at a row that cannot be scored, "skip" gives it None,
-            with which TRL leaves the completion out. And those of `capscore.load`; empty="score" has the
-            metric score empty captions.
+            with which TRL leaves the completion out. And those of `capscore.load`.
 
     Raises:
         CapscoreError: An option is wrong, or the metric compares rows with each other.
 
     >>> reward = caption_reward("rouge_l", language="en")
     >>> reward(prompts=["Describe."] * 2, completions=["a dog", ""], references=[["a dog"], ["a cat"]])
-    [1.0, 0]
+    [1.0, 0.0]
     """
     rows_of, load = split_options({**options, "candidate_column": _CAPTION}, RowOptions, LoadOptions)
     given = load.arguments()
     check_options([metric], given)
     kind = METRICS.get(metric)
-    worst = kind.worst_score()
-    empty = "score" if worst is None else "skip"
-    scorer = ScorerLoader({"empty": empty, "progress": False, **given})(metric)
+    scorer = ScorerLoader({"progress": False, **given})(metric)
     batches = BatchScorer([scorer], rows_of)
     new = batches.new_columns(())
     warned: set[str] = set()
@@ -73,9 +68,7 @@ def caption_reward(
         if rows_of.image_column is None and "images" in rows:
             rows["image"] = rows["images"]
         rewards: list[float | None] = []
-        for score, caption in zip(batches.score(rows)[metric], rows[_CAPTION], strict=True):
-            if scorer.empty == "skip" and is_empty(caption):
-                score = worst
+        for score in batches.score(rows)[metric]:
             if score is not None and not kind.higher_is_better:
                 score = -score
             rewards.append(score)

@@ -39,9 +39,11 @@ class Scorer(ABC):
     """Scores rows of candidate, image and references.
 
     Args:
-        empty: Treatment of captions without a visible character. "raise" (default) is an error even with
-            on_error="skip", so that no captioning system gains by saying nothing; "score" scores the text
-            without words as reference code does; "skip" leaves the row out of the mean and counts it.
+        empty: Treatment of captions without a visible character. "worst" (default) gives them the worst score
+            of the metric, so that no captioning system gains by saying nothing, or, where there is none, the
+            score of a text without words; "score" scores the text without words as reference code does;
+            "skip" leaves the row out of the mean and counts it; "raise" is an error, even with
+            on_error="skip".
 
     `score` does everything. If rows come in parts, call `prepare` on each part and `finish` on all together
     (`PreparedRows.concatenate`). The numbers are those of one call of `score`, even for CIDEr, where the
@@ -113,7 +115,7 @@ class Scorer(ABC):
     retrieves_by_cosine: ClassVar[bool] = False
     embedder: Embedder | None = None
 
-    def __init__(self, *, empty: Literal["raise", "score", "skip"] = "raise"):
+    def __init__(self, *, empty: Literal["worst", "score", "skip", "raise"] = "worst"):
         self.check({"empty": empty})
         self.empty = empty
 
@@ -124,9 +126,9 @@ class Scorer(ABC):
         Raises:
             InputError: a value is out of range; names the option.
         """
-        empty = options.get("empty", "raise")
-        if empty not in ("raise", "score", "skip"):
-            raise InputError(Setting("empty", empty), ": expected 'raise', 'score' or 'skip'")
+        empty = options.get("empty", "worst")
+        if empty not in ("worst", "score", "skip", "raise"):
+            raise InputError(Setting("empty", empty), ": expected 'worst', 'score', 'skip' or 'raise'")
 
     @classmethod
     def needs(cls, options: Mapping[str, Any]) -> tuple[bool, bool]:
@@ -225,7 +227,7 @@ class Scorer(ABC):
             languages=rows.languages,
             errors=errors,
             empty=rows.empty & np.array([not error for error in errors]),
-            skips_empty=rows.skips_empty,
+            empty_as="score" if self.empty == "worst" and self.worst_score() is None else self.empty,
             details=details,
         )
         self.count_odd(prepared, odd).warn()
@@ -233,6 +235,9 @@ class Scorer(ABC):
 
     def count_odd(self, rows: PreparedRows, odd: OddRows, start: int = 0) -> OddRows:
         """Count rows in which what was measured looks wrong; the first of them is row `start`."""
+        if self.empty == "worst":
+            for row in np.flatnonzero(rows.empty).tolist():
+                odd.count("empty", start + row)
         return odd
 
     @abstractmethod
@@ -371,6 +376,8 @@ class Scorer(ABC):
         statistics: Mapping[str, np.ndarray] = {},
     ) -> Scores:
         """Numbers of the rows that did not fail → `Scores` of all rows."""
+        if rows.empty_as == "worst":
+            values = np.where(rows.empty[rows.kept], self.worst_score(), values)
         of_rows = spread({name: components[name] for name in self.component_names}, rows.kept)
         (scores,) = spread({"": values}, rows.kept).values()
         spread_statistics = spread({name: statistics[name] for name in self.statistic_names}, rows.kept)

@@ -107,7 +107,7 @@ class CIDErD(CIDEr):
         self,
         *,
         document_frequencies: str | Path | DocumentFrequencies | None = None,
-        empty: Literal["raise", "score", "skip"] = "raise",
+        empty: Literal["worst", "score", "skip", "raise"] = "worst",
     ):
         super().__init__(document_frequencies=document_frequencies, empty=empty)
 

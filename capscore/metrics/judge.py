@@ -261,7 +261,7 @@ class Judge(Scorer):
     def count_odd(self, rows: PreparedRows, odd: OddRows, start: int = 0) -> OddRows:
         for row in np.flatnonzero(rows.values["mass"] < LOW_MASS).tolist():
             odd.count("mass", start + row)
-        return odd
+        return super().count_odd(rows, odd, start)
 
 
 _OF_ASKER = ("allow_urls", "allow_private_urls", "progress")

@@ -33,7 +33,8 @@ class PreparedRows:
         photos: What names the photo of each row, "" where nothing does, if the metric waits, else None.
         errors: What was wrong with each row; "" for nothing.
         image_keys, truncated, n_references, languages, empty, details: As in `Scores`.
-        skips_empty: Whether rows with an empty caption are left out.
+        empty_as: What rows with an empty caption get: "worst", the worst score; "score", that of a text
+            without words; "skip", none: they are left out.
     """
 
     values: dict[str, np.ndarray]
@@ -46,7 +47,7 @@ class PreparedRows:
     languages: list[str]
     errors: list[str]
     empty: np.ndarray
-    skips_empty: bool
+    empty_as: str
     details: list[dict[str, Any] | None] | None = None
 
     def __len__(self) -> int:
@@ -56,7 +57,7 @@ class PreparedRows:
     def kept(self) -> np.ndarray:
         """bool (n,), True where a row did not fail and its caption was not left out as empty."""
         fine = np.array([not error for error in self.errors], dtype=bool)
-        return fine & ~self.empty if self.skips_empty else fine
+        return fine & ~self.empty if self.empty_as == "skip" else fine
 
     def row(self, index: int) -> PreparedRows:
         """One row alone."""
@@ -190,7 +191,7 @@ def row_settings(rows: PreparedRows) -> dict[str, object]:
     if len(counts) == 1:
         settings["refs"] = counts.pop()
     if rows.empty.any():
-        settings["empty"] = "skip" if rows.skips_empty else "score"
+        settings["empty"] = rows.empty_as
     return settings
 
 

@@ -78,8 +78,14 @@ class Scores:
 
     @property
     def ranking(self) -> np.ndarray:
-        """float64 (n,), what rows are ranked by, where more is better: the scores, or a component."""
-        return self.rising(self.ranked_by)
+        """float64 (n,), what rows are ranked by, where more is better: the scores, or a component.
+
+        Rows whose empty caption got the worst score come below all others.
+        """
+        ranking = self.rising(self.ranked_by)
+        if self.ranked_by and self.settings.get("empty") == "worst":
+            return np.where(self.empty, np.nanmin(ranking) - 1, ranking)
+        return ranking
 
     def found(self, row: int, *, brief: bool = False) -> str:
         """What the details say of a row in a few words, in fewer for a cell of a table; "" for nothing."""

@@ -270,7 +270,7 @@ class BackboneScorer(Scorer):
         for row, key in enumerate(rows.image_keys):
             if key in self.embedder.blank:
                 odd.count("blank", start + row)
-        return odd
+        return super().count_odd(rows, odd, start)
 
     def warn_about_truncation(self, truncated: np.ndarray) -> None:
         """Warn about rows whose text was cut at the backbone's number of tokens; one bool per row."""

@@ -34,7 +34,6 @@ from ..metrics.calibration import (
     RIGHT,
     SHUFFLED,
     Distribution,
-    settings_of,
 )
 from ..metrics.loading import ScorerLoader, check_stated_options
 from ..metrics.signature import parse_signature
@@ -258,6 +257,12 @@ def calibrate_metric(
         InputError: too few photos, an option that does not apply, or a metric whose scores depend on the rows
             that are scored with them.
     """
+    if scorer.compares_rows:
+        raise InputError(
+            f"{scorer.metric}: the scores depend on which rows are scored together, so they have no fixed "
+            "percentiles; give fixed ",
+            Setting("document_frequencies"),
+        )
     has_references = any(row.references is not None for row in rows)
     if scorer.needs_references and has_references and n_references is not None:
         raise InputError(Setting("n_references", n_references), ": the rows have their own references")
@@ -276,12 +281,6 @@ def calibrate_metric(
         rows[owner]._replace(caption=rows[other].caption) for owner, other in zip(owners, others, strict=True)
     ]
     right, wrong = _score(scorer, rows), _score(scorer, wrong_rows)
-    if settings_of(wrong.signature) != settings_of(right.signature):
-        raise InputError(
-            f"{scorer.metric}: the scores depend on which rows are scored together, so they have no fixed "
-            "percentiles; give fixed ",
-            Setting("document_frequencies"),
-        )
     languages: dict[str, dict[str, object]] = {}
     for kind, listed, scores in ((RIGHT, rows, right.scores), (SHUFFLED, wrong_rows, wrong.scores)):
         for language in [ALL, *sorted({row.language for row in wrong_rows} - {""})]:

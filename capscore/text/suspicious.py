@@ -317,6 +317,7 @@ KINDS: dict[str, Kind] = {
     ),
     "name": Kind("have the name of their photo as caption"),
     "mass": Kind("got an answer other than the one that the judge was asked for (mass below 0.5)"),
+    "empty": Kind("have an empty caption, which gets the lowest score"),
     "blank": Kind("have a photo that is black, white or one pixel"),
 }
 # UTF-8 that was read as Latin-1 or Windows-1252: a letter, and the sign of a byte from 0x80 to 0xbf

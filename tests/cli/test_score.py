@@ -226,19 +226,21 @@ EMPTY = [
 ]
 
 
-@pytest.mark.parametrize(("how", "mean", "scored"), [("score", "2.4327", "3"), ("skip", "3.6490", "2")])
-def test_empty_captions_are_an_error_or_counted_beside_the_mean(tmp_path, how, mean, scored):
+@pytest.mark.parametrize(
+    ("how", "mean", "scored"), [("worst", "2.4327", "3"), ("score", "2.4327", "3"), ("skip", "3.6490", "2")]
+)
+def test_empty_captions_get_the_worst_score_or_are_counted_beside_the_mean(tmp_path, how, mean, scored):
     source = write_jsonl(tmp_path / "p.jsonl", [*EMPTY, {"caption": None, "references": ["x y"]}])
     output = tmp_path / "o.jsonl"
-    refused = run("score", source, "-m", "cider", "--on-error", "skip")
+    refused = run("score", source, "-m", "cider", "--on-error", "skip", "--empty", "raise")
     assert_refused(refused, "line 2: candidate: expected a caption, got an empty", 1)
     assert "--empty score" in refused.stderr and "--empty skip" in refused.stderr
     done = run("score", source, "-m", "cider", "--empty", how, "--on-error", "skip", "--output", output)
     assert done.exit_code == 3  # for the caption that is missing
     assert ["cider", mean, scored, "1", "1", "0", "0"] in [line.split() for line in done.stdout.splitlines()]
     row = read_jsonl(output)[1]
-    assert row["cider"] == (0 if how == "score" else None)
-    assert (row["capscore_error"] is None) == (how == "score")
+    assert row["cider"] == (None if how == "skip" else 0)
+    assert (row["capscore_error"] is None) == (how != "skip")
     found = summary_of(tmp_path / "o.summary.json")["cider"]
     assert [found[key] for key in ("n_items", "n_scored", "n_failed", "n_empty")] == [4, int(scored), 1, 1]
 

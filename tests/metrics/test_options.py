@@ -20,7 +20,7 @@ WITH_BACKBONE = [metric for metric in METRICS.names() if METRICS.get(metric).tak
 def test_options_have_the_types_choices_and_metrics_of_their_classes():
     options = all_options()
     assert options["variant"].choices == ("coco", "paper")
-    assert options["empty"].choices == ("raise", "score", "skip")
+    assert options["empty"].choices == ("worst", "score", "skip", "raise")
     assert options["beta"].metrics == ("infometic",) and options["device"].metrics == tuple(WITH_BACKBONE)
     types = {"n_regions": int, "beta": float, "prefix": str, "allow_urls": bool}
     assert {name: options[name].type for name in types} == types

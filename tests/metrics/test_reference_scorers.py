@@ -131,7 +131,12 @@ def test_the_signature_names_the_references_that_were_counted():
     assert score("cider", CAPTIONS[::-1], [texts[::-1] for texts in REFERENCES[::-1]]).signature == first
     assert score("cider", references=[*REFERENCES[:2], ["two dogs run", "cats"]]).signature != first
     assert score("cider", CAPTIONS * 2, REFERENCES * 2).signature == first  # the same photos
-    assert score("cider", CAPTIONS * 2, REFERENCES * 2, image_id=[*range(6)]).signature != first
+    assert (
+        capscore.load("cider")
+        .score(CAPTIONS * 2, references=REFERENCES * 2, language="en", image_id=[*range(6)])
+        .signature
+        != first
+    )
     assert score("cider", language="de").signature.partition("|refs")[0] != first.partition("|refs")[0]
 
 
