@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote_to_bytes
 
 from ..errors import ImageError, InputError, Setting, address_name
 from .photo_names import composed, has_image_suffix, id_text, parts_of
@@ -32,6 +34,24 @@ def image_key(image_id: object) -> str | None:
     if text.isascii() and text.isdecimal():
         return text.lstrip("0") or "0"
     return text
+
+
+def data_bytes(address: str) -> bytes:
+    """The content of an address that holds it, or an ImageError.
+
+    >>> data_bytes("data:text/plain;base64,YSBjYXQ"), data_bytes("data:,a%20cat")
+    (b'a cat', b'a cat')
+    """
+    about, comma, content = address.partition(",")
+    found = unquote_to_bytes(content)
+    if about.strip().lower().endswith(";base64"):
+        try:
+            found = base64.b64decode(found + b"=" * (-len(found.strip()) % 4))  # browsers do without them
+        except ValueError:
+            comma = ""
+    if not comma:
+        raise ImageError(f"{about[:60]!r} is a data: address whose content cannot be read", field="image")
+    return found
 
 
 class ImageFolder:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import InputError, Setting
 from ..options import RowOptions
+from .pages import PAGE_STARTS, PAGE_SUFFIXES, open_pages, page_names
 from .photo_names import IMAGE_SUFFIXES, composed
 from .row_source import CHUNK_ROWS, Row, RowSource, read_tables, rows_in_memory
 from .text_files import (
@@ -37,7 +38,7 @@ from .webdataset import open_tar
 if TYPE_CHECKING:
     import pyarrow as pa
 
-EXPECTED = "JSONL, JSON, CSV, TSV, Parquet, WebDataset tar, or the folder of a saved data set"
+EXPECTED = "JSONL, JSON, CSV, TSV, Parquet, WebDataset tar, HTML, Markdown, or the folder of a saved data set"
 _OTHER_PHOTOS = (".heic", ".heif", ".dng", ".cr2", ".svg")
 
 
@@ -59,7 +60,7 @@ def open_rows(path: str | Path, options: RowOptions = RowOptions(), *, needs_spl
         InputError: There is no such file, its kind is unknown, or the content is not what the kind promises;
             names the line.
     """
-    source, split = _open(Path(path), options.split)
+    source, split = _open(Path(path), options)
     if split is not None and (needs_split or "split" in source.columns):
         source = _of_split(source, split)
     for row, fault in source.faults.items():
@@ -68,13 +69,14 @@ def open_rows(path: str | Path, options: RowOptions = RowOptions(), *, needs_spl
     return source
 
 
-def _open(path: Path, split: str | None) -> tuple[RowSource, str | None]:
+def _open(path: Path, options: RowOptions) -> tuple[RowSource, str | None]:
     """Rows, and the split that is still to be taken of them."""
+    split = options.split
     try:
         if (path / "dataset_dict.json").is_file() or (path / "state.json").is_file():
             return _open_saved(path, split), None
         if path.is_dir():
-            return _open_folder(path), split
+            return _open_folder(path, options), split
         file = _copied_stream(path)
         with open(file, "rb") as opened:
             start = opened.read(4096)
@@ -90,7 +92,7 @@ def _open(path: Path, split: str | None) -> tuple[RowSource, str | None]:
     suffix = Path(path.name.lower().removesuffix(".gz")).suffix
     for known in FORMATS:
         if suffix in known.suffixes or (not suffix and start.lstrip().startswith(known.starts)):
-            source = known.open(path, file)
+            source = known.open(path, file, options)
             source.format = known.name
             return source, split
     expected = f" has an unknown format; expected {EXPECTED}"
@@ -148,8 +150,8 @@ def _copied_stream(path: Path) -> Path:
 # ---- folders ----
 
 
-def _open_folder(path: Path) -> RowSource:
-    """Parquet files that are parts of one table, or photos with texts; folders inside are not read."""
+def _open_folder(path: Path, options: RowOptions) -> RowSource:
+    """Parquet files that are parts of one table, photos with texts, or pages, also in the folders inside."""
     files = sorted(name for name in os.listdir(path) if name[0] not in "._" and (path / name).is_file())
     parts = [path / name for name in files if name.lower().endswith(".parquet")]
     if parts and len(parts) == len(files):
@@ -166,7 +168,9 @@ def _open_folder(path: Path) -> RowSource:
         return _open_photos(path, photos, texts)
     for name in ("metadata.jsonl", "metadata.csv", "metadata.parquet"):
         if name in files:
-            return _open(path / name, None)[0]
+            return _open(path / name, RowOptions())[0]
+    if not parts and page_names(path):
+        return open_pages(path, path, options.images)
     suffixes = Counter(os.path.splitext(name)[1].lower() for name in files)
     unread = "".join(
         f" ({suffixes[kind]:,} {kind} cannot be read)" for kind in _OTHER_PHOTOS if kind in suffixes
@@ -276,8 +280,19 @@ def _open_parquet(path: Path, *parts: Path) -> RowSource:
 # ---- what can be read ----
 
 
-def _of_text(read: Callable[[TextFile], RowSource]) -> Callable[[Path, Path], RowSource]:
-    return lambda path, file: read(TextFile(path, file))
+Open = Callable[[Path, Path, RowOptions], RowSource]
+
+
+def _of_text(read: Callable[[TextFile], RowSource]) -> Open:
+    return lambda path, file, options: read(TextFile(path, file))
+
+
+def _of_bytes(read: Callable[[Path, Path], RowSource]) -> Open:
+    return lambda path, file, options: read(path, file)
+
+
+def _open_page(path: Path, file: Path, options: RowOptions) -> RowSource:
+    return open_pages(path, file, options.images)
 
 
 class Format(NamedTuple):
@@ -286,7 +301,7 @@ class Format(NamedTuple):
     name: str
     suffixes: tuple[str, ...]
     starts: tuple[bytes, ...]  # of the content of a file without a suffix
-    open: Callable[[Path, Path], RowSource]
+    open: Open
     is_written: bool = True  # whether results may be of this kind
 
 
@@ -296,6 +311,7 @@ FORMATS = (
     Format("csv", (".csv",), (), _of_text(open_csv)),
     Format("tsv", (".tsv",), (), _of_text(open_table)),
     Format("text", (".txt", ".token"), (), _of_text(open_text), is_written=False),
-    Format("webdataset", (".tar",), (), open_tar, is_written=False),
-    Format("parquet", (".parquet",), (b"PAR1",), _open_parquet),
+    Format("webdataset", (".tar",), (), _of_bytes(open_tar), is_written=False),
+    Format("parquet", (".parquet",), (b"PAR1",), _of_bytes(_open_parquet)),
+    Format("web page", PAGE_SUFFIXES, PAGE_STARTS, _open_page, is_written=False),
 )

@@ -156,6 +156,7 @@ class RowSource:
         places: How messages name each row; () for its line or number.
         image_folder: Folder that relative names of images start from; None for that of the file.
         format: Kind of file, for people.
+        page_column: Column by whose values reports list rows, such as the page of a picture; None for none.
 
     Raises:
         InputError: There are no rows, or two columns have one name.
@@ -172,6 +173,7 @@ class RowSource:
     places: Sequence[str] = ()
     image_folder: Path | None = None
     format: str = "rows"
+    page_column: str | None = None
 
     def __post_init__(self) -> None:
         if not self.n_rows:

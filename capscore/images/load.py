@@ -23,6 +23,7 @@ import xxhash
 from PIL import Image, ImageFile
 
 from ..errors import ImageError, InputError, Setting, address_name
+from ..files.image_folder import data_bytes
 from ..files.row_source import LazySequence
 from ..files.text_files import IMAGE_BYTES, readable_size
 from .fetch import DownloadedImage, fetch, image_error
@@ -194,7 +195,9 @@ def _read(image: object, allow_urls: bool, allow_private_urls: bool) -> tuple[st
 
 
 def _bytes_at(text: str, name: str, allow_urls: bool, allow_private_urls: bool) -> bytes:
-    """What stands at a path or an address."""
+    """What stands at a path or an address, or in one that begins with data:."""
+    if text[:5].lower() == "data:":
+        return data_bytes(text)
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", text)
     if scheme is None:
         return _file_bytes(text, name)

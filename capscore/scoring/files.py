@@ -320,7 +320,8 @@ class ScoredFile(Result):
         elif wrong:
             parts += self._rows_shown(wrong[:MAX_SHOWN_ROWS], numbered=True)
         elif shows_all:
-            parts += self._rows_shown(range(self.source.n_rows), numbered=False)
+            numbered = self.source.page_column is not None
+            parts += self._rows_shown(range(self.source.n_rows), numbered=numbered)
         if self.source.n_rows > 1 or not parts:
             parts.append(self._means())
         parts += (f"{name}: {standing.sentence()}" for name, standing in self.standings.items())

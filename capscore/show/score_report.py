@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -29,6 +29,8 @@ ROWS_SHOWN = 8
 """Number of rows in each list of the page."""
 MAX_TABLE_ROWS = 20_000
 """Number of rows in the table of all rows; of more, it has the lowest."""
+MAX_PAGES = 500
+"""Number of pages that are listed; of more, those with most captions that are likely wrong."""
 _BINS, _PERCENTS = 30, (5, 25, 50, 75, 95)
 _THUMBNAIL = 320  # longest side of a photo in pixels
 
@@ -83,6 +85,8 @@ def write_score_report(path: Path, run: ScoredFile, sort: str | None = None) -> 
         n_failed=len(run.failures),
         metrics=[_section(name, part, run.standings.get(name)) for name, part in scores.items()],
         languages=_by_language(scores, first.languages),
+        pages=_by_page(run, wrong),
+        most_pages=MAX_PAGES,
         metric=first.metric,
         cards=cards,
         lists=lists,
@@ -222,6 +226,29 @@ def _summary(scores: np.ndarray) -> Table:
         values = np.percentile(present, _PERCENTS).tolist()
     row = ["", fixed(_mean(scores), 3), counts, *(fixed(value, 3) for value in values)]
     return Table(("", "mean", "rows", "5 %", "25 %", "median", "75 %", "95 %"), [row])
+
+
+def _by_page(run: ScoredFile, wrong: Collection[int]) -> Table | None:
+    """Counts, means and lines of likely wrong captions per page, the worst first; None without pages."""
+    column = run.source.page_column
+    if column is None:
+        return None
+    rows_of: dict[str, list[int]] = {}
+    lines: dict[int, int | None] = {}
+    for chunk in run.source.chunks(CHUNK_ROWS, [column]):
+        for index, page in enumerate(chunk.values(column)):
+            rows_of.setdefault(str(page), []).append(chunk.start + index)
+            lines[chunk.start + index] = chunk.lines[index] if chunk.lines else None
+    listed = []
+    for page, rows in rows_of.items():
+        n_failed = sum(row in run.failures for row in rows)
+        marked = [row for row in rows if row in wrong]
+        means = [_mean(part.scores[rows]) for part in run.scores.values()]
+        places = ", ".join(str(lines[row]) for row in marked)
+        cells = [page, f"{len(rows):,}", f"{n_failed:,}", *(fixed(mean, 3) for mean in means)]
+        listed.append(((-len(marked), -n_failed, page), [*cells, f"{len(marked):,}", places]))
+    headings = ("page", "pictures", "failed", *run.scores, "likely wrong", "lines")
+    return Table(headings, [cells for _, cells in sorted(listed)[:MAX_PAGES]])
 
 
 def _by_language(scores: Mapping[str, Scores], languages: Sequence[str]) -> Table | None:
