@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Siz
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from ..errors import CapscoreError, Setting
 from ..images.boxes import check_boxes, crops, normalised
+from ..switches import Switch
 from ..text.languages import language_code
 
 if TYPE_CHECKING:
@@ -460,15 +461,21 @@ def settings_digest(folder: Path) -> str:
 @contextmanager
 def exact_convolutions(dtype: str) -> Iterator[None]:
     """Keep a GPU from computing float32 convolutions in TensorFloat-32, its default, within the block."""
+    if dtype != "float32":
+        yield
+        return
+    with _TENSOR_FLOAT_32.at(False):
+        yield
+
+
+def _cudnn() -> Any:
     import torch
 
-    before = torch.backends.cudnn.allow_tf32
-    # Not `cudnn.flags(allow_tf32=False)`: by default that turns cuDNN off entirely.
-    torch.backends.cudnn.allow_tf32 = before and dtype != "float32"
-    try:
-        yield
-    finally:
-        torch.backends.cudnn.allow_tf32 = before
+    return torch.backends.cudnn
+
+
+# Not `cudnn.flags(allow_tf32=False)`: by default that turns cuDNN off entirely.
+_TENSOR_FLOAT_32 = Switch(lambda: _cudnn().allow_tf32, lambda value: setattr(_cudnn(), "allow_tf32", value))
 
 
 def unit_rows(embeddings: torch.Tensor) -> torch.Tensor:

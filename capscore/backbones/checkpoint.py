@@ -15,7 +15,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from logging import getLogger
+from logging import ERROR, getLogger
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -30,6 +30,7 @@ from ..errors import (
     warn,
 )
 from ..files.text_files import CONFIG_BYTES, readable_size
+from ..switches import Switch
 from ..text.languages import language_code
 from .base import resolve_dtype, tensors_digest
 
@@ -515,21 +516,28 @@ def load_config(folder: Path) -> PretrainedConfig:
 @contextmanager
 def refusing(what: str) -> Iterator[None]:
     """Turn whatever a library raises into one `BackboneUnavailable` about `what`, in silence."""
-    logging = sys.modules.get("transformers.utils.logging")  # nothing to silence before transformers is used
-    if logging is not None:
-        level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-        logging.set_verbosity_error()
-        logging.disable_progress_bar()
     try:
-        yield
+        with _TRANSFORMERS.at((ERROR, False)):
+            yield
     except CapscoreError:
         raise
     except pickle.UnpicklingError:  # its message advises to load the file anyway
         raise BackboneUnavailable(f"{what} is damaged, or holds more than tensors") from None
     except Exception as error:  # damaged files and wrong values end each library in its own way
         raise BackboneUnavailable(f"{what} cannot be read: {message_of(error)}") from error
-    finally:
-        if logging is not None:
-            logging.set_verbosity(level)
-            if bars:
-                logging.enable_progress_bar()
+
+
+def _transformers_says() -> tuple[int, bool] | None:
+    """How much transformers logs, and whether it shows bars; None before it is used."""
+    log: Any = sys.modules.get("transformers.utils.logging")
+    return None if log is None else (log.get_verbosity(), log.is_progress_bar_enabled())
+
+
+def _let_transformers_say(said: tuple[int, bool] | None) -> None:
+    log: Any = sys.modules.get("transformers.utils.logging")
+    if log is not None and said is not None:
+        log.set_verbosity(said[0])
+        (log.enable_progress_bar if said[1] else log.disable_progress_bar)()
+
+
+_TRANSFORMERS = Switch(_transformers_says, _let_transformers_say)

@@ -12,7 +12,6 @@ import os
 import re
 import stat
 import sys
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,6 +25,7 @@ from ..errors import ImageError, InputError, Setting, address_name
 from ..files.image_folder import data_bytes
 from ..files.row_source import LazySequence
 from ..files.text_files import IMAGE_BYTES, readable_size
+from ..switches import Switch
 from .fetch import DownloadedImage, fetch, image_error
 
 DECODING = 1
@@ -51,8 +51,10 @@ _TILE_TAGS = (322, 323)
 # Not raster images: Pillow passes EPS to Ghostscript and the others to programs of the operating system.
 _NOT_RASTER = {"EPS", "WMF", "EMF", "BUFR", "GRIB", "HDF5", "MPEG"}
 # Pillow has one flag for all threads: how many decode now, and whether the program lets damage through.
-_DECODING_LOCK = threading.Lock()
-_decoding, _is_lenient = 0, False
+_TRUNCATED_IMAGES = Switch(
+    lambda: ImageFile.LOAD_TRUNCATED_IMAGES,
+    lambda value: setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", value),
+)
 
 
 def describe(image: Any) -> str:
@@ -245,23 +247,15 @@ def _check_size(size: int, name: str) -> None:
 @contextmanager
 def _strict_decoding(name: str) -> Iterator[None]:
     """Whatever Pillow and its plugins raise (OSError, SyntaxError, struct.error, …), as an `ImageError`."""
-    global _decoding, _is_lenient
-    with _DECODING_LOCK:
-        _is_lenient = ImageFile.LOAD_TRUNCATED_IMAGES or (_decoding > 0 and _is_lenient)
-        _decoding += 1
-        ImageFile.LOAD_TRUNCATED_IMAGES = False
     try:
-        yield
+        with _TRUNCATED_IMAGES.at(False):
+            yield
     except (ImageError, MemoryError):
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise image_error(f"{name} is too large: {error}") from None
     except Exception as error:
         raise image_error(f"{name} is cut short or damaged: {error!r:.200}") from None
-    finally:
-        with _DECODING_LOCK:
-            _decoding -= 1
-            ImageFile.LOAD_TRUNCATED_IMAGES = not _decoding and _is_lenient
 
 
 def _decode(name: str, data: bytes) -> Image.Image:

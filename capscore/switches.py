@@ -1,0 +1,50 @@
+"""Global switches of other libraries, turned for the time of a block by any number of threads.
+
+In: how a switch is read and written. Out: a block in which it has a value. The value that it had is back once
+the last thread has left.
+
+    >>> settings = {"loud": True}
+    >>> quiet = Switch(lambda: settings["loud"], lambda value: settings.update(loud=value))
+    >>> with quiet.at(False):
+    ...     settings["loud"]
+    False
+    >>> settings["loud"]
+    True
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+class Switch:
+    """A switch that belongs to the whole process.
+
+    Args:
+        read: Function that gives its value; None while the library is not imported.
+        write: Function that sets it.
+    """
+
+    def __init__(self, read: Callable[[], object], write: Callable[..., object]):
+        self._read, self._write = read, write
+        self._lock = threading.Lock()
+        self._holders = 0
+        self._before: object = None
+
+    @contextmanager
+    def at(self, value: object) -> Iterator[None]:
+        """Hold the switch at a value; all threads that hold it at once hold it at the same one."""
+        with self._lock:
+            if not self._holders or self._before is None:
+                self._before = self._read()
+            self._holders += 1
+            self._write(value)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._holders -= 1
+                if not self._holders:
+                    self._write(self._before)

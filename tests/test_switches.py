@@ -1,0 +1,44 @@
+"""Global switches of torch, transformers and Pillow are as they were, however threads overlap."""
+
+import threading
+
+import pytest
+import torch
+import transformers.utils.logging as transformers_log
+from PIL import ImageFile
+
+from capscore.backbones.base import exact_convolutions
+from capscore.backbones.checkpoint import refusing
+from capscore.images.load import _strict_decoding
+
+SWITCHES = {
+    "torch": (lambda: exact_convolutions("float32"), lambda: torch.backends.cudnn.allow_tf32, False),
+    "transformers": (
+        lambda: refusing("a folder"),
+        lambda: (transformers_log.get_verbosity(), transformers_log.is_progress_bar_enabled()),
+        (40, False),
+    ),
+    "Pillow": (lambda: _strict_decoding("a photo"), lambda: ImageFile.LOAD_TRUNCATED_IMAGES, False),
+}
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+def test_blocks_that_overlap_hold_a_switch_and_leave_it_as_it_was(name, monkeypatch):
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
+    block, read, within = SWITCHES[name]
+    before, entered, leave, seen = read(), threading.Event(), threading.Event(), []
+
+    def first():
+        with block():
+            entered.set()
+            leave.wait(10)
+        seen.append(read())  # the second block still holds the switch
+
+    thread = threading.Thread(target=first)
+    thread.start()
+    entered.wait(10)
+    with block():
+        leave.set()
+        thread.join(10)
+        seen.append(read())
+    assert before != within and seen == [within, within] and read() == before
