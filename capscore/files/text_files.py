@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 from ..errors import CapscoreError, InputError, Setting
 from .layouts import has_columns, line_reader, nearest, rows_of_document
@@ -197,7 +197,7 @@ class TextFile:
         return InputError(f"{place}: {problem}")
 
     @contextmanager
-    def open(self) -> Iterator[io.BufferedReader]:
+    def open(self) -> Iterator[IO[bytes]]:
         """The file's bytes, unpacked, as a stream."""
         with self.errors_named(), open(self._file, "rb", 2**16) as file:
             if not self._is_packed:
