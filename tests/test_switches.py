@@ -9,7 +9,7 @@ from PIL import ImageFile
 
 from capscore.backbones.base import exact_convolutions
 from capscore.backbones.checkpoint import refusing
-from capscore.images.load import _strict_decoding
+from capscore.images import load
 
 SWITCHES = {
     "torch": (lambda: exact_convolutions("float32"), lambda: torch.backends.cudnn.allow_tf32, False),
@@ -18,7 +18,7 @@ SWITCHES = {
         lambda: (transformers_log.get_verbosity(), transformers_log.is_progress_bar_enabled()),
         (40, False),
     ),
-    "Pillow": (lambda: _strict_decoding("a photo"), lambda: ImageFile.LOAD_TRUNCATED_IMAGES, False),
+    "Pillow": (lambda: load._TRUNCATED_IMAGES.at(False), lambda: ImageFile.LOAD_TRUNCATED_IMAGES, False),
 }
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any, Literal
 
 from ..errors import CapscoreError, InputError, Setting
 from .layouts import has_columns, line_reader, nearest, rows_of_document
@@ -197,14 +197,14 @@ class TextFile:
         return InputError(f"{place}: {problem}")
 
     @contextmanager
-    def open(self) -> Iterator[IO[bytes]]:
+    def open(self) -> Iterator[io.BufferedReader[Any]]:
         """The file's bytes, unpacked, as a stream."""
-        with self.errors_named(), open(self._file, "rb", 2**16) as file:
+        with self.errors_named(), io.BufferedReader(io.FileIO(self._file), 2**16) as file:
             if not self._is_packed:
                 yield file
                 return
             with gzip.GzipFile(fileobj=file) as unpacked:
-                yield unpacked
+                yield io.BufferedReader(unpacked, 2**16)
 
     @cached_property
     def _is_packed(self) -> bool:
@@ -250,7 +250,7 @@ class TextFile:
                 yield number, line
 
     @contextmanager
-    def _decoded(self, stream: io.BufferedReader) -> Iterator[io.TextIOWrapper]:
+    def _decoded(self, stream: io.BufferedReader[Any]) -> Iterator[io.TextIOWrapper]:
         """Text of bytes; one that is no UTF-8 becomes a surrogate, so that its line is known.
 
         Lines end as the first one does: by a carriage return alone, or by a line feed.

@@ -115,7 +115,7 @@ class AnnotationSource(TextFile):
     # ---- bytes ----
 
     @contextmanager
-    def open(self) -> Iterator[io.BufferedReader]:
+    def open(self) -> Iterator[io.BufferedReader[Any]]:
         self._note_opened()
         content = self.content
         if content is None and not self.member:
