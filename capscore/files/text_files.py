@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from ..errors import CapscoreError, InputError, Setting
 from .layouts import has_columns, line_reader, nearest, rows_of_document
@@ -31,6 +31,7 @@ FORMULA_SIGNS = "=+\\-@\\t\\r\\n＝＋－＠"
 _TOKEN = re.compile(r"(\S[^\t]*)#[0-9]+\t(.*)", re.S)
 _ESCAPED = re.compile(f"'+[{FORMULA_SIGNS}]")
 
+ByteStream: TypeAlias = "io.BufferedReader[Any] | gzip.GzipFile"
 _Rows = Iterator[tuple[int | None, Row]]  # line, or None where a file has no lines, and cells
 
 
@@ -197,14 +198,14 @@ class TextFile:
         return InputError(f"{place}: {problem}")
 
     @contextmanager
-    def open(self) -> Iterator[io.BufferedReader[Any]]:
+    def open(self) -> Iterator[ByteStream]:
         """The file's bytes, unpacked, as a stream."""
         with self.errors_named(), io.BufferedReader(io.FileIO(self._file), 2**16) as file:
             if not self._is_packed:
                 yield file
                 return
             with gzip.GzipFile(fileobj=file) as unpacked:
-                yield io.BufferedReader(unpacked, 2**16)
+                yield unpacked
 
     @cached_property
     def _is_packed(self) -> bool:
@@ -250,7 +251,7 @@ class TextFile:
                 yield number, line
 
     @contextmanager
-    def _decoded(self, stream: io.BufferedReader[Any]) -> Iterator[io.TextIOWrapper]:
+    def _decoded(self, stream: ByteStream) -> Iterator[io.TextIOWrapper]:
         """Text of bytes; one that is no UTF-8 becomes a surrogate, so that its line is known.
 
         Lines end as the first one does: by a carriage return alone, or by a line feed.

@@ -20,7 +20,7 @@ from .reasoning import THOUGHT
 
 
 @dataclass(frozen=True)
-class Kind:
+class OddKind:
     """A kind of odd text; each way to find it is a regular expression, or "".
 
     Attributes:
@@ -79,20 +79,20 @@ _LABELS = (
     "キャプション|説明|描述|标题|標題|설명|캡션|وصف"
 )
 # Kinds in the order in which they are tried at one place; a text counts for the first that is found in it.
-KINDS: dict[str, Kind] = {
-    "decoded": Kind(
+KINDS: dict[str, OddKind] = {
+    "decoded": OddKind(
         "have text that was decoded wrongly",
         ("a dog\ufffd", "un garÃ§on", "a dogâ€™s ball"),
         anywhere="\ufffd",
         signs="\ufffd",
     ),
-    "entities": Kind(
+    "entities": OddKind(
         "have HTML entities",
         ("it&#39;s red", "red &amp; blue"),
         anywhere=r"&(?:#\w{2,6}|[A-Za-z]{2,8});",
         signs="&",
     ),
-    "reasoning": Kind(
+    "reasoning": OddKind(
         "have reasoning before their caption",
         (
             "<think>two</think> a dog",
@@ -108,7 +108,7 @@ KINDS: dict[str, Kind] = {
         "analy)|the user (?:wants|asks|"
         "is)|i (?:need|have) to (?:describe|caption|look|write))|analysis.*assistantfinal",
     ),
-    "photo": Kind(
+    "photo": OddKind(
         "have placeholders of a photo",
         ("<image> a dog", "<|image_pad|>", "[image] a dog", "<image_soft_token>", "![](cat)", "a <loc_12>"),
         anywhere=r"</?(?i:image|img|im|photo|picture|video|vision|loc|ref|box|quad|patch)(?:[_-]?\w*)>"
@@ -116,13 +116,13 @@ KINDS: dict[str, Kind] = {
         r"picture)(?:[_ -]?\w*)\]|!\[[^\]]*\]\(",
         signs="<[",
     ),
-    "html": Kind(
+    "html": OddKind(
         "have HTML or Markdown",
         ("<p>a dog</p>", "a <b>red</b> dog", "a<br/>dog", "a **red** dog", '<img src="a.jpg">'),
         anywhere=rf"</?{_HTML}(?:\s[^<>]*)?/?>|<!--|\*\*\w[^*]*\*\*",
         signs="<*",
     ),
-    "turns": Kind(
+    "turns": OddKind(
         "have turns of a conversation",
         (
             *(
@@ -147,7 +147,7 @@ KINDS: dict[str, Kind] = {
         signs=":<[#",
         begins=r"(?:user|assistant|human|model|system)[:\n]",
     ),
-    "tokens": Kind(
+    "tokens": OddKind(
         "have special tokens of a model",
         (
             *(
@@ -177,29 +177,29 @@ KINDS: dict[str, Kind] = {
         begins=r"(?:start|begin)(?:of)?(?:seq|sequence|token)\b",
         ends="(?:end|start)(?:of)?(?:seq|sequence|token)",
     ),
-    "pieces": Kind(
+    "pieces": OddKind(
         "have pieces of a tokenizer",
         ("aĠdogĠruns", "a Ġdog Ġruns", "ĠaĠdog", "▁a ▁dog", "a dog play ##ing", "play@@ ing", "a dog.Ċ"),
         anywhere=r"(?<=[a-z.,])[ĠĊ]|Ġ\w+ ?Ġ|▁\w|(?<!\S)##\w|\w@@(?= )",
         signs="ĠĊ▁#@",
     ),
-    "wide": Kind(
+    "wide": OddKind(
         "have full-width letters",
         ("Ａ dog",),
         anywhere="[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]",
         signs="\uff10-\uff5a",
     ),
-    "tatweel": Kind(
+    "tatweel": OddKind(
         "have tatweel (U+0640), which lengthens letters", ("كـــلب",), anywhere="\u0640", signs="\u0640"
     ),
-    "zero": Kind(
+    "zero": OddKind(
         "have zero-width spaces inside words",
         ("a d\u200bog",),
         # in the scripts of South East Asia they stand between words
         anywhere=r"(?<=[^\W\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff])\u200b(?=\w)",
         signs="\u200b",
     ),
-    "code": Kind(
+    "code": OddKind(
         "have code or JSON around their caption",
         (
             *(
@@ -217,19 +217,19 @@ KINDS: dict[str, Kind] = {
         begins=r"[\[{]+\s*(?:\"[^\"]*\"|'[^']*')\s*[:,\]]|"
         r"[bu](?P<quote>['\"]).*(?P=quote)\W*$|(?:tensor|array)\(",
     ),
-    "cells": Kind(
+    "cells": OddKind(
         "have an error of a spreadsheet",
         ("#N/A", "#REF!", "#NAME?", "####"),
         begins=r"#(?:n/a|ref!|value!|name\?|div/0!|null!|num!|spill!|calc!|#{2,}$)",
     ),
-    "address": Kind(
+    "address": OddKind(
         "have an address on the web",
         ("https://a.org/cat", "a dog (http://a.org)", "www.dogs.com", "data:image/png;base64,iVBO"),
         anywhere=r"\b(?:https?|s3|gs|file)://\S|\bdata:\w+/",
         signs=":",
         begins=r"www\.\w",
     ),
-    "file": Kind(
+    "file": OddKind(
         "have the name of a file as caption",
         (
             "IMG_1234.jpg",
@@ -242,12 +242,12 @@ KINDS: dict[str, Kind] = {
         signs="_",
         begins=r"\S+\.(?:jpe?g|png|gif|webp|bmp|tiff?|heic|avif|svg)\W*$|(?:dsc[nf]?|img|pxl|p)-?\d{4,}",
     ),
-    "bytes": Kind(
+    "bytes": OddKind(
         "have a caption of coded bytes",
         ("iVBORw0KGgoAAAANSUhEUgAAAAUAAAAFCAYAAACN", "d41d8cd98f00b204e9800998ecf8427e"),
         begins=r"(?=\S*\d)[a-z0-9+/]{32,}={0,2}$|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
     ),
-    "refusal": Kind(
+    "refusal": OddKind(
         "have a refusal in place of a caption",
         (
             *(
@@ -266,7 +266,7 @@ KINDS: dict[str, Kind] = {
         ),
         begins="|".join(_REFUSALS),
     ),
-    "label": Kind(
+    "label": OddKind(
         "have a caption that begins with a label",
         (
             *(
@@ -282,7 +282,7 @@ KINDS: dict[str, Kind] = {
         rf"here(?:['’]s| is| are) "
         r"(?:a|an|the|your|some|one)\b.{0,40}\b(?:captions?|descriptions?)\b",
     ),
-    "none": Kind(
+    "none": OddKind(
         "have a caption such as nan or none",
         (
             "nan",
@@ -303,10 +303,10 @@ KINDS: dict[str, Kind] = {
         r"(?:available|provided|found|given))?|"
         r"quality issues are too severe to recognize visual content)[^\w]*$",
     ),
-    "signs": Kind(
+    "signs": OddKind(
         "have a caption without a letter", ("-", "?!", "...", "17", "3.5 %"), begins=r"(?=\S)[\W\d_]+$"
     ),
-    "loop": Kind(
+    "loop": OddKind(
         "have words that repeat to the end",
         (
             "a dog a dog a dog a dog",
@@ -315,10 +315,10 @@ KINDS: dict[str, Kind] = {
             "the the the the",
         ),
     ),
-    "name": Kind("have the name of their photo as caption"),
-    "mass": Kind("got an answer other than the one that the judge was asked for (mass below 0.5)"),
-    "empty": Kind("have an empty caption, which gets the lowest score"),
-    "blank": Kind("have a photo that is black, white or one pixel"),
+    "name": OddKind("have the name of their photo as caption"),
+    "mass": OddKind("got an answer other than the one that the judge was asked for (mass below 0.5)"),
+    "empty": OddKind("have an empty caption, which gets the lowest score"),
+    "blank": OddKind("have a photo that is black, white or one pixel"),
 }
 # UTF-8 that was read as Latin-1 or Windows-1252: a letter, and the sign of a byte from 0x80 to 0xbf
 _MISREAD = "[\xc2-\xf4][\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]"
@@ -341,7 +341,7 @@ _has_sign = re.compile(rf"[{''.join(kind.signs for kind in KINDS.values())}]|{_M
 
 @lru_cache(2**14)
 def oddity(text: str) -> str:
-    """Kind of oddity of a text, a key of `KINDS`; "" for none.
+    """OddKind of oddity of a text, a key of `KINDS`; "" for none.
 
     >>> oddity("a dog"), oddity("gar\u00c3\u00a7on"), oddity("it&#39;s"), oddity("a dog</s>")
     ('', 'decoded', 'entities', 'tokens')
@@ -398,7 +398,7 @@ class OddRows:
     """Counts rows that look wrong, piece by piece.
 
     Attributes:
-        first: Kind of oddity → number of such rows, the first of them, and its text.
+        first: OddKind of oddity → number of such rows, the first of them, and its text.
     """
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import CapscoreError, Part, join_parts
-from ...files.text_files import UNPACKED_BYTES, TextFile
+from ...files.text_files import UNPACKED_BYTES, ByteStream, TextFile
 
 
 class AnnotationError(CapscoreError, ValueError):
@@ -115,7 +115,7 @@ class AnnotationSource(TextFile):
     # ---- bytes ----
 
     @contextmanager
-    def open(self) -> Iterator[io.BufferedReader[Any]]:
+    def open(self) -> Iterator[ByteStream]:
         self._note_opened()
         content = self.content
         if content is None and not self.member:
