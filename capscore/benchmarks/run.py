@@ -338,13 +338,19 @@ def _take(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, path: Path)
 def _result(
     task: Task, rows: KeyedRows, name: str, measured: Measurement, seconds: float, said: Sequence[str]
 ) -> MetricResult:
+    queries = task.queries(rows)
+    n_rows, n_queries = len(rows), len(queries)
+    if measured.scores is not None:
+        without = np.isnan(measured.scores)
+        n_rows -= len({*np.array(queries.owners)[without].tolist()})
+        n_queries -= int(without.sum())
     return MetricResult(
         metric=name,
         backbone="",
         signature=measured.signature,
         outcome=measured.outcome,
-        n_rows=len(rows),
-        n_queries=len(task.queries(rows)),
+        n_rows=n_rows,
+        n_queries=n_queries,
         seconds=seconds,
         warnings=tuple(said),
         rows=rows,

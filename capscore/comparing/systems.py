@@ -19,7 +19,7 @@ import numpy as np
 
 from .. import __version__
 from ..errors import InputError, Setting
-from ..files.columns import FAMILIAR, OTHER_NAMES, check_column, read_numbers
+from ..files.columns import FAMILIAR, OTHER_NAMES, check_column, find_reference_columns, read_numbers
 from ..files.matching import Key, MatchedRows, match_rows
 from ..files.references import read_references, with_references
 from ..files.row_source import RowSource
@@ -358,11 +358,14 @@ def read_systems(
     for name, path in systems.items():
         source = open_rows_to_score(path, replace(rows, references=None))
         read.append(_System(name, source))
+    _add_references(read, metrics, rows)
+    sources = {system.name: system.source for system in read}
+    matched = match_rows(sources, rows, match_by=match_by, common_rows=common_rows)
+    if common_rows:
+        matched = _only_common(read, matched)
     _compute_missing(read, metrics, rows, load)
     columns = _score_columns(read, metrics)
     notes = _signature_notes(read, columns, common_rows)
-    sources = {system.name: system.source for system in read}
-    matched = match_rows(sources, rows, match_by=match_by, common_rows=common_rows)
     scores: dict[str, dict[str, np.ndarray]] = {column: {} for column in columns}
     signatures: dict[str, str] = {}
     for system in read:
@@ -379,21 +382,43 @@ def read_systems(
     return SystemScores(files, scores, matched, signatures, notes)
 
 
+def _missing(system: _System, metrics: Sequence[str]) -> list[str]:
+    """The metrics that are to be computed for a system."""
+    return [name for name in metrics if METRICS.find(name) is not None and name not in system.source.columns]
+
+
+def _add_references(systems: Sequence[_System], metrics: Sequence[str], rows: RowOptions) -> None:
+    """Give the rows that will be scored the references of a file of their own, where one is named."""
+    if rows.references is None:
+        return
+    known = None
+    for system in systems:
+        if _missing(system, metrics):
+            known = known or read_references(rows.references, rows)
+            system.source = with_references(system.source, known, rows)
+
+
+def _only_common(systems: Sequence[_System], matched: MatchedRows) -> MatchedRows:
+    """Leave out the rows that not all systems have, before they are scored; the match of the others."""
+    numbers = {}
+    for system in systems:
+        kept = sorted(matched.numbers[system.name])
+        places = {row: place for place, row in enumerate(kept)}
+        numbers[system.name] = [places[row] for row in matched.numbers[system.name]]
+        system.source = system.source.only(kept)
+    return replace(matched, numbers=numbers)
+
+
 def _compute_missing(
     systems: Sequence[_System], metrics: Sequence[str], rows: RowOptions, load: LoadOptions
 ) -> None:
     """Score each system with the metrics that its file lacks, after all files were checked."""
     loaded: dict[str, Scorer] = {}
-    known_metrics = [name for name in metrics if METRICS.find(name) is not None]
-    known = None
     scorings = []
     for system in systems:
-        missing = [name for name in known_metrics if name not in system.source.columns]
+        missing = _missing(system, metrics)
         if not missing:
             continue
-        if rows.references is not None:
-            known = known or read_references(rows.references, rows)
-            system.source = with_references(system.source, known, rows)
         chosen = [loaded.get(name, name) for name in missing]
         scoring = FileScoring(system.source, chosen, rows, load, OutputOptions())
         loaded |= {scorer.metric: scorer for scorer in scoring.scorer.scorers}
@@ -447,9 +472,10 @@ def _signature_notes(systems: Sequence[_System], columns: Sequence[str], common_
         signatures = {system.name: str(system.stated(column, "signature") or "") for system in systems}
         stated = {name: signature for name, signature in signatures.items() if signature}
         try:
-            # other rows may be in other languages
+            # of other rows, languages and numbers of references may be others
             truncated = {system.name for system in systems if system.stated(column, "n_truncated")}
-            _check_signatures(stated, without=("lang",) if common_rows else (), truncated=truncated)
+            without = _may_differ(systems, stated.values()) if common_rows else ()
+            _check_signatures(stated, without=without, truncated=truncated)
         except InputError as error:
             raise InputError(f"{column}: ", *error.parts) from None
         if silent := ", ".join(name for name in signatures if name not in stated):
@@ -457,6 +483,18 @@ def _signature_notes(systems: Sequence[_System], columns: Sequence[str], common_
                 f"{column}: no summary states how {silent} was scored; whether settings agree is not checked"
             )
     return notes
+
+
+def _may_differ(systems: Sequence[_System], signatures: Iterable[str]) -> list[str]:
+    """Settings of signatures that may differ because files have other rows beside the common ones."""
+    counts = [parse_signature(signature)[1].get("refs") for signature in signatures]
+    listed = []
+    for system in systems:
+        cells = system.source.cells(*find_reference_columns(system.source.columns))
+        listed.append(sorted(map(str, zip(*cells, strict=True))))
+    if "var" in counts and listed[0] and all(references == listed[0] for references in listed):
+        return ["lang", "refs"]
+    return ["lang"]
 
 
 _STOPS = (".", "!", "?", "。")

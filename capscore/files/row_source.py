@@ -230,6 +230,28 @@ class RowSource:
                 cells += map(take, chunk.values(name))
         return found
 
+    def only(self, numbers: Sequence[int]) -> RowSource:
+        """Some rows, by their ascending numbers; they are numbered anew, and messages name them as before."""
+        stays = [False] * self.n_rows
+        for number in numbers:
+            stays[number] = True
+
+        def read(size: int, columns: Sequence[str] | None) -> Iterator[Chunk]:
+            start = 0
+            for chunk in self.chunks(size, columns):
+                some = chunk.filter(stays[chunk.start : chunk.start + len(chunk)])
+                if len(some):
+                    yield replace(some, start=start)
+                start += len(some)
+
+        faults = {new: self.faults[old] for new, old in enumerate(numbers) if old in self.faults}
+        places: list[str] = []
+        if self.places:
+            places = [self.places[number] for number in numbers]
+        elif next(self.chunks(1)).lines is None:
+            places = [f"{self.path}, {self.short_place(number, None)}" for number in numbers]
+        return replace(self, n_rows=len(numbers), read=read, faults=faults, places=places)
+
     def problems(self, chunk: Chunk) -> dict[int, InputError]:
         """Row of a chunk → what is known to be wrong with it, whatever is read of it."""
         if not self.faults:

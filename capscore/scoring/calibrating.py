@@ -55,7 +55,7 @@ class CaptionedPhoto(NamedTuple):
     """A right caption of a photo.
 
     Attributes:
-        photo: Name of the photo.
+        photo: What the photo is known by: a key of its content.
         image: The photo, as a scorer takes it.
         caption: The caption.
         language: Its language, "" where it is not stated.
@@ -177,16 +177,17 @@ def read_captioned_photos(
     folder = ImageFolder(Path(options.images or source.folder), allow_urls=options.allow_urls)
     rows = []
     first: dict[str, object] = {}  # an image that is stored in the file is kept once
+    keys: dict[str, str] = {}  # name of a file → key of its content
     for chunk in source.chunks(CHUNK_ROWS):
         inputs = read_inputs(chunk, source, names, folder)
         if inputs.problems:
             row = min(inputs.problems)
             raise source.at(inputs.problems[row], chunk, row)
         for row, image in enumerate(inputs.images or ()):
-            if isinstance(image, str | Path):
-                photo = str(image)
-            else:
-                photo = content_key(image, allow_urls=options.allow_urls)
+            name = str(image) if isinstance(image, str | Path) else ""
+            photo = keys.get(name) or content_key(image, allow_urls=options.allow_urls)
+            if name:
+                keys[name] = photo
             code = (inputs.languages[row] if inputs.languages else options.language) or ""
             language = language_code(code) if code else ""
             references = inputs.references[row] if listed and inputs.references else None
@@ -298,6 +299,8 @@ def calibrate_metric(
 def other_captions(rows: Sequence[CaptionedPhoto], number: int, seed: int) -> tuple[list[int], list[int]]:
     """Rows, and up to `number` rows of other photos in the same language for each: indices, equally many.
 
+    A caption that a photo has itself is not drawn for it, however it is written in capitals and blanks.
+
     >>> rows = [CaptionedPhoto(photo, None, caption) for photo, caption in ("xa", "xb", "yc")]
     >>> other_captions(rows, 2, 0)
     ([0, 1, 2, 2], [2, 2, 0, 1])
@@ -312,15 +315,29 @@ def other_captions(rows: Sequence[CaptionedPhoto], number: int, seed: int) -> tu
         # photos side by side, so that "not of this photo" is all but one stretch
         indices = sorted(indices, key=lambda index: (rows[index].photo, index))
         photos = [rows[index].photo for index in indices]
-        starts = {photo: start for start, photo in reversed([*enumerate(photos)])}
-        sizes = Counter(photos)
+        captions = [_folded(rows[index].caption) for index in indices]
+        places: dict[tuple[str, str], list[int]] = defaultdict(list)
+        for place, (photo, caption) in enumerate(zip(photos, captions, strict=True)):
+            places["photo", photo].append(place)
+            places["caption", caption].append(place)
+        right: dict[str, set[int]] = defaultdict(set)
+        for photo, caption in zip(photos, captions, strict=True):
+            right[photo].update(places["photo", photo], places["caption", caption])
         for index, photo in zip(indices, photos, strict=True):
-            n_others = len(indices) - sizes[photo]
+            n_others = len(indices) - len(right[photo])
             drawn = rng.choice(n_others, size=min(number, n_others), replace=False) if n_others else ()
-            for item in sorted(drawn):
+            # the n-th place that is not right is as many places further as right ones come before it
+            taken = np.array(sorted(right[photo]))
+            before = np.searchsorted(taken - np.arange(len(taken)), np.sort(drawn), side="right")
+            for place in np.sort(drawn) + before:
                 owners.append(index)
-                others.append(indices[item if item < starts[photo] else item + sizes[photo]])
+                others.append(indices[int(place)])
     return owners, others
+
+
+def _folded(caption: str) -> str:
+    """A caption as right ones are compared: without capitals, and without blanks and stops at its ends."""
+    return " ".join(caption.casefold().split()).rstrip(".!。 ")
 
 
 def document(
