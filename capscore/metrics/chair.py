@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -21,7 +22,7 @@ from .. import __version__
 from ..errors import InputError, Setting
 from ..files.columns import is_missing
 from ..files.image_folder import image_key
-from ..text.spaced_words import placed_tokens
+from ..text.letters import clean, lower
 from .base import Scorer
 from .rows import ExtraColumn, InputRows, Measured, PreparedRows, row_settings
 from .scores import Scores
@@ -34,6 +35,14 @@ _PLURALS = (
     ("calves", "calf"), ("buses", "bus"), ("xes", "x"), ("ches", "ch"), ("shes", "sh"), ("sses", "ss"),
     ("oes", "o"), ("ies", "y"), ("s", ""),
 )  # fmt: skip
+
+# What NLTK, with which the authors find words, takes for words of their own: signs, but not "/",
+# "_" or "…", and a full stop where a sentence ends; and after them what is written onto a word.
+_SEPARATE = re.compile(
+    r"[\"«»“”„‘’`;@#$%&?!*()<>{}\[\]\u2012-\u2015]|--|''|[:,](?!\d)|\.{2,}"
+    r"|(?<=[^.\s])\.(?=[\"'»”’)>}\]]*(?:\s|\Z))|(?<!\w)'(?!(?:[smdtn]|ll|re|ve)\b)(?=\w)"
+)
+_ENDINGS = re.compile(r"(?<=[^'\s])(?:'(?:[smd]|ll|re|ve)?|n't)(?=\s|\Z)")
 
 
 def _singular(word: str) -> str:
@@ -73,7 +82,8 @@ def mentioned_objects(text: str, rules: Literal["published", "mended"] = "publis
     (('bus',), ('bus', 'bus'))
     """
     objects, pairs = _vocabulary(rules)
-    tokens = [_singular(token) for token, *_ in placed_tokens(text.lower(), "en")]
+    spaced = _SEPARATE.sub(r" \g<0> ", lower(clean(text)))
+    tokens = [_singular(token) for token in _ENDINGS.sub(r" \g<0> ", spaced).split()]
     words, place = [], 0
     while place < len(tokens):
         pair = pairs.get(" ".join(tokens[place : place + 2]))

@@ -31,6 +31,15 @@ MENTIONS = {
     "people, children, geese, oxen, mice, calves": ("person", "person", "bird", "cow", "mouse", "cow"),
     "hot-dog stand, hot dogs, scissors, skis": ("hot dog", "scissors", "skis"),
     "a stop, sign and a stop sign": ("stop sign",),
+    # a sign between words is no end of a word unless the tokens end there
+    "dog/cat, dog…cat, dog_cat, dog.cat, dog+cat, dog|cat, dog\\cat, dog=cat, dog~cat, dog,3": (),
+    "A dog.A cat": ("cat",),
+    "a dog. A cat, (train): 'car'! \"kite\"? dog’s; truck--boat... bed—bird": (
+        "dog", "cat", "train", "car", "kite", "dog", "truck", "boat", "bed", "bird"
+    ),
+    "the dog's and dogs' bowl, cat; 'horse' [sheep] *cow* bear&zebra #giraffe $cup %fork": (
+        "dog", "dog", "bowl", "cat", "horse", "sheep", "cow", "bear", "zebra", "giraffe", "cup", "fork"
+    ),
 }  # fmt: skip
 CAPTIONS = ["a dog and a cat on a bench", "a red bus", "two dogs, a dog", "blue sky"]
 REFERENCES = [["a puppy on a seat", "one dog"], ["two buses"], ["a cat"], ["clouds"]]

@@ -55,6 +55,15 @@ ENGLISH = [
     ),
     ("the geese ate better", ["a goose eats well", "a best goose eating"], 0.37321564531958046),
 ]
+# texts, and their tokens as the program's Normalizer splits them
+TOKENS = {
+    "U.S.-made u.s.--made x-u.s. army": "us made us made x us army",
+    "no.--é mr.-x p.m.-ж a.b.-c.d.": "no . é mr. x pm ж ab cd",
+    "cats ..-3 , b...--3.5 !": "cats .. -3 , b ... -3.5 !",
+    "a dog/cat dog_cat x-ray ,--,": "a dog / cat dog _ cat x ray , - ,",
+    "``it's'' don't ‘em’ 90's": "\" it 's \" don 't ' em ' 90 's",
+    "Mr.-no. 5 No.1,000 the end.": "mr. no . 5 no.1,000 the end .",
+}
 # with '-l … -lower -m "exact stem"', Czech with "exact"
 OTHERS = [
     (
@@ -70,6 +79,11 @@ OTHERS = [
     ("it", "due cani corrono nella neve", "un cane corre sulla neve", 0.24128050658879052),
     ("tr", "iki köpek karda koşuyor", "bir köpek karların içinde koşuyorlar", 0.2539794806197795),
 ]
+
+
+def test_tokens_are_those_of_the_java_program():
+    knowledge = Knowledge("english")
+    assert {text: " ".join(knowledge.tokens(text)) for text in TOKENS} == TOKENS
 
 
 def test_english_scores_are_those_of_the_java_program():
