@@ -25,7 +25,7 @@ from .row_source import RowSource
 
 # what rows may be matched by unless "order" is asked for; what comes first is preferred
 MATCHED_BY = ("id", "photo", "references")
-_PHOTO_COLUMNS = (
+PHOTO_COLUMNS = (
     *FAMILIAR["image"],
     *OTHER_NAMES["image"],
     *("filepath", "path", "picture", "url", "image_id", "img_id", "question_id"),
@@ -261,7 +261,7 @@ def _naming_columns(source: RowSource, options: RowOptions) -> dict[str, tuple[s
     found: dict[str, tuple[str, ...]] = {}
     for what, option, given, familiar in (
         ("id", "id_column", options.id_column, ("id",)),
-        ("photo", "image_column", options.image_column, _PHOTO_COLUMNS),
+        ("photo", "image_column", options.image_column, PHOTO_COLUMNS),
         ("language", "language_column", options.language_column, FAMILIAR["language"]),
     ):
         if given is not None:

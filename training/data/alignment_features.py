@@ -144,7 +144,7 @@ def prepare(
     digest = xxhash.xxh3_128(json.dumps(parts, sort_keys=True).encode())
     photos = photos_of(rows, contents)
     for row, content, photo in zip(rows, contents, photos.number, strict=True):
-        plain = replace(row, image=None, where="", photo="")  # which may be a path of this machine
+        plain = replace(row, image=None, where="", photo=())  # of which one may be a path of this machine
         digest.update(f"{plain!r}|{content}|{photo}\n".encode("utf-8", "surrogatepass"))
     final = Path(folder).expanduser() / digest.hexdigest()
     if not final.exists():

@@ -49,7 +49,7 @@ def photos_of(rows: Sequence[Row], contents: Sequence[str]) -> Photos:
     nameless = [row for row in rows if row.stand_in and not row.photo]
     texts = {_folded(text) for row in nameless for text in row.stand_in}
     ids = {row.names[0] for row in nameless if row.names}
-    given = {_split_name(name) for name in ids.union(row.photo for row in rows if row.photo)}
+    given = {_split_name(name) for name in ids.union(*(row.photo for row in rows))}
     linked = DisjointSet(contents)
 
     def link(content: str, other: Hashable) -> None:
@@ -57,8 +57,7 @@ def photos_of(rows: Sequence[Row], contents: Sequence[str]) -> Photos:
         linked.merge(content, other)
 
     for row, content in zip(rows, contents, strict=True):
-        name = row.photo or next((name for name in row.names[:1] if name in ids), "")
-        if name:
+        for name in row.photo or ids.intersection(row.names[:1]):
             for tail in _tails(_split_name(name)):
                 if tail in given:
                     link(content, tail)

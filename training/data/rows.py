@@ -14,6 +14,7 @@ from capscore.benchmarks.data.load import config_name, load_benchmark
 from capscore.errors import InputError, Setting
 from capscore.files.columns import FAMILIAR, ChunkInputs, find_columns, read_inputs
 from capscore.files.image_folder import ImageFolder
+from capscore.files.matching import PHOTO_COLUMNS
 from capscore.files.read import open_rows
 from capscore.files.row_source import CHUNK_ROWS
 from capscore.images.load import check_images
@@ -44,7 +45,7 @@ class Row:
         mentioned: Numbers of the boxes, or of the region texts, that the caption mentions; None if unknown.
         names: Names by which a list may refer to the row or its image: its id, the image's name, and that
             name without folder and without suffix.
-        photo: Name of the photo, whether there is an image or a text stands in for it; "" if it has none.
+        photo: Names of the photo, such as path and id, whether there is an image or a text stands in for it.
         where: Name of the row in errors.
     """
 
@@ -58,7 +59,7 @@ class Row:
     region_texts: tuple[str, ...] = ()
     mentioned: tuple[int, ...] | None = None
     names: tuple[str, ...] = ()
-    photo: str = ""
+    photo: tuple[str, ...] = ()
     where: str = ""
 
 
@@ -96,7 +97,7 @@ def file_rows(
     for chunk in source.chunks(CHUNK_ROWS):
         inputs = read_inputs(chunk, source, columns, folder)
         values: dict[str | None, Sequence[Any]] = {}
-        for name in (*read, "id", "image_id", columns.image):
+        for name in (*read, "id", *PHOTO_COLUMNS, columns.image):
             present = name in source.columns
             values[name] = chunk.values(str(name)) if present else [None] * len(chunk)
         for index in range(len(chunk)):
@@ -105,11 +106,12 @@ def file_rows(
                 row = _row_of(inputs, index, parsed, default)
             except InputError as error:
                 raise source.at(error, chunk, index) from None
-            photo, image_id = _name_of(values[columns.image][index]), _name_of(values["image_id"][index])
-            names = _names(photo or image_id, values["id"][index])
+            given = {name: _name_of(values[name][index]) for name in (columns.image, *PHOTO_COLUMNS)}
+            names = _names([*given.values()], values["id"][index])
             if isinstance(row.image, Path):
-                photo = str(row.image)
-            yield replace(row, names=names, photo=photo or image_id, where=source.place(chunk, index))
+                given[columns.image] = str(row.image)
+            photo = tuple(filter(None, given.values()))
+            yield replace(row, names=names, photo=photo, where=source.place(chunk, index))
 
 
 def _row_of(inputs: ChunkInputs, index: int, parsed: Mapping[str, Any], default: str | None) -> Row:
@@ -163,7 +165,7 @@ def benchmark_rows(
     texts = loaded.select_columns([column for column in columns if column != "image"])
     for index, row in enumerate(texts):
         photo = _name_of(row["image_id"])
-        plain = Row("", "", images[index], names=_names(photo, row.get("id")), photo=photo)
+        plain = Row("", "", images[index], names=_names([photo], row.get("id")), photo=(photo,))
         plain = replace(plain, where=f"{name}, row {index} counted from 0")
         captions = row.get("references")
         if captions is None:
@@ -229,14 +231,16 @@ def _name_of(cell: object) -> str:
     return str(cell).strip()
 
 
-def _names(photo: str, row_id: object) -> tuple[str, ...]:
-    """Names by which a list may refer to a row or its photo.
+def _names(photo: Sequence[str], row_id: object) -> tuple[str, ...]:
+    """Names by which a list may refer to a row or its photo, from the photo's own names.
 
-    >>> _names("photos/12.jpg", 7)
+    >>> _names(["photos/12.jpg"], 7)
     ('7', 'photos/12.jpg', '12.jpg', '12')
     """
-    base = os.path.basename(photo)
-    names = (_name_of(row_id), photo, base, os.path.splitext(base)[0])
+    names = [_name_of(row_id)]
+    for name in photo:
+        base = os.path.basename(name)
+        names += [name, base, os.path.splitext(base)[0]]
     return tuple(dict.fromkeys(filter(None, names)))
 
 
