@@ -13,7 +13,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from numbers import Integral, Real
@@ -34,7 +34,9 @@ class RowOptions:
             have unfamiliar names; None finds the usual ones.
         split: Split of a saved data set, or of a file whose rows name theirs; None for all rows.
         images: Folder to which names of images are relative; None for the folder of the file.
-        references: File of references, matched by photo; None where the rows hold theirs, or need none.
+        references: File of references, or several, matched by photo, or by order where nothing names photos;
+            None where the rows hold theirs, or need none. `references_column` names the column in it.
+        references_id_column: Column of that file with ids or names of photos; None finds the usual ones.
         language: Language code of all rows; None if rows name theirs, or none is stated.
         on_error: "raise" stops at the first bad row, "skip" leaves bad rows out and lists them.
         allow_urls: Whether http(s) addresses of images may be fetched.
@@ -50,7 +52,8 @@ class RowOptions:
     id_column: str | None = None
     split: str | None = None
     images: str | Path | None = None
-    references: str | Path | None = None
+    references: str | Path | Sequence[str | Path] | None = None
+    references_id_column: str | None = None
     language: str | None = None
     on_error: str = "raise"
     allow_urls: bool = False

@@ -67,6 +67,7 @@ def compare(
     image_column: ImageColumn = None,
     candidate_column: options.CandidateColumn = None,
     references_column: options.ReferencesColumn = None,
+    references_id_column: options.ReferencesIdColumn = None,
     language_column: options.LanguageColumn = None,
     images: options.Images = None,
     references: options.References = None,
@@ -87,12 +88,14 @@ def compare(
         raise terminal.UsageError(Setting("baseline", baseline), f": expected {' or '.join(systems)}")
     terminal.check_result_files(force, output=output, markdown=markdown)
     terminal.check_only_one(Setting("language", language), Setting("language_column", language_column))
-    columns = options.columns(image_column, candidate_column, references_column, language_column)
+    columns = options.columns(
+        image_column, candidate_column, references_column, language_column, references_id_column
+    )
     rows = RowOptions(
         **columns,
         id_column=id_column,
         images=images,
-        references=references,
+        references=references or None,
         language=language,
         on_error=on_error,
     )

@@ -70,7 +70,7 @@ def metrics_by_need() -> str:
 def columns(*named: str | None) -> dict[str, Any]:
     """The columns that options name, by what they hold."""
     names = ("image_column", "candidate_column", "references_column", "language_column")
-    return dict(zip(names, named, strict=True))
+    return dict(zip((*names, "references_id_column"), named, strict=False))
 
 
 def metrics_option(help: str) -> OptionInfo:
@@ -91,7 +91,12 @@ Backbones = Annotated[list[str] | None, option("Backbone, as for score; repeatab
 Split = Annotated[str | None, column_option("Split of a file that has several.")]
 ImageColumn = Annotated[str | None, column_option("Default: image, image_path, file_name, img.")]
 CandidateColumn = Annotated[str | None, column_option("Default: caption, candidate, hyp, ….")]
-References = Annotated[Path | None, option("File of references, matched by photo.")]
+References = Annotated[
+    list[Path] | None, option("File of references, matched by photo; repeatable.", metavar="FILE")
+]
+ReferencesIdColumn = Annotated[
+    str | None, column_option("Column of --references with ids or names of photos.", metavar="COLUMN")
+]
 ReferencesColumn = Annotated[str | None, column_option("Default: references, refs, reference_1, ….")]
 LanguageColumn = Annotated[str | None, column_option("Default: language, lang.")]
 

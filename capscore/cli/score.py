@@ -86,6 +86,7 @@ def score(
     image_column: options.ImageColumn = None,
     candidate_column: options.CandidateColumn = None,
     references_column: options.ReferencesColumn = None,
+    references_id_column: options.ReferencesIdColumn = None,
     language_column: options.LanguageColumn = None,
     split: options.Split = None,
     metric_options: Mapping[str, Any] = {},
@@ -101,10 +102,9 @@ def score(
     terminal.check_only_one(Setting("language", language), Setting("language_column", language_column))
     terminal.check_not_standard_output(output, ": rows are written to a file; --json prints the means")
     terminal.check_result_files(force, report=report)
-    columns = options.columns(image_column, candidate_column, references_column, language_column)
-    rows = RowOptions(
-        **columns, split=split, images=images, references=references, language=language, on_error=on_error
-    )
+    named = (image_column, candidate_column, references_column, language_column, references_id_column)
+    given = options.columns(*named) | {"split": split, "images": images, "language": language}
+    rows = RowOptions(**given, references=references or None, on_error=on_error)
     if dry_run and input is not None:
         return terminal.print_descriptions(describe_file(input, rows, terminal.spell), as_json)
     scoring = FileScoring(

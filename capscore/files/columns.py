@@ -13,14 +13,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
+from itertools import chain
 from typing import Any, NamedTuple
 
 from ..errors import InputError, Setting
 from ..options import RowOptions
+from ..registry import LAYOUTS
 from .image_folder import ImageFolder, find_images
-from .row_source import Chunk, RowSource
+from .row_source import Chunk, RowSource, layout_error
 
-# names that a column is recognized by; the first is the one that capscore writes
+# names that a column is recognized by, in any case; the first is the one that capscore writes
 FAMILIAR = {
     "image": ("image", "image_path", "file_name", "img"),
     "candidate": ("caption", "candidate", "prediction", "hyp", "cand"),
@@ -29,10 +31,16 @@ FAMILIAR = {
 }
 # names that other programs use, each taken, and said, where one alone is there and no familiar one
 OTHER_NAMES = {
-    "image": ("filename", "image_name", "image_file", "img_path", "photo"),
-    "candidate": ("text", "response", "output", "answer", "generated_text", "hypothesis", "comment", "pred"),
+    "image": ("filename", "image_name", "image_file", "img_path", "photo", "images"),
+    "candidate": (
+        *("text", "response", "output", "answer", "generated_text", "hypothesis", "comment", "pred"),
+        *("description", "predictions", "candidates", "captions", "preds", "cands", "hyps", "report"),
+    ),
 }
-NUMBERED = re.compile(r"reference_?([0-9]+)")
+# names of photos that are no names of files, where nothing else names them
+IDS = ("image_id", "question_id", "video_id")
+_ALL_NAMES = tuple(chain(IDS, *FAMILIAR.values(), *OTHER_NAMES.values()))
+NUMBERED = re.compile(r"\s*reference[_ ]?([0-9]+)\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -94,12 +102,54 @@ def find_columns(
         stated = f"the language {options.language} is taken for every row"
         notes.append(f"{stated}; the column {unread!r} is not read")
     for what, name in (("image", image), ("candidate", candidate)):
-        is_given = name in (options.image_column, options.candidate_column)
-        if not is_given and name in (*OTHER_NAMES[what], "question_id"):
+        is_given = getattr(options, f"{what}_column") is not None
+        if name is not None and not is_given and plain_name(name) not in (*FAMILIAR[what], "image_id"):
             notes.append(f"the column {name!r} is read as the {what}, by its name")
-    if references == ("answer",) and options.references_column is None:
-        notes.append(f"the column 'answer' is read as the references, beside {candidate!r}")
+    for name in references:
+        is_known = plain_name(name) in FAMILIAR["references"] or NUMBERED.fullmatch(name)
+        if not is_known and options.references_column is None:
+            notes.append(f"the column {name!r} is read as the references, beside {candidate!r}")
     return ColumnNames(image, candidate, references, language, tuple(notes))
+
+
+def plain_name(name: str) -> str:
+    """What names of columns are compared by: neither case nor outer blanks count.
+
+    >>> plain_name(" Caption")
+    'caption'
+    """
+    return name.strip().casefold()
+
+
+def named_columns(names: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """The columns of some names, in the order of the names.
+
+    >>> named_columns(["image_id", "caption"], ["Caption", "ID", " image_id"])
+    [' image_id', 'Caption']
+    """
+    known: dict[str, list[str]] = {}
+    for column in columns:
+        known.setdefault(plain_name(column), []).append(column)
+    found: list[str] = []
+    for name in names:
+        found += known.get(name, ())
+    return found
+
+
+def find_id_column(columns: Sequence[str]) -> str | None:
+    """Name of the column of ids of photos, None if there is none.
+
+    >>> find_id_column(["Image_ID", "caption"])
+    'Image_ID'
+    """
+    return next(iter(named_columns(("image_id", "video_id"), columns)), None)
+
+
+def find_candidate_column(columns: Sequence[str], given: str | None = None) -> str | None:
+    """Name of the column of captions, None if none or several could be meant."""
+    with suppress(InputError):
+        return next(iter(_find("candidate", given, columns)), None)
+    return None
 
 
 def columns_of(source: RowSource, options: RowOptions = RowOptions(), **needed: bool) -> ColumnNames:
@@ -108,7 +158,10 @@ def columns_of(source: RowSource, options: RowOptions = RowOptions(), **needed: 
         return find_columns(source.columns, options, **needed)
     except InputError as error:
         (first,) = next(iter(source.chunks(1))).dicts()
-        raise InputError(*error.parts, f"; the first row is {first!r:.120}") from None
+        hint = ""
+        if source.cells_are_text and not named_columns(_ALL_NAMES, source.columns):
+            hint = "; if the first line holds a row, write the names of the columns above it: image,caption"
+        raise layout_error(source.path, *error.parts, f"; the first row is {first!r:.120}{hint}") from None
 
 
 def find_image_column(columns: Sequence[str], given: str | None = None) -> str | None:
@@ -132,8 +185,7 @@ def find_reference_columns(columns: Sequence[str], given: str | None = None) -> 
 def _find(what: str, given: str | None, columns: Sequence[str], *, required: bool = False) -> tuple[str, ...]:
     option = f"{what}_column"
     if given is not None:
-        check_column(option, given, columns)
-        return (given,)
+        return (check_column(option, given, columns),)
     groups = _groups(what, columns)
     if len(groups) > 1:
         names = " and ".join(map(", ".join, groups))
@@ -151,39 +203,59 @@ def _find(what: str, given: str | None, columns: Sequence[str], *, required: boo
 
 def _groups(what: str, columns: Sequence[str]) -> list[tuple[str, ...]]:
     """Columns that could each be meant; numbered references are one."""
-    names = [name for name in FAMILIAR[what] if name in columns]
+    groups: list[tuple[str, ...]] = [(name,) for name in named_columns(FAMILIAR[what], columns)]
     if what == "references":
-        return [(name,) for name in names] + _groups_of_references(columns, bool(names))
-    if not names:
-        names = [name for name in OTHER_NAMES.get(what, ()) if name in columns]
-    if what == "image" and not names:  # an id is the name of a file only where nothing else is
-        names = [name for name in ("image_id", "question_id") if name in columns][:1]
-    return [(name,) for name in names]
+        numbers = {}
+        for name in columns:
+            if match := NUMBERED.fullmatch(name):
+                numbers[name] = match[1].lstrip("0")
+        if numbers:  # by number, which may have more digits than Python converts
+            groups.append(tuple(sorted(numbers, key=lambda name: (len(numbers[name]), numbers[name]))))
+    if len(groups) == 1:
+        return groups
+    of_layouts: list[tuple[str, ...]] = [(name,) for name in _columns_of_layouts(what, columns)]
+    if groups:  # a layout may say which of them it is
+        return of_layouts or groups
+    others: list[tuple[str, ...]] = [(name,) for name in named_columns(OTHER_NAMES.get(what, ()), columns)]
+    groups = [*dict.fromkeys([*of_layouts, *others])]
+    if what == "references" and not groups and named_columns(FAMILIAR["candidate"], columns):
+        # what a caption is compared with, where the caption is in a column of its own (VLMEvalKit)
+        return [(name,) for name in named_columns(("answer",), columns)]
+    if what == "image":  # an id is the name of a file only where nothing else is
+        names_of_files = [group for group in groups if plain_name(group[0]) != "id"]
+        by_id: list[tuple[str, ...]] = [(name,) for name in named_columns(IDS, columns)]
+        return names_of_files or by_id[:1] or groups
+    return groups
 
 
-def _groups_of_references(columns: Sequence[str], has_others: bool) -> list[tuple[str, ...]]:
-    numbers = {}
-    for name in columns:
-        if match := NUMBERED.fullmatch(name):
-            numbers[name] = match[1].lstrip("0")
-    if numbers:  # by number, which may have more digits than Python converts
-        return [tuple(sorted(numbers, key=lambda name: (len(numbers[name]), numbers[name])))]
-    # what a caption is compared with, where the caption is in a column of its own (VLMEvalKit)
-    if not has_others and "answer" in columns and not {*FAMILIAR["candidate"]}.isdisjoint(columns):
-        return [("answer",)]
-    return []
+def _columns_of_layouts(what: str, columns: Sequence[str]) -> list[str]:
+    """What layouts of tools, all of whose columns are there, call such a column."""
+    found: list[str] = []
+    for layout in LAYOUTS.all().values():
+        names = getattr(layout, "columns", {})
+        if what in names and len(named_columns([*names.values(), *layout.marks], columns)) >= len(
+            {*names.values(), *layout.marks}
+        ):
+            found += named_columns([names[what]], columns)
+    return [*dict.fromkeys(found)]
 
 
 def find_language_column(columns: Sequence[str]) -> str | None:
     """Name of the first column that is known to hold languages, None if there is none."""
-    return next((name for name in FAMILIAR["language"] if name in columns), None)
+    return next(iter(named_columns(FAMILIAR["language"], columns)), None)
 
 
-def check_column(option: str, given: str, columns: Sequence[str], where: str = "") -> None:
-    """Raise InputError if a column that an option names does not exist."""
-    if given not in columns:
-        found = f"found {_listed(columns)}{where}"
-        raise InputError(Setting(option, given), f": there is no such column; {found}")
+def check_column(option: str, given: str, columns: Sequence[str], where: str = "") -> str:
+    """The column that an option names, in any case and with any outer blanks; InputError if there is none."""
+    if given in columns:
+        return given
+    found = named_columns([plain_name(given)], columns)
+    if len(found) == 1:
+        return found[0]
+    problem = "there is no such column"
+    if found:
+        problem = f"the columns {_listed(found)} could each be meant"
+    raise InputError(Setting(option, given), f": {problem}; found {_listed(columns)}{where}")
 
 
 def _listed(columns: Sequence[str]) -> str:
@@ -304,7 +376,7 @@ def _from_cell(text: str | None, row: int, problems: dict[int, InputError]) -> l
         return None
     if not text.lstrip().startswith("["):
         return [text]
-    references = _written_list(text)
+    references = written_list(text)
     if references is None:
         problem = (
             f'the cell holds {text!r:.60}; expected a JSON list such as ["A cat.", "A small cat."], or one '
@@ -314,7 +386,8 @@ def _from_cell(text: str | None, row: int, problems: dict[int, InputError]) -> l
     return references
 
 
-def _written_list(text: str) -> list[Any] | None:
+def written_list(text: str) -> list[Any] | None:
+    """The list that JSON or Python wrote as a text; None for any other text."""
     found = None
     try:
         found = json.loads(text)

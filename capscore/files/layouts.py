@@ -1,24 +1,84 @@
-"""Layouts of JSON that people have: rows of one caption each, from a document, or from an object of a line.
+"""Layouts of rows that people have: those of a JSON document, of an object of a line, of columns of a table.
 
-A layout is a function of a value and a list that takes notes. It gives rows with `image` and `caption`, and
-`image_id`, `language` and `split` where the file has them, or rows of scores; and None of a value that is in
-no such layout. `register_layout` makes it known.
+A layout of a document, or of a line, is a function of a value and a list that takes notes. It gives rows with
+`image` or `image_id`, `caption` or `references`, and `language` and `split` where the file has them, or rows
+of scores; and None of a value that is in no such layout. A layout of columns is a `ColumnLayout`. The
+register `LAYOUTS` has them all; `register_layout` adds one. A list of captions is a row each in all of them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain, islice
+from pathlib import PurePath
 from typing import Any
 
 from ..errors import InputError
 from ..registry import LAYOUTS, register_layout
-from .columns import FAMILIAR, OTHER_NAMES
+from .columns import FAMILIAR, IDS, OTHER_NAMES, named_columns, plain_name
 from .image_folder import image_key
+from .photo_names import IMAGE_SUFFIXES
 from .row_source import Row
 
-_COLUMNS = {"id", "score", "image_id", "split", *chain(*FAMILIAR.values(), *OTHER_NAMES.values())}
+_SPLITS = {"train", "val", "valid", "validation", "dev", "test", "restval"}
+_NUMBERED_CAPTION = re.compile(r"\s*(?:raw[_ ])?caption[_ ]?[0-9]+\s*", re.IGNORECASE)
+_ANSWERERS = ("gpt", "assistant", "model", "chatbot")
+
+
+@dataclass
+class ColumnLayout:
+    """What a tool calls the columns of its tables, in every format.
+
+    Attributes:
+        columns: "image", "candidate" or "references" → name of its column, in small letters. The layout
+            counts where all of them are there, and a column of a usual name is not.
+        example: Short text of JSON with one row, for errors.
+        marks: Names of further columns by which the layout is known.
+        lines: Whether the layout is one of rows, as every such layout is.
+    """
+
+    columns: Mapping[str, str]
+    example: str
+    marks: tuple[str, ...] = ()
+    lines: bool = True
+
+
+open_clip = ColumnLayout(
+    {"image": "filepath", "candidate": "title"}, '{"filepath": "dog.jpg", "title": "a dog"}'
+)
+webdataset_rows = ColumnLayout({"image": "jpg", "candidate": "txt"}, '{"jpg": "dog.jpg", "txt": "a dog"}')
+llama_factory = ColumnLayout(
+    {"candidate": "predict", "references": "label"},
+    '{"prompt": "Describe.", "predict": "a dog", "label": "a dog runs"}',
+)
+laion = ColumnLayout(
+    {"image": "url", "candidate": "text"}, '{"URL": "https://example.org/dog.jpg", "TEXT": "a dog"}'
+)
+shopify = ColumnLayout(
+    {"image": "image src", "candidate": "image alt text"},
+    '{"Handle": "dog", "Image Src": "dog.jpg", "Image Alt Text": "a dog"}',
+)
+dcase = ColumnLayout(
+    {"image": "file_name", "candidate": "caption_predicted"},
+    '{"file_name": "dog.wav", "caption_predicted": "a dog barks"}',
+)
+imageclef = ColumnLayout({"image": "id", "candidate": "caption"}, '{"ID": "ROCO_1", "Caption": "an x-ray"}')
+mplug = ColumnLayout(
+    {"image": "video_id", "candidate": "golden_caption"},
+    '{"video_id": "video1", "golden_caption": ["a dog", "a dog runs"]}',
+)
+lmms_coco = ColumnLayout(
+    {"image": "image", "candidate": "answer"},
+    '{"question_id": "dog.jpg", "image": {}, "answer": ["a dog", "a dog runs"], "file_name": "dog.jpg"}',
+    marks=("question_id", "file_name"),
+)
+photo_descriptions = ColumnLayout(
+    {"image": "file_name", "candidate": "description"}, '{"file_name": "dog.jpg", "description": "a dog"}'
+)
 
 
 def rows_of_document(document: object, notes: list[str]) -> list[Row] | None:
@@ -54,7 +114,7 @@ def _layouts(lines: bool) -> list[Callable[[Any, list[str]], Iterable[Row] | Non
     outside = LAYOUTS.outside()
     names = [*outside, *(name for name in LAYOUTS.names() if name not in outside)]
     known = [LAYOUTS.get(name) for name in names]
-    return [layout for layout in known if getattr(layout, "lines", False) == lines]
+    return [layout for layout in known if callable(layout) and getattr(layout, "lines", False) == lines]
 
 
 def nearest(value: object) -> str:
@@ -71,9 +131,18 @@ def nearest(value: object) -> str:
     return f"{closest}: {examples[closest]}"
 
 
-def has_columns(value: Row) -> bool:
-    """Whether an object is a row, by a name that columns have."""
-    return not _COLUMNS.isdisjoint(value)
+def has_columns(value: Iterable[str]) -> bool:
+    """Whether an object is a row, or columns of rows, by a name that columns have."""
+    return not _known_names(tuple(LAYOUTS.names())).isdisjoint(map(plain_name, value))
+
+
+@lru_cache(4)
+def _known_names(layouts: tuple[str, ...]) -> frozenset[str]:
+    """Names that columns have, also in layouts."""
+    names = {*("id", "score", "split", "img_id"), *chain(IDS, *FAMILIAR.values(), *OTHER_NAMES.values())}
+    for layout in layouts:
+        names.update(getattr(LAYOUTS.get(layout), "columns", {}).values())
+    return frozenset(names - {"images"})  # which COCO's documents have
 
 
 def _names(value: object) -> set[str]:
@@ -128,7 +197,7 @@ def coco(document: Row, notes: list[str]) -> list[Row] | None:
             without.add(key)
             continue
         captioned.add(key)
-        row = {"image": names[key]} if names else {}
+        row = {"image": names[key]} if any(names.values()) else {}
         rows.append({**row, "image_id": image_id, "caption": annotation.get("caption")})
     if n_left_out:
         notes.append(
@@ -201,12 +270,25 @@ def captions_by_photo(document: Row, notes: list[str]) -> list[Row] | None:
     if not document or has_columns(document):
         return None
     rows: list[Row] = []
-    for image, value in document.items():
-        captions = _listed(value)
-        if not all(isinstance(text, str) for text in captions):
+    for image, captions in document.items():
+        if not all(isinstance(text, str) for text in _listed(captions)):
             return None
-        rows += ({"image": image, "caption": caption} for caption in captions or [None])
+        rows.append({"image": image, "caption": captions or None})
+    lengths = {len(value) for value in document.values() if isinstance(value, list)}
+    if len(document) > 1 and len(lengths) == 1 and lengths != {1} and not any(map(_names_a_photo, document)):
+        lists = all(isinstance(value, list) for value in document.values())
+        if lists:
+            raise InputError(
+                f"the lists {', '.join(map(repr, document))!s:.80} are of one length: are they columns of a "
+                "table, or captions of photos? Columns need a name such as caption or references; photos "
+                "need their suffix, as dog.jpg, or their number"
+            )
     return rows
+
+
+def _names_a_photo(name: str) -> bool:
+    """Whether a name is that of a file, or has a number in it."""
+    return PurePath(name).suffix != "" or any(character.isdecimal() for character in name)
 
 
 @register_layout("scores by photo", '{"dog.jpg": {"CLIPScore": 0.7}, "cat.jpg": {"CLIPScore": 0.8}}')
@@ -220,6 +302,164 @@ def scores_by_photo(document: Row, notes: list[str]) -> list[Row] | None:
         if not all(isinstance(number, int | float) for number in scores.values()):
             return None
         rows.append({"id": image, "image": image, **scores})
+    return rows
+
+
+@register_layout(
+    "results of coco-caption", '{"1": [{"image_id": 1, "caption": "a dog"}], "2": [{"caption": "a cat"}]}'
+)
+def coco_caption(document: Row, notes: list[str]) -> list[Row] | None:
+    """What `pycocoevalcap` takes as `gts` and `res`: under each photo's id, a list of its captions."""
+    rows: list[Row] = []
+    for image_id in document:
+        entries = _objects(document, image_id)
+        if not entries or not all("caption" in entry for entry in entries) or image_id.lower() in _SPLITS:
+            return None
+        if len(document) == 1 and plain_name(image_id) in ("annotations", "data", *OTHER_NAMES["candidate"]):
+            return None
+        rows += ({"image_id": image_id, **entry} for entry in entries)
+    return rows or None
+
+
+@register_layout(
+    "predictions of MSR-VTT", '{"predictions": {"video1": [{"image_id": "video1", "caption": "a dog"}]}}'
+)
+def msrvtt_predictions(document: Row, notes: list[str]) -> list[Row] | None:
+    """What is saved beside scores of video captions: results of coco-caption, or captions, by photo."""
+    found = document.get("predictions")
+    if not isinstance(found, dict):
+        return None
+    return coco_caption(found, notes) or captions_by_photo(found, notes)
+
+
+@register_layout(
+    "MSR-VTT",
+    '{"videos": [{"video_id": "video1", "split": "test"}], '
+    '"sentences": [{"video_id": "video1", "caption": "a dog", "sen_id": 0}]}',
+)
+def msrvtt(document: Row, notes: list[str]) -> list[Row] | None:
+    """The annotations of MSR-VTT, whose videos name their split."""
+    videos, sentences = _objects(document, "videos"), _objects(document, "sentences")
+    if not sentences or "video_id" not in sentences[0]:
+        return None
+    splits = {video.get("video_id"): video.get("split") for video in videos}
+    rows: list[Row] = []
+    for sentence in sentences:
+        video = sentence.get("video_id")
+        row = {"image_id": video, "caption": sentence.get("caption")}
+        rows.append({**row, "split": splits.get(video)} if videos else row)
+    return rows
+
+
+@register_layout(
+    "rows by split", '{"test": [{"id": "p1", "report": "The lungs are clear.", "split": "test"}]}'
+)
+def rows_by_split(document: Row, notes: list[str]) -> list[Row] | None:
+    """Lists of rows under the names of splits, as R2Gen's annotations are."""
+    if not document or not _SPLITS.issuperset(map(str.lower, document)):
+        return None
+    rows: list[Row] = []
+    for split, listed in document.items():
+        if not isinstance(listed, list):
+            return None
+        found = _rows_of_objects(listed)
+        if found is None:
+            return None
+        rows += ({**row, "split": split} for row in found)
+    return rows
+
+
+@register_layout("rows under one name", '{"model": "m", "results": [{"image_id": 1, "caption": "a dog"}]}')
+def rows_under_one_name(document: Row, notes: list[str]) -> list[Row] | None:
+    """The one list of rows in a document about them."""
+    lists = [name for name in document if _objects(document, name)]
+    if len(lists) != 1 or any(isinstance(value, dict) and has_columns(value) for value in document.values()):
+        return None
+    return _rows_of_objects(document[lists[0]])
+
+
+@register_layout(
+    "rows by name", '{"0": {"filename": "dog.jpg", "caption": "a dog"}, "1": {"caption": "a cat"}}'
+)
+def rows_by_name(document: Row, notes: list[str]) -> list[Row] | None:
+    """An object under the name of each photo (kohya's meta_cap.json), or under a number (SugarCrepe, pandas).
+
+    The name is that of the photo, where the object names none.
+    """
+    if not document or has_columns(document):
+        return None
+    texts = (*FAMILIAR["candidate"], *OTHER_NAMES["candidate"], *FAMILIAR["references"])
+    rows: list[Row] = []
+    for name, found in document.items():
+        if not isinstance(found, dict) or not named_columns(texts, [*found]):
+            return None
+        names_photo = named_columns((*FAMILIAR["image"], *OTHER_NAMES["image"], *IDS), [*found])
+        rows.append({"id": name, **found} if names_photo else {"image": name, **found})
+    return rows
+
+
+@register_layout("pandas, by columns", '{"image": {"0": "dog.jpg"}, "caption": {"0": "a dog"}}')
+def pandas_columns(document: Row, notes: list[str]) -> list[Row] | None:
+    """`DataFrame.to_json()`: columns that have their cells by the number of the row."""
+    cells = [*document.values()]
+    if not cells or not has_columns(document) or not all(isinstance(value, dict) for value in cells):
+        return None
+    if any(value.keys() != cells[0].keys() for value in cells):
+        return None
+    return [{name: document[name][row] for name in document} for row in cells[0]]
+
+
+@register_layout("pandas, split", '{"columns": ["image", "caption"], "data": [["dog.jpg", "a dog"]]}')
+def pandas_split(document: Row, notes: list[str]) -> list[Row] | None:
+    """`DataFrame.to_json(orient="split")`: names of columns, and a list of cells per row."""
+    names, data = document.get("columns"), document.get("data")
+    if not isinstance(names, list) or not isinstance(data, list):
+        return None
+    rows: list[Row] = []
+    for number, cells in enumerate(data):
+        if not isinstance(cells, list) or len(cells) != len(names):
+            raise InputError(f"entry {number} of `data` has not the {len(names)} cells of `columns`")
+        rows.append(dict(zip(map(str, names), cells, strict=True)))
+    return rows
+
+
+@register_layout(
+    "columns", '{"predictions": ["a dog", "a cat"], "references": [["dogs"], ["cats", "a cat"]]}'
+)
+def columns_of_lists(document: Row, notes: list[str]) -> list[Row] | None:
+    """What `evaluate` and `datasets` take: columns as lists of one length; what is one for all is repeated.
+
+    An object that names one photo is a row of it, whose lists are several captions, or references.
+    """
+    lists = {name: value for name, value in document.items() if isinstance(value, list)}
+    photo = named_columns((*FAMILIAR["image"], *OTHER_NAMES["image"], *IDS), [*document])
+    if not has_columns(document) or not lists or any(not isinstance(document[name], list) for name in photo):
+        return None
+    texts = named_columns(
+        (*FAMILIAR["candidate"], *OTHER_NAMES["candidate"], *FAMILIAR["references"]), [*document]
+    )
+    if not texts or not all(isinstance(document[name], list) for name in texts):
+        return None
+    lengths = {name: len(value) for name, value in lists.items()}
+    if len(set(lengths.values())) > 1:
+        shown = ", ".join(f"{name} {length:,}" for name, length in lengths.items())
+        raise InputError(f"the lists in it are of several lengths ({shown:.200}), so they are no columns")
+    n_rows = max(lengths.values())
+    cells = {name: lists.get(name, [value] * n_rows) for name, value in document.items()}
+    return [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
+
+
+def _rows_of_objects(objects: list[Any]) -> list[Row] | None:
+    """Rows of the objects of a list, in any layout of lines; None if one of them is no row."""
+    rows: list[Row] = []
+    read = line_reader()
+    for value in objects:
+        if not isinstance(value, dict):
+            return None
+        found = read(value)
+        if found is None and not has_columns(value):
+            return None
+        rows += [value] if found is None else found
     return rows
 
 
@@ -268,12 +508,164 @@ def _sample_photo(parts: list[Row], otherwise: object) -> object:
     return otherwise
 
 
-@register_layout("several captions per row", '{"image_id": 1, "caption": ["a dog", "dogs"]}', lines=True)
-def several_captions(line: Row, notes: list[str]) -> list[Row] | None:
-    """A list of captions; an empty list stays a row, and an error."""
-    name = "caption" if "caption" in line else "captions"
-    captions = line.get(name)
-    if not isinstance(captions, list) or not captions:
+@register_layout(
+    "conversations",
+    '{"image": "dog.jpg", "conversations": [{"from": "human", "value": "<image>"}, '
+    '{"from": "gpt", "value": "a dog"}]}',
+    lines=True,
+)
+def conversations(line: Row, notes: list[str]) -> list[Row] | None:
+    """Rows of LLaVA, of LLaMA-Factory and of chats: the one answer is the caption.
+
+    A column of captions, such as `response` of ms-swift, comes before what was said.
+    """
+    name = next((name for name in ("conversations", "messages") if _objects(line, name)), None)
+    if name is None or named_columns((*FAMILIAR["candidate"], *OTHER_NAMES["candidate"]), [*line]):
         return None
+    answers = []
+    for turn in line[name]:
+        if turn.get("from", turn.get("role")) in _ANSWERERS:
+            answers.append(_text_of(turn.get("value", turn.get("content"))))
+    if len(answers) != 1:
+        raise InputError(f"{name!r} has {len(answers)} answers; expected one, which is the caption")
     more = {key: value for key, value in line.items() if key != name}
-    return [{**more, "caption": caption} for caption in captions]
+    return [{**_with_one_photo(more), "caption": answers[0]}]
+
+
+def _text_of(content: object) -> object:
+    """The text of a message, or of the parts that it is a list of."""
+    if not isinstance(content, list):
+        return content
+    texts = [part.get("text") for part in content if isinstance(part, dict)]
+    return " ".join(text for text in texts if isinstance(text, str)) or None
+
+
+def _with_one_photo(row: Row) -> Row:
+    """A row whose list of photos, which a tool writes for one of them too, is that photo."""
+    name = next((name for name in ("images", "image", "image_path") if isinstance(row.get(name), list)), None)
+    if name is None:
+        return row
+    photos = row[name]
+    if len(photos) > 1 and name == "images":
+        raise InputError(f"{name!r} has {len(photos)} photos; a caption is of one")
+    more = {key: value for key, value in row.items() if key != name}
+    return {**more, "image": photos[0] if photos else None}
+
+
+@register_layout(
+    "results of ms-swift",
+    '{"response": "a dog", "labels": "a dog runs", "images": [{"bytes": null, "path": "dog.jpg"}]}',
+    lines=True,
+)
+def ms_swift(line: Row, notes: list[str]) -> list[Row] | None:
+    """What `swift infer` writes: the answer, what it is compared with, and a list of the photo."""
+    if not isinstance(line.get("response"), str) or not {"labels", "images", "messages"} & {*line}:
+        return None
+    row = _with_one_photo({key: value for key, value in line.items() if key not in ("response", "labels")})
+    row["caption"] = line["response"]
+    if isinstance(line.get("labels"), str):
+        row["references"] = [line["labels"]]
+    return [row]
+
+
+@register_layout(
+    "output of a batch",
+    '{"custom_id": "dog.jpg", "response": {"status_code": 200, "body": {"choices": '
+    '[{"message": {"content": "a dog"}}]}}}',
+    lines=True,
+)
+def batch_output(line: Row, notes: list[str]) -> list[Row] | None:
+    """Answers of OpenAI's and Anthropic's batches; one that failed is a row without a caption."""
+    if "custom_id" not in line or not {"response", "result"} & {*line}:
+        return None
+    found = line.get("response") or line.get("result") or {}
+    body = found.get("body") or found.get("message") or {}
+    if isinstance(body.get("choices"), list) and body["choices"]:
+        content = body["choices"][0].get("message", {}).get("content")
+    elif isinstance(body.get("output"), list):  # of OpenAI's Responses
+        parts = [part for item in body["output"] for part in item.get("content") or ()]
+        content = [part for part in parts if part.get("type") == "output_text"]
+    else:
+        content = body.get("content")
+    return [{"image_id": line["custom_id"], "caption": _text_of(content)}]
+
+
+@register_layout(
+    "sentences of a photo",
+    '{"filename": "dog.jpg", "cocoid": 42, "sentences": {"raw": "A dog.", "sentid": 7}}',
+    lines=True,
+)
+def sentences_of_photo(line: Row, notes: list[str]) -> list[Row] | None:
+    """Rows of HuggingFaceM4/COCO, or of Karpathy's photos: one sentence, or a list of them."""
+    sentences = _listed(line.get("sentences"))
+    if not all(isinstance(sentence, dict) and "raw" in sentence for sentence in sentences):
+        return None
+    about = {
+        "image": line.get("image", line.get("filename")),
+        "image_id": line.get("cocoid", line.get("imgid")),
+        "split": line.get("split"),
+    }
+    if isinstance(about["image"], dict) and not about["image"].get("path"):
+        about["image"] = {**about["image"], "path": line.get("filename")}
+    return [{**about, "caption": sentence["raw"]} for sentence in sentences]
+
+
+@register_layout(
+    "numbered captions",
+    '{"file_name": "dog.wav", "caption_1": "a dog", "caption_2": "a dog barks"}',
+    lines=True,
+)
+def numbered_captions(line: Row, notes: list[str]) -> list[Row] | None:
+    """The captions of Clotho and its kin, a column each; empty ones are none."""
+    names = [name for name in line if _NUMBERED_CAPTION.fullmatch(name)]
+    if not names or named_columns(FAMILIAR["candidate"], [*line]):
+        return None
+    more = {key: value for key, value in line.items() if key not in names}
+    captions = [line[name] for name in names if line[name]]
+    return [{**more, "caption": caption} for caption in captions or [None]]
+
+
+@register_layout(
+    "reports", '{"id": "p1", "report": "The lungs are clear.", "image_path": ["p1/0.png"]}', lines=True
+)
+def reports(line: Row, notes: list[str]) -> list[Row] | None:
+    """Reports of R2Gen, which are about several photos of a patient; the first stands for them."""
+    if "report" not in line or "id" not in line or named_columns(FAMILIAR["candidate"], [*line]):
+        return None
+    more = {key: value for key, value in line.items() if key not in ("id", "report")}
+    return [{"image_id": line["id"], **_with_one_photo(more), "caption": line["report"]}]
+
+
+@register_layout("a photo per object", '{"391895": "a man on a motorcycle"}', lines=True)
+def photo_per_object(line: Row, notes: list[str]) -> list[Row] | None:
+    """A caption, or a list of captions, under the id or the file's name of its photo."""
+    if len(line) != 1:
+        return None
+    ((name, captions),) = line.items()
+    is_photo = name.isdecimal() or PurePath(name).suffix.lower() in IMAGE_SUFFIXES or name.startswith("COCO_")
+    if not is_photo or not all(isinstance(text, str) for text in _listed(captions)):
+        return None
+    return [{"image_id": name, "caption": captions}]
+
+
+@register_layout(
+    "scores per caption",
+    '{"image": "dog.jpg", "caption": ["a dog", "a cat"], "score": [0.9, 0.1]}',
+    lines=True,
+)
+def scores_per_caption(line: Row, notes: list[str]) -> list[Row] | None:
+    """Several captions of a photo, with a list of numbers that has one for each."""
+    name = next((name for name in ("caption", "captions") if isinstance(line.get(name), list)), None)
+    if name is None or len(line[name]) < 2:
+        return None
+    per_caption = [name]
+    for key, value in line.items():
+        if isinstance(value, list) and len(value) == len(line[name]):
+            if all(isinstance(item, int | float) for item in value):
+                per_caption.append(key)
+    if len(per_caption) == 1:
+        return None
+    rows: list[Row] = []
+    for cells in zip(*(line[key] for key in per_caption), strict=True):
+        rows.append({**line, **dict(zip(per_caption, cells, strict=True))})
+    return rows

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import InputError, Setting
 from ..options import RowOptions
+from .caption_lists import in_layout, one_caption_per_row
+from .columns import named_columns
 from .pages import PAGE_STARTS, PAGE_SUFFIXES, open_pages, page_names
 from .photo_names import IMAGE_SUFFIXES, composed
 from .row_source import CHUNK_ROWS, Row, RowSource, read_tables, rows_in_memory
@@ -29,8 +31,8 @@ from .text_files import (
     open_csv,
     open_json,
     open_lines,
-    open_table,
     open_text,
+    open_tsv,
     unpacked_limit,
 )
 from .webdataset import open_tar
@@ -42,7 +44,13 @@ EXPECTED = "JSONL, JSON, CSV, TSV, Parquet, WebDataset tar, HTML, Markdown, or t
 _OTHER_PHOTOS = (".heic", ".heif", ".dng", ".cr2", ".svg")
 
 
-def open_rows(path: str | Path, options: RowOptions = RowOptions(), *, needs_split: bool = True) -> RowSource:
+def open_rows(
+    path: str | Path,
+    options: RowOptions = RowOptions(),
+    *,
+    needs_split: bool = True,
+    lists_are_rows: bool = True,
+) -> RowSource:
     """Open a file or folder of rows. A text file is read here to its end, so that errors in it come early.
 
     Args:
@@ -55,14 +63,18 @@ def open_rows(path: str | Path, options: RowOptions = RowOptions(), *, needs_spl
             with `on_error="skip"`, a row of another number of cells than the header is one of
             `RowSource.faults`. `references` are not read here, but by `references.open_with_references`.
         needs_split: Whether it is an error that no row of a file names its split.
+        lists_are_rows: Whether a list of captions is a row per caption; otherwise it stays a list.
 
     Raises:
         InputError: There is no such file, its kind is unknown, or the content is not what the kind promises;
             names the line.
     """
     source, split = _open(Path(path), options)
-    if split is not None and (needs_split or "split" in source.columns):
+    source = in_layout(source)
+    if split is not None and (needs_split or named_columns(("split",), source.columns)):
         source = _of_split(source, split)
+    if lists_are_rows:
+        source = one_caption_per_row(source, options)
     for row, fault in source.faults.items():
         if options.on_error == "raise" and fault.field is None:
             raise source.at_row(fault, row)
@@ -103,7 +115,8 @@ def _open(path: Path, options: RowOptions) -> tuple[RowSource, str | None]:
 
 def _of_split(source: RowSource, split: str) -> RowSource:
     """The rows of a split."""
-    if "split" not in source.columns:
+    column = next(iter(named_columns(("split",), source.columns)), None)
+    if column is None:
         raise InputError(Setting("split", split), f": {source.path} has no split, and no column of that name")
     rows: list[Row] = []
     places: list[str] = []
@@ -112,8 +125,8 @@ def _of_split(source: RowSource, split: str) -> RowSource:
     for chunk in source.chunks(CHUNK_ROWS):
         problems = source.problems(chunk)
         for index, row in enumerate(chunk.dicts()):
-            splits[row.get("split")] = None
-            if row.get("split") == split:
+            splits[row.get(column)] = None
+            if row.get(column) == split:
                 if index in problems:
                     faults[len(rows)] = problems[index]
                 rows.append({name: row.get(name) for name in source.columns})
@@ -235,7 +248,15 @@ def _open_saved(path: Path, split: str | None) -> RowSource:
             yield part[first : min(first + size, n_rows)].cast(kinds)
 
     read = read_tables(tables, dataset.data.nbytes / max(dataset.data.num_rows, 1))
-    return RowSource(path, schema.names, n_rows, read, arrow_schema=schema, format="saved data set")
+    return RowSource(
+        path,
+        schema.names,
+        n_rows,
+        read,
+        arrow_schema=schema,
+        format="saved data set",
+        lists=_list_columns(schema),
+    )
 
 
 def _open_parquet(path: Path, *parts: Path) -> RowSource:
@@ -274,7 +295,12 @@ def _open_parquet(path: Path, *parts: Path) -> RowSource:
             raise InputError(f"{part} is cut short or damaged: {error}") from None
 
     read = read_tables(tables, n_bytes / max(n_rows, 1))
-    return RowSource(path, schema.names, n_rows, read, arrow_schema=schema, format="parquet")
+    lists = _list_columns(schema)
+    return RowSource(path, schema.names, n_rows, read, arrow_schema=schema, format="parquet", lists=lists)
+
+
+def _list_columns(schema: pa.Schema) -> frozenset[str]:
+    return frozenset(field.name for field in schema if "list" in str(field.type).partition("<")[0])
 
 
 # ---- what can be read ----
@@ -309,7 +335,7 @@ FORMATS = (
     Format("jsonl", (".jsonl", ".ndjson"), (), _of_text(open_lines)),
     Format("json", (".json",), (b"{", b"["), _of_text(open_json)),
     Format("csv", (".csv",), (), _of_text(open_csv)),
-    Format("tsv", (".tsv",), (), _of_text(open_table)),
+    Format("tsv", (".tsv",), (), _of_text(open_tsv)),
     Format("text", (".txt", ".token"), (), _of_text(open_text), is_written=False),
     Format("webdataset", (".tar",), (), _of_bytes(open_tar), is_written=False),
     Format("parquet", (".parquet",), (b"PAR1",), _of_bytes(_open_parquet)),

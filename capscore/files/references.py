@@ -15,14 +15,21 @@ from typing import Any, Literal, NamedTuple
 from ..errors import InputError, Setting
 from ..options import RowOptions
 from ..text.languages import language_code
+from .caption_lists import check_no_tokens, listed_captions
 from .columns import (
+    FAMILIAR,
+    OTHER_NAMES,
     ChunkInputs,
     ColumnNames,
+    check_column,
     columns_of,
+    find_id_column,
     find_image_column,
     find_language_column,
     find_reference_columns,
     is_missing,
+    named_columns,
+    plain_name,
     read_inputs,
 )
 from .description import Description, describe
@@ -31,17 +38,22 @@ from .matching import PhotoIndex
 from .read import open_rows
 from .row_source import CHUNK_ROWS, Chunk, RowSource, extended_schema
 
+Files = str | Path | Sequence[str | Path]
+"""A file, or several."""
+
 
 @dataclass
 class References:
-    """References of photos.
+    """References of photos, or of rows in their order.
 
     Attributes:
-        path: File that they are from.
-        has_splits: Whether the file names the split of each row.
-        notes: Sentences about the whole file.
-        photos: Photos of the file.
-        texts: Photo → language, or "" → its references, in the order of the file.
+        path: File that they are from; the first of several.
+        has_splits: Whether a file names the split of each row.
+        notes: Sentences about the whole files.
+        photos: Photos of the files.
+        texts: Photo → language, or "" → its references, in the order of the files.
+        in_order: References of each row, where nothing names photos; None where photos are named. A row that
+            cannot be read has None.
     """
 
     path: Path
@@ -49,6 +61,7 @@ class References:
     notes: Sequence[str] = ()
     photos: PhotoIndex = field(default_factory=PhotoIndex)
     texts: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    in_order: list[list[str] | None] | None = None
 
     def add(self, image_id: object, name: object, language: str | None, texts: Sequence[str]) -> None:
         """Add references of a photo that is named by its id, its name, or both."""
@@ -58,48 +71,101 @@ class References:
         self.texts.setdefault(photo, {}).setdefault(code or "", []).extend(texts)
 
 
-def read_references(path: str | Path, options: RowOptions = RowOptions()) -> References:
-    """Read the references of photos from any file of rows; errors name the file and the row.
+def read_references(path: Files, options: RowOptions = RowOptions()) -> References:
+    """Read the references of photos from any file of rows, or several; errors name the file and the row.
 
     Of the options, `split` and `on_error` count: with "skip", rows that cannot be read are left out, and a
-    note counts them.
+    note counts them; and `references_column` and `references_id_column`, which name columns of the files.
     """
-    source = open_rows(path, options, needs_split=False)
-    option = Setting("references", path)
-    try:
-        lists = find_reference_columns(source.columns)
-        texts = lists or (columns_of(source, with_images=False, with_language=False).candidate,)
-        image = find_image_column(source.columns)
-    except InputError as error:  # whose first part is the option of another file
-        raise InputError(option, *error.parts[1:]) from None
-    if image is None:
-        raise InputError(option, f" names no photos; found {', '.join(source.columns)}")
-    columns = ColumnNames(image, texts[0], lists, find_language_column(source.columns))
-    found = References(source.path, "split" in source.columns, source.notes)
-    left_out: list[InputError] = []
-    for chunk in source.chunks(CHUNK_ROWS):
-        inputs = read_inputs(chunk, source, columns, None)
-        ids = chunk.values("image_id")
-        names = chunk.values(None if image == "image_id" else image)
-        languages = inputs.languages or [None] * len(chunk)
-        for row in range(len(chunk)):
-            try:
-                found.add(ids[row], names[row], languages[row], _texts(inputs, row))
-            except InputError as error:
-                left_out.append(source.at(error, chunk, row))
-                if options.on_error == "raise":
-                    raise left_out[0] from None
-    if left_out:
-        some = f"{len(left_out):,} rows of references are left out (first: {left_out[0]})"
-        found.notes = (*found.notes, some)
+    paths = listed_files(path)
+    found = References(Path(paths[0]))
+    for number, part in enumerate(paths):
+        _read_file(part, found, options, is_first=number == 0)
     return found
 
 
-def _texts(inputs: ChunkInputs, row: int) -> list[str]:
+def listed_files(path: Files) -> list[str | Path]:
+    """One file, or several, as a list."""
+    paths = [path] if isinstance(path, str | Path) else [*path]
+    if not paths:
+        raise InputError(Setting("references"), ": expected a file, or several")
+    return paths
+
+
+def _read_file(path: str | Path, found: References, options: RowOptions, *, is_first: bool) -> None:
+    """Add the references of a file."""
+    source = open_rows(path, options, needs_split=False, lists_are_rows=False)
+    option = Setting("references", path)
+    given = options.references_id_column
+    try:
+        lists = find_reference_columns(source.columns, options.references_column)
+        texts = lists or (columns_of(source, with_images=False, with_language=False).candidate,)
+        id_column = find_id_column(source.columns)
+        image = find_image_column(source.columns) if given is None else None
+        if given is not None:
+            id_column = check_column("references_id_column", given, source.columns)
+    except InputError as error:  # whose first part is the option of another file
+        if isinstance(error.parts[0], Setting) and error.parts[0].name == "references_id_column":
+            raise
+        raise InputError(option, *error.parts[1:]) from None
+    check_no_tokens(source, *texts)
+    by_id = named_columns(("id",), source.columns)
+    if image is None and id_column is None and by_id:
+        id_column = by_id[0]
+    in_order = image is None and id_column is None
+    if not is_first and in_order != (found.in_order is not None):
+        raise InputError(option, f" names no photos, as {found.path} does; or the other way round")
+    columns = ColumnNames(image, texts[0], lists, find_language_column(source.columns))
+    found.has_splits = found.has_splits or bool(named_columns(("split",), source.columns))
+    left_out: list[InputError] = []
+    rows_in_order: list[list[str] | None] = []
+    others = [name for name in photo_columns(source.columns) if name != image]
+    for chunk in source.chunks(CHUNK_ROWS):
+        inputs = read_inputs(chunk, source, columns, None)
+        ids = chunk.values(id_column)
+        names = photo_cells(chunk, None if image == id_column else image, others)
+        languages = inputs.languages or [None] * len(chunk)
+        for row in range(len(chunk)):
+            try:
+                references = _texts(inputs, row, source.cells_are_text)
+                rows_in_order.append(references)
+                if not in_order:
+                    found.add(ids[row], names[row], languages[row], references)
+            except InputError as error:
+                left_out.append(source.at(error, chunk, row))
+                rows_in_order.append(None)
+                if options.on_error == "raise":
+                    raise left_out[0] from None
+    found.notes = (*found.notes, *source.notes)
+    if left_out:
+        some = f"{len(left_out):,} rows of references are left out (first: {left_out[0]})"
+        found.notes = (*found.notes, some)
+    if in_order:
+        found.in_order = _side_by_side(found, rows_in_order, path)
+
+
+def _side_by_side(
+    found: References, rows: list[list[str] | None], path: str | Path
+) -> list[list[str] | None]:
+    """References of each row of the files so far, and of one more."""
+    if found.in_order is None:
+        return rows
+    if len(found.in_order) != len(rows):
+        raise InputError(
+            Setting("references", path), f" has {len(rows):,} rows, and {found.path} {len(found.in_order):,}"
+        )
+    joined: list[list[str] | None] = []
+    for before, more in zip(found.in_order, rows, strict=True):
+        joined.append(None if before is None or more is None else before + more)
+    return joined
+
+
+def _texts(inputs: ChunkInputs, row: int, cells_are_text: bool) -> list[str]:
     """The references of a row of a file of references."""
     if row in inputs.problems:
         raise inputs.problems[row]
     given = (inputs.references or inputs.candidates)[row]
+    given = listed_captions(given, cells_are_text) or given
     if isinstance(given, str):
         return [given]
     if not isinstance(given, list) or not all(isinstance(text, str) for text in given):
@@ -126,20 +192,36 @@ def with_references(rows: RowSource, references: References, options: RowOptions
     import pyarrow as pa
 
     given = Setting("references", references.path)
-    if "references" in rows.columns:
-        raise InputError(given, f": {rows.path} has a column 'references' already; leave out one of them")
-    column = find_image_column(rows.columns, options.image_column)
-    if column is None:
-        raise InputError(
-            given, f" cannot be matched with {rows.path}: expected a column image_id, or one of images"
-        )
-    new, faults, unused, said = _matched(rows, references, column, options.language)
-    types = {"image": pa.string(), "references": pa.list_(pa.string())}
+    new_column = options.references_column or "references"
+    if taken := named_columns([plain_name(new_column)], rows.columns):
+        raise InputError(given, f": {rows.path} has a column {taken[0]!r} already; leave out one of them")
+    types = {"image": pa.string(), new_column: pa.list_(pa.string())}
     schema = rows.arrow_schema
-    if column != "image_id":
-        del new["image"], types["image"]
-    elif schema is not None and not references.photos.files:
-        types["image"] = schema.field("image_id").type
+    if references.in_order is not None:
+        texts, faults = _in_order(rows, references, references.in_order)
+        new = {new_column: texts}
+        unused: list[str] = []
+        said = [f"the rows of {references.path} are those of {rows.path} in their order"]
+        del types["image"]
+    else:
+        column = find_image_column(rows.columns, options.image_column)
+        if column is None:
+            column = next(iter(named_columns(("id",), rows.columns)), None)
+        if column is None:
+            raise InputError(
+                given,
+                f" cannot be matched with {rows.path}: expected a column image_id, or one of images, as that "
+                "file has",
+            )
+        id_column = find_id_column(rows.columns)
+        if id_column is None and plain_name(column) == "id":
+            id_column = column
+        new, faults, unused, said = _matched(rows, references, column, id_column, options.language)
+        new[new_column] = new.pop("references")
+        if column != id_column or plain_name(column) == "id" or "image" in rows.columns:
+            del new["image"], types["image"]
+        elif schema is not None and not references.photos.files:
+            types["image"] = schema.field(column).type
     if schema is not None:
         schema = extended_schema(schema, types)
 
@@ -163,13 +245,35 @@ def with_references(rows: RowSource, references: References, options: RowOptions
     )
 
 
+def _in_order(
+    rows: RowSource, references: References, texts: list[list[str] | None]
+) -> tuple[list[Any], dict[int, InputError]]:
+    """References of every row by its place, and what is wrong with rows."""
+    if len(texts) != rows.n_rows:
+        raise InputError(
+            Setting("references", references.path),
+            f" names no photos, so that its rows are those of {rows.path} in their order; it has "
+            f"{len(texts):,} rows, and that file {rows.n_rows:,}",
+        )
+    faults: dict[int, InputError] = {}
+    for row, listed in enumerate(texts):
+        if listed is None:
+            problem = f"row {row} counted from 0 of {references.path} could not be read"
+            faults[row] = InputError(problem, field="references")
+    return texts, faults
+
+
 def _matched(
-    rows: RowSource, references: References, column: str, language: str | None
+    rows: RowSource, references: References, column: str, id_column: str | None, language: str | None
 ) -> tuple[dict[str, list[Any]], dict[int, InputError], list[str], list[str]]:
     """Image and references of rows; what is wrong with rows; photos without a caption in any row; notes."""
     tag = find_language_column(rows.columns)
-    names, ids, tags = rows.cells(column, "image_id", tag, take=_without_bytes)
-    matched = references.photos.match(ids, None if column == "image_id" else names)
+    others = [name for name in photo_columns(rows.columns) if name != column]
+    names: list[Any] = []
+    for chunk in rows.chunks(CHUNK_ROWS, [column, *others]):
+        names += photo_cells(chunk, column, others)
+    ids, tags = rows.cells(id_column, tag, take=_without_bytes)
+    matched = references.photos.match(ids, None if column == id_column else names)
     photos = matched.photos
     texts, files = references.texts, references.photos.files
     if not any(photos):
@@ -182,7 +286,7 @@ def _matched(
         )
     values = names
     if matched.by_id:
-        column, values = "image_id", ids
+        column, values = id_column or column, ids
     has_languages = len(set(chain(*texts.values()))) > 1
     faults: dict[int, InputError] = {}
     new: dict[str, list[Any]] = {"image": [], "references": []}
@@ -206,8 +310,29 @@ def _matched(
     return new, faults, [photo for photo in texts if photo not in seen], matched.notes
 
 
+def photo_columns(columns: Sequence[str]) -> list[str]:
+    """All columns that may name photos."""
+    return named_columns((*FAMILIAR["image"], *OTHER_NAMES["image"], "question_id"), columns)
+
+
+def photo_cells(chunk: Chunk, column: str | None, others: Sequence[str]) -> list[Any]:
+    """Name of the photo of each row; in another column where a cell holds the bytes of a photo alone."""
+    names = [*map(_without_bytes, chunk.values(column))]
+    if column is None or None not in names:
+        return names
+    for other in others:
+        cells = chunk.values(other)
+        for row, name in enumerate(names):
+            if name is None and isinstance(cells[row], str):
+                names[row] = cells[row]
+    return names
+
+
 def _without_bytes(value: object) -> object:
-    return value.get("path") if isinstance(value, dict) else value
+    """A cell without the photo it may hold."""
+    if isinstance(value, dict):
+        return value.get("path")
+    return None if isinstance(value, bytes) else value
 
 
 class _Columns(NamedTuple):
@@ -238,7 +363,7 @@ class Rows(_Columns):
 def read_rows(
     path: str | Path,
     *,
-    references: str | Path | None = None,
+    references: Files | None = None,
     images: str | Path | None = None,
     split: str | None = None,
     on_error: Literal["raise", "skip"] = "raise",
@@ -247,7 +372,7 @@ def read_rows(
 
     Args:
         path: File or folder; docs/scoring.md lists what can be read.
-        references: File of the references; None for those of the rows themselves.
+        references: File of the references, or several; None for those of the rows themselves.
         images: Folder of the photos; None for photos beside the file, and no images if there are none.
         split: Split of a file that has several.
         on_error: "skip" leaves out what cannot be read: rows, and rows of references.
@@ -311,9 +436,13 @@ def describe_file(
     if options.references is None:
         yield describe(open_rows(path, options), options, spell)
         return
-    yield describe(open_rows(path, options, needs_split=False), options, spell, looks_for_photos=False)
-    source = open_rows(options.references, options, needs_split=False)
-    yield describe(source, RowOptions(on_error=options.on_error), spell, looks_for_photos=False)
+    alone = replace(options, references=None, references_column=None)
+    yield describe(open_rows(path, alone, needs_split=False), alone, spell, looks_for_photos=False)
+    files = listed_files(options.references)
+    for file in files:
+        of_references = RowOptions(on_error=options.on_error, references_column=options.references_column)
+        source = open_rows(file, options, needs_split=False, lists_are_rows=False)
+        yield describe(source, of_references, spell, looks_for_photos=False)
     together = describe(open_with_references(path, options), options, spell)
-    together.format += f", with the references of {options.references}"
+    together.format += f", with the references of {', '.join(map(str, files))}"
     yield together

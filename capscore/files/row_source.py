@@ -157,6 +157,7 @@ class RowSource:
         image_folder: Folder that relative names of images start from; None for that of the file.
         format: Kind of file, for people.
         page_column: Column by whose values reports list rows, such as the page of a picture; None for none.
+        lists: Columns in which some cell is a list, or a text that may be a written one.
 
     Raises:
         InputError: There are no rows, or two columns have one name.
@@ -174,6 +175,7 @@ class RowSource:
     image_folder: Path | None = None
     format: str = "rows"
     page_column: str | None = None
+    lists: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if not self.n_rows:
@@ -292,6 +294,11 @@ def rows_in_memory(
     """Rows with the same keys, and a place each, such as "photos/dog.txt, line 2"; `path` is their folder."""
     read = read_dicts(lambda: ((None, row) for row in rows))
     return RowSource(path, [*rows[0]], len(rows), read, places=places, image_folder=folder or path, **more)
+
+
+def layout_error(path: Path, *parts: str | Setting) -> InputError:
+    """An error about how the rows of a file are laid out, which ends with what shows how it is understood."""
+    return InputError(*parts, f"; `capscore score {path} --dry-run` shows how the file is understood")
 
 
 class LazySequence(Sequence):

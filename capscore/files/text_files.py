@@ -14,7 +14,7 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,11 +24,14 @@ from typing import Any, Literal, TypeAlias
 
 from ..errors import CapscoreError, InputError, Setting
 from .layouts import has_columns, line_reader, nearest, rows_of_document
-from .row_source import Row, RowSource, check_names_differ, read_dicts
+from .photo_names import IMAGE_SUFFIXES
+from .row_source import Row, RowSource, check_names_differ, layout_error, read_dicts
 
 # what a spreadsheet would run; the wide forms count in Japanese and Chinese ones
 FORMULA_SIGNS = "=+\\-@\\t\\r\\n＝＋－＠"
+MEDIA_SUFFIXES = {*IMAGE_SUFFIXES, ".wav", ".mp3", ".flac", ".mp4", ".avi", ".webm", ".mkv"}
 _TOKEN = re.compile(r"(\S[^\t]*)#[0-9]+\t(.*)", re.S)
+_STATED_DELIMITER = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)  # Excel's first line
 _ESCAPED = re.compile(f"'+[{FORMULA_SIGNS}]")
 
 ByteStream: TypeAlias = "io.BufferedReader[Any] | gzip.GzipFile"
@@ -394,18 +397,28 @@ decode_json: Callable[[str], Any] = json.JSONDecoder(object_pairs_hook=_unrepeat
 def _text_source(file: TextFile, read: Callable[[], _Rows], **more: Any) -> RowSource:
     """Rows of a text file, which is parsed on each iteration, so that no row stays in memory."""
     names: dict[str, None] = {}
+    lists: set[str] = set()
     n_rows, n_misread = 0, 0
     for _, row in read():
         n_rows += 1
-        names.update(dict.fromkeys(row))
-        n_misread += any(isinstance(cell, str) and looks_misread(cell) for cell in row.values())
+        is_misread = False
+        for name, cell in row.items():
+            names[name] = None
+            if isinstance(cell, str):
+                is_misread = is_misread or (not cell.isascii() and looks_misread(cell))
+                if cell[:1] == "[":
+                    lists.add(name)
+            elif isinstance(cell, list):
+                lists.add(name)
+        n_misread += is_misread
     if n_misread:
         notes = (
             f"{n_misread:,} rows of {file} look like text of another encoding, such as GBK, that is valid "
         )
         convert = file.conversion("GB18030")
         more["notes"] = [*more.get("notes", ()), f"{notes}UTF-8 by chance; to convert it: {convert}"]
-    return RowSource(file.path, [*names], n_rows, read_dicts(read), image_folder=file.folder, **more)
+    more |= {"image_folder": file.folder, "lists": frozenset(lists)}
+    return RowSource(file.path, [*names], n_rows, read_dicts(read), **more)
 
 
 def open_json(file: TextFile) -> RowSource:
@@ -424,13 +437,13 @@ def open_json(file: TextFile) -> RowSource:
     try:
         rows = rows_of_document(value, notes)
     except InputError as error:
-        raise InputError(Setting("path", file.path), ": ", *error.parts) from None
+        raise layout_error(file.path, Setting("path", file.path), ": ", *error.parts) from None
     if rows is not None:
         return _text_source(file, lambda: ((None, row) for row in rows), notes=notes)
     if isinstance(value, dict) and (has_columns(value) or line_reader()(value) is not None):
         return _open_objects(file, [value])
     shown = f"it begins {value!r:.80}. Closest is {nearest(value)}"
-    raise InputError(Setting("path", file.path), f" is in no known layout; {shown}")
+    raise layout_error(file.path, Setting("path", file.path), f" is in no known layout; {shown}")
 
 
 def open_lines(file: TextFile) -> RowSource:
@@ -452,7 +465,10 @@ def _open_objects(file: TextFile, objects: list[object] | None) -> RowSource:
                     f"{place}: expected an object per line, or one list of objects, such as "
                     f'{{"image": "cat.jpg", "caption": "A cat."}}; got {value!r:.60}'
                 )
-            several = rows_of(value)
+            try:
+                several = rows_of(value)
+            except InputError as error:
+                raise layout_error(file.path, f"{place}: ", *error.parts) from None
             if several is None:
                 yield line, value
             else:
@@ -483,13 +499,22 @@ def with_formula(cell: str) -> str:
 
 
 def open_csv(file: TextFile) -> RowSource:
-    """A table whose cells are separated by what parts its header into most names."""
+    """A table whose cells are separated as it says itself, or by what parts its header into most names."""
     first = file.first_line()
+    if stated := _STATED_DELIMITER.fullmatch(first):
+        return open_table(file, stated[1])
     n_names = {sign: len(next(csv.reader([first], delimiter=sign))) for sign in ",;|\t"}
     return open_table(file, max(n_names, key=n_names.__getitem__))
 
 
-def open_table(file: TextFile, delimiter: str = "\t") -> RowSource:
+def open_tsv(file: TextFile) -> RowSource:
+    """A table that tabs separate; or another sign, where its first line has none."""
+    if "\t" in file.first_line():
+        return open_table(file, "\t")
+    return open_csv(file)
+
+
+def open_table(file: TextFile, delimiter: str) -> RowSource:
     """A table; quotation marks of one that tab or | separates may be part of captions."""
     try:
         return _table_source(file, delimiter, csv.QUOTE_MINIMAL)
@@ -502,13 +527,26 @@ def open_table(file: TextFile, delimiter: str = "\t") -> RowSource:
 
 def _table_source(file: TextFile, delimiter: str, quoting: Literal[0, 3]) -> RowSource:
     faults: dict[int, InputError] = {}
-    header: list[str] = []
-    for _, cells in islice(file.records(delimiter, quoting), 1):
-        header = [*map(with_formula, cells)]
+    n_before = int(_STATED_DELIMITER.fullmatch(file.first_line()) is not None)
+    first = [cells for _, cells in islice(file.records(delimiter, quoting), n_before, n_before + 2)]
+    header = [*map(with_formula, next(iter(first), []))]
+    while len(header) > 1 and not header[-1].strip():  # columns that a spreadsheet left empty
+        header.pop()
+    notes: list[str] = []
+    if names := _names_without_header(first):
+        header, n_before = names, n_before - 1
+        notes.append(
+            f"{file} has no header: the column {names.index('image') + 1} is read as the image, "
+            f"{names.index('caption') + 1} as the caption"
+        )
     check_names_differ(file.path, header)
 
     def rows() -> _Rows:
-        for row, (line, cells) in enumerate(islice(file.records(delimiter, quoting), 1, None)):
+        records = islice(file.records(delimiter, quoting), n_before + 1, None)
+        filled = ((line, cells) for line, cells in records if any(cells) or len(header) == 1)
+        for row, (line, cells) in enumerate(filled):
+            while len(cells) > len(header) and not cells[-1].strip():
+                cells.pop()
             if len(cells) != len(header):
                 faults[row] = InputError(
                     f"{len(cells)} cells, but the header has {len(header)} columns (a cell that holds "
@@ -516,17 +554,36 @@ def _table_source(file: TextFile, delimiter: str, quoting: Literal[0, 3]) -> Row
                 )
             yield line, dict(zip(header, map(with_formula, cells), strict=False))
 
-    return _text_source(file, rows, cells_are_text=True, faults=faults)
+    return _text_source(file, rows, cells_are_text=True, faults=faults, notes=notes)
+
+
+def _names_without_header(records: Sequence[Sequence[str]]) -> list[str]:
+    """Names of the two columns of a table without a header; [] for any other.
+
+    Its first line names a photo beside a text of several words: by an address, by a file's suffix, or in the
+    same form as the second line does, as ROCO_00001 and ROCO_00002.
+    """
+    if not records or len(records[0]) != 2 or has_columns(records[0]):
+        return []
+    for photo in (0, 1):
+        name, caption = records[0][photo].strip(), records[0][1 - photo].strip()
+        forms = {re.sub("[0-9]+", "0", cells[photo].strip()) for cells in records if len(cells) == 2}
+        is_photo = re.match("https?://", name) or Path(name).suffix.lower() in MEDIA_SUFFIXES
+        if (is_photo or (len(records) == len(forms) + 1 and "0" in min(forms))) and " " not in name:
+            if " " in caption:
+                return ["image", "caption"] if photo == 0 else ["caption", "image"]
+    return []
 
 
 def open_text(file: TextFile) -> RowSource:
-    """Flickr8k's and Flickr30k's `name.jpg#0<TAB>caption`, or a table."""
+    """Flickr8k's and Flickr30k's `name.jpg#0<TAB>caption`, a table, or captions, one a line."""
     first = file.first_line()
     if not _TOKEN.match(first):
-        if not re.search(r"[,;|\t]", first):
-            expected = "expected lines such as dog.jpg#0, a tab and a caption, or a table with a header"
-            raise InputError(Setting("path", file.path), f": {expected}; it begins {first.strip()!r:.80}")
-        return open_csv(file)
+        if _is_table(file):
+            return open_csv(file)
+        return _text_source(
+            file, lambda: ((number, {"caption": line.strip()}) for number, line in file.text_lines())
+        )
     faults: dict[int, InputError] = {}
 
     def rows() -> _Rows:
@@ -539,3 +596,16 @@ def open_text(file: TextFile) -> RowSource:
                 yield number, {}
 
     return _text_source(file, rows, faults=faults)
+
+
+def _is_table(file: TextFile) -> bool:
+    """Whether a text file is a table: by Excel's first line, names of columns, or tabs."""
+    lines = [line for _, line in islice(file.text_lines(), 2)]
+    first = file.first_line()
+    if _STATED_DELIMITER.fullmatch(first):
+        return True
+    for sign in ",;|\t":
+        names = next(csv.reader([first], delimiter=sign))
+        if len(names) > 1 and has_columns(names):
+            return True
+    return bool(_names_without_header([line.rstrip("\r\n").split("\t") for line in lines]))

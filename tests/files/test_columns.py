@@ -51,7 +51,7 @@ BASE = ["image", "caption"]
         ([*BASE, "hyp"], {}, "candidate_column: the columns caption and hyp could each be meant"),
         ([*BASE, "img"], {}, "image_column: .*image and img could each be meant; choose one"),
         ([*BASE, "refs", "reference_1"], {}, "refs and reference_1 could each be meant"),
-        (["image", "captions"], {}, "candidate_column: .*'captions'; expected one named caption"),
+        (["image", "captoins"], {}, "candidate_column: .*'captoins'; expected one named caption"),
         (BASE, {}, "references_column: .*, or reference_1, reference_2"),
         (BASE, {"candidate_column": "captoin"}, "candidate_column='captoin': there is no such column"),
         ([f"c{number}" for number in range(100_000)], {}, "and 99980 more"),

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 import json
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+import capscore
+from capscore.files.columns import columns_of
 from capscore.files.layouts import line_reader, nearest, rows_of_document
 from capscore.files.read import open_rows
+from capscore.files.references import photo_cells, photo_columns
 from capscore.registry import LAYOUTS, register_layout
 
 from ..laws import every
@@ -96,10 +102,125 @@ CASES = {
         {"doc_id": 0, "doc": {"image_id": "dog.jpg"}, "target": "a dog", "filtered_resps": [["a dog runs"]]},
         [("dog.jpg", None, "a dog runs")],
     ),
-    "several captions per row": (
+    "MSR-VTT": (
+        {
+            "videos": [{"video_id": "v1", "split": "test"}],
+            "sentences": [{"caption": "a man cooks", "video_id": "v1", "sen_id": 0}],
+        },
+        [(None, "v1", "a man cooks")],
+    ),
+    "predictions of MSR-VTT": (
+        {"predictions": {"v1": [{"image_id": "v1", "caption": "a dog"}]}, "scores": {"CIDEr": 0.4}},
+        [(None, "v1", "a dog")],
+    ),
+    "results of coco-caption": (
+        {
+            "1": [{"image_id": 1, "caption": "a dog"}, {"image_id": 1, "caption": "dogs"}],
+            "2": [{"caption": "x y"}],
+        },
+        [(None, 1, "a dog"), (None, 1, "dogs"), (None, "2", "x y")],
+    ),
+    "rows by split": (
+        {
+            "train": [
+                {"id": "p1", "report": "clear .", "image_path": ["p1/0.png", "p1/1.png"], "split": "train"}
+            ],
+            "val": [],
+        },
+        [("p1/0.png", "p1", "clear .")],
+    ),
+    "rows under one name": (
+        {"model": "m", "results": [{"image_id": 1, "caption": "a dog"}]},
+        [(None, 1, "a dog")],
+    ),
+    "rows by name": (
+        {"cat": {"caption": "a cat", "tags": "cat, solo"}, "1": {"filename": "a.jpg", "caption": "x y"}},
+        [("cat", None, "a cat"), (None, None, "x y")],
+    ),
+    "pandas, by columns": (
+        {"image": {"0": "a.jpg", "5": "b.jpg"}, "caption": {"0": "a cat", "5": "a cup"}},
+        [("a.jpg", None, "a cat"), ("b.jpg", None, "a cup")],
+    ),
+    "pandas, split": (
+        {"columns": ["image", "caption"], "index": [0], "data": [["a.jpg", "a cat"]]},
+        [("a.jpg", None, "a cat")],
+    ),
+    "columns": (
+        {"image": ["a.jpg", "b.jpg"], "caption": ["a cat", "a cup"], "model": "m"},
+        [("a.jpg", None, "a cat"), ("b.jpg", None, "a cup")],
+    ),
+    "conversations": (
+        {
+            "image": "a.jpg",
+            "conversations": [{"from": "human", "value": "<image>"}, {"from": "gpt", "value": "a cat"}],
+        },
+        [("a.jpg", None, "a cat")],
+    ),
+    "results of ms-swift": (
+        {"response": "a cat", "labels": "cats", "images": [{"bytes": None, "path": "a.jpg"}], "messages": []},
+        [("a.jpg", None, "a cat")],
+    ),
+    "output of a batch": (
+        {
+            "custom_id": "a.jpg",
+            "response": {"body": {"choices": [{"message": {"role": "assistant", "content": "a cat"}}]}},
+        },
+        [(None, "a.jpg", "a cat")],
+    ),
+    "sentences of a photo": (
+        {
+            "filename": "a.jpg",
+            "cocoid": 4,
+            "split": "val",
+            "sentences": {"raw": "A cat.", "tokens": ["a", "cat"]},
+        },
+        [("a.jpg", 4, "A cat.")],
+    ),
+    "numbered captions": (
+        {"file_name": "a.wav", "caption_1": "rain falls", "caption_2": "it rains"},
+        [("a.wav", None, "rain falls"), ("a.wav", None, "it rains")],
+    ),
+    "reports": ({"id": "p2", "report": "no change"}, [(None, "p2", "no change")]),
+    "a photo per object": ({"391895": "a man on a bike"}, [(None, "391895", "a man on a bike")]),
+    "scores per caption": (
+        {"image": "a.jpg", "caption": ["a cat", "a dog"], "score": [0.3, 0.9]},
+        [("a.jpg", None, "a cat"), ("a.jpg", None, "a dog")],
+    ),
+    "open_clip": ({"filepath": "a.jpg", "title": "a cat"}, [("a.jpg", None, "a cat")]),
+    "rows of WebDataset": ({"jpg": "a.jpg", "txt": "a cat", "__key__": "a"}, [("a.jpg", None, "a cat")]),
+    "LLaMA-Factory": (
+        {"image": "a.jpg", "prompt": "Describe", "predict": "a cat", "label": "a cat"},
+        [("a.jpg", None, "a cat")],
+    ),
+    "LAION": (
+        {"SAMPLE_ID": 1, "URL": "http://x.org/a.jpg", "TEXT": "a cat"},
+        [("http://x.org/a.jpg", None, "a cat")],
+    ),
+    "Shopify": ({"Image Src": "a.jpg", "Image Alt Text": "a cat", "Handle": "x"}, [("a.jpg", None, "a cat")]),
+    "DCASE": ({"file_name": "a.wav", "caption_predicted": "rain falls"}, [("a.wav", None, "rain falls")]),
+    "ImageCLEF": ({"ID": "ROCO_1", "Caption": "an x-ray"}, [("ROCO_1", None, "an x-ray")]),
+    "mPLUG": (
+        {"video_id": "v1", "golden_caption": ["a man cooks", "he cooks"]},
+        [("v1", None, "a man cooks"), ("v1", None, "he cooks")],
+    ),
+    "lmms-lab/COCO-Caption": (
+        {
+            "question_id": "a.jpg",
+            "image": {"bytes": "…", "path": None},
+            "answer": ["a cat", "one cat"],
+            "file_name": "a.jpg",
+        },
+        [("a.jpg", None, "a cat"), ("a.jpg", None, "one cat")],
+    ),
+    "descriptions of photos": ({"file_name": "a.jpg", "description": "a cat"}, [("a.jpg", None, "a cat")]),
+}
+# what is no layout of a tool, but a way in which any rows may be written
+WAYS = {
+    "several captions": (
         {"url": "…", "image_id": "0a.jpg", "caption": ["一只狗", "两只狗"]},
         [(None, "0a.jpg", "一只狗"), (None, "0a.jpg", "两只狗")],
     ),
+    "capitals and blanks": ({" Image ": "a.jpg", "CAPTION": "a cat"}, [("a.jpg", None, "a cat")]),
 }
 
 
@@ -107,15 +228,76 @@ def rows_of(value, lines):
     return line_reader()(value) if lines else rows_of_document(value, [])
 
 
+def written(value, path, file_format):
+    """A document, or a row of it, in a file of a format."""
+    path = path / f"rows.{file_format}"
+    if file_format == "parquet":
+        pq.write_table(pa.Table.from_pylist([value]), path)
+    elif file_format == "csv":
+        cells = [json.dumps(cell) if isinstance(cell, list) else cell for cell in value.values()]
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows([[*value], cells])
+    else:
+        path.write_text(json.dumps([value] if file_format == "list.json" else value), encoding="utf-8")
+    return path
+
+
+def formats_of(value, lines):
+    if not lines:
+        return ["json"]
+    parts = [part for cell in value.values() for part in (cell if isinstance(cell, list) else [cell])]
+    flat = all(isinstance(part, str | int) for part in parts) and "score" not in value
+    return ["list.json", "jsonl", "parquet"] + ["csv"] * flat
+
+
+def photos_and_captions(path):
+    source = open_rows(path)
+    names = columns_of(source)
+    chunks = [chunk for chunk in source.chunks(9)]
+    photos = [
+        photo for chunk in chunks for photo in photo_cells(chunk, names.image, photo_columns(source.columns))
+    ]
+    return photos, [caption for chunk in chunks for caption in chunk.values(names.candidate)]
+
+
 @every("layout")
 def test_a_layout_is_recognised_and_gives_a_row_per_caption(layout):
     known = LAYOUTS.get(layout)
-    written, expected = CASES[layout]
-    rows = rows_of(written, known.lines)
-    assert [(row.get("image"), row.get("image_id"), row.get("caption")) for row in rows] == expected
-    assert rows == known(written, []) and nearest(written).startswith(f"{layout}: ")
+    value, _ = CASES[layout]
     example = json.loads(known.example)
-    assert rows_of(example, known.lines) == known(example, []) != []
+    if callable(known):
+        assert rows_of(value, known.lines) == known(value, [])
+        assert rows_of(example, known.lines) == known(example, []) != []
+
+
+KINDS = [
+    (name, kind)
+    for name, (value, _) in {**CASES, **WAYS}.items()
+    for kind in ("json", "list.json", "jsonl", "parquet", "csv")
+]
+
+
+@pytest.mark.parametrize(("name", "file_format"), KINDS)
+def test_the_same_rows_in_each_layout_and_format_are_the_same_candidates_and_references(
+    name, file_format, tmp_path
+):
+    value, expected = {**CASES, **WAYS}[name]
+    is_of_lines = name in WAYS or LAYOUTS.get(name).lines
+    if file_format not in formats_of(value, is_of_lines) or name == "scores by photo":
+        return
+    path = written(value, tmp_path, file_format)
+    photos, captions = photos_and_captions(path)
+    wanted = [str(image or image_id or "a.jpg") for image, image_id, _ in expected]
+    assert ([*map(str, photos)], captions) == (wanted, [caption for *_, caption in expected])
+    texts: dict[str, list[str]] = {}
+    for photo, caption in zip(wanted, captions, strict=True):
+        if caption is not None:
+            texts.setdefault(photo, []).append(caption)
+    plain = tmp_path / "plain.jsonl"
+    plain.write_text("".join(json.dumps({"image": photo, "caption": "a cat"}) + "\n" for photo in texts))
+    if not {"references", "labels", "label", "answer"} & {*value} and None not in captions:
+        found = capscore.read_rows(plain, references=path)
+        assert found.references == [*texts.values()]
 
 
 @pytest.mark.parametrize("lines", [False, True])
@@ -168,7 +350,7 @@ def test_samples_without_a_document_have_photo_and_references_of_what_metrics_go
     ("value", "lines"),
     [
         ({"image": "dog.jpg", "caption": "a dog"}, True),
-        ({"image": "dog.jpg", "caption": []}, True),
+        ({"image": "dog.jpg", "caption": ["a dog", "dogs"]}, True),
         ({"a": None}, False),
         ({"image": "dog.jpg", "caption": "a dog"}, False),
         ([], False),

@@ -114,7 +114,6 @@ def test_values_that_are_odd_but_valid(tmp_path):
         ("a.json", b'[{"a": 1}, 3]', "element 1 counted from 0: expected an object"),
         ("a.csv", b"image,caption\na,A cat, asleep\n", "line 2: 3 cells, but the header has 2"),
         ("a.csv", b'image,caption\nx,y\na,"open\nb,c\n', "line 3: not valid CSV: unexpected end of data"),
-        ("a.txt", b"a dog\na cat\n", "expected lines such as dog.jpg#0"),
         ("a.json", b'{"photos": {"a": [1]}}', "is in no known layout; it begins {'photos'"),
         ("a.csv", b"image,image\na,b\n", "two columns have the name 'image'"),
         ("a.csv", b",".join(b"c%d" % n for n in range(100_000)) + b",c5\n", "two columns have the name 'c5'"),
