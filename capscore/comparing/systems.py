@@ -35,6 +35,7 @@ from ..statistics.bootstrap import Interval
 from ..statistics.columns import Column
 from ..statistics.system_means import ALL, SystemComparison, SystemDifference, compare_means_by_language
 from ..tables import Report, Result, Table, counted, fixed, level_text, signed
+from ..text.sentences import RULE as SENTENCE_RULE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -131,7 +132,7 @@ def _check_signatures(
     """Check that scores depend on the same things, but for `empty` and the settings in `without`.
 
     `truncated` names those of whose texts some were cut. Without such texts, scores that do not state
-    `long:sentences` are those of short texts, which are read alike.
+    `SENTENCE_RULE` under `long` are those of short texts, which are read alike.
     """
     first = ""
     expected: dict[str, str] = {}
@@ -140,7 +141,7 @@ def _check_signatures(
         pair = expected.get(key), found.get(key)
         silent = first if pair[0] is None else name
         return pair[0] == pair[1] or (
-            key == "long" and set(pair) == {None, "sentences"} and silent not in truncated
+            key == "long" and set(pair) == {None, SENTENCE_RULE} and silent not in truncated
         )
 
     for name, signature in signatures.items():

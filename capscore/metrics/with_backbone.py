@@ -19,7 +19,7 @@ from .. import __version__
 from ..backbones.base import DTYPES
 from ..errors import InputError, LanguageWarning, Setting, TruncationWarning, warn
 from ..text.segmentation import string_problem
-from ..text.sentences import SHORT, split_texts
+from ..text.sentences import RULE, SHORT, split_texts
 from ..text.suspicious import OddRows
 from .base import Scorer
 from .rows import InputRows, Measured, PreparedRows, row_settings
@@ -138,7 +138,7 @@ class BackboneScorer(Scorer):
         # named where there are long texts: only then does it change a number; of texts that are not split
         # against the backbone's custom, it is not known which are long
         if self.cuts_by_wish or any(measured[name].any() for name in self.signed_values):
-            stated["long"] = self.long
+            stated["long"] = RULE if self.long == "sentences" else self.long
         stated |= {**settings, **row_settings(rows), **self.last_settings}
         return self.make_scores(rows, scores, components, stated)
 

@@ -1,33 +1,82 @@
-"""Texts of any language → their sentences, by the signs that end one; needs no language and no package.
+"""Texts of any language → their sentences, by lines and by the signs that end one; needs no language.
 
-In: a text, or its pieces. Out: sentences, or where they end. Abbreviations ("St.", an initial) end none. Thai
-separates sentences by blanks, and is not split.
+In: a text. Out: its sentences, or where they end. None ends within an abbreviation (`abbreviations.txt`), an
+ordinal, a quotation or brackets; where it cannot be told, the text stays whole. Thai and Lao end by lines.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+import unicodedata
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import pairwise
+from pathlib import Path
 
-# Noise moves full stops, too: in a text of up to so many pieces, a sentence has at least LEAST_IN_SHORT.
+# What a signature says of texts that were split; its number changes with where sentences end.
+RULE = "sentences2"
+# Noise moves full stops, too: in a text of up to so many words, a sentence has at least LEAST_IN_SHORT.
 SHORT, LEAST_IN_SHORT = 40, 8
-# Smallest number of pieces of a part: what follows an abbreviation is no sentence of its own.
+# Smallest length of a sentence: what is shorter belongs to the one before.
 SHORTEST = 4
-BLANK = "\u2581"  # stands before a piece that follows a blank, as in SentencePiece
-_ENDS = frozenset(".!?…؟۔।。！？．｡")
-_CLOSING = frozenset("\"'”’»)]」』）")
-# Signs after which a sentence ends even if no blank follows.
-_FULL_WIDTH = frozenset("。！？．｡")
+# Signs that end a sentence even if no blank follows, and those that need one: ";" in Greek, ":" in Armenian.
+_FULL = "。！？．｡؟۔।॥։።፧។៕။།༎᠃"
+_SURE = f".!?…‼⁇⁈⁉{_FULL}"
+_ENDS = f"{_SURE};\u037e:"
+_QUOTES = {
+    "“": "”",
+    "„": "“”„",
+    "«": "»",
+    "»": "«",
+    "「": "」",
+    "『": "』",
+    "《": "》",
+    "‹": "›",
+    "›": "‹",
+    "(": ")",
+    "（": "）",
+    "[": "]",
+    '"': '"',
+}
+_MARKS = re.compile("[{}]".format(re.escape("".join({*_QUOTES, *"".join(_QUOTES.values())}))))
+_OPENING = "“„«»‹›「『《(（[\"'‘‚¿¡*-–—•"
+_CLOSING = tuple("”“’»«›‹》\"')]」』）")
+_GO_ON = tuple(",;:、，；：/%")  # before these, no sentence ends
+_SIGNS = re.compile(rf"[{_SURE}](?:[ \t]?[{_SURE}])*|[{_ENDS}]")
+_MAY_SPLIT = re.compile(rf"[{_ENDS}\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029](?!\s?\Z)").search
 # A word, a character of Chinese, Japanese or Korean, or a sign.
 _PIECE = re.compile(r"[\u2e80-\ud7ff\uff00-\uffef]|[^\W\u2e80-\ud7ff\uff00-\uffef]+|\S")
-_MAY_SPLIT = re.compile(rf"[{''.join(_ENDS)}]\D").search
+_ORDINAL = re.compile(r"\d{1,3}|[ivx]{2,}")
+# Words before a number that is a name, and no ordinal.
+_NUMBERED = frozenset("number numbers numéro número numero nummer номер номером номери".split())
+_BEFORE_NUMBERS = frozenset(
+    "no nos núm fig figs pp vol art ch sec jan feb mar apr aug sep sept oct nov dec".split()
+)
+# After these and after ordinals, a sentence ends if an article or a pronoun follows.
+_LAST = frozenset(
+    "etc usw ecc atd itd enz osv ave inc jr sr co ltd "
+    "u.s u.k u.s.a d.c e.u a.m p.m b.c b.c.e c.e a.d ph.d".split()
+)
+_STARTERS = frozenset(
+    "a an the he she it they we i there this these his her their another two der die das ein eine er sie es "
+    "le la les un une il elle ils el los las una lo gli uno o os as um uma ele ela de het een hij zij".split()
+)
+_VOWELS = frozenset("aeiouyæøœıаеёиоуыэюяіїєαεηιουω")
+_NOT_SHORTENED = frozenset("tv pc dj cd hd vr тв пк km cm mm kg ml км см мм кг".split())
+
+
+@cache
+def _abbreviations() -> frozenset[str]:
+    lines = Path(__file__).with_name("abbreviations.txt").read_text(encoding="utf-8").splitlines()
+    words = [word.replace("␣", " ") for line in lines for word in line.partition(":")[2].split()]
+    return frozenset(words)
 
 
 def split_texts(texts: Iterable[str], short: int = 0) -> dict[str, list[tuple[str, int]]]:
     """The texts of several sentences → their `sentences`, with the length of each."""
     split = {}
-    for text in dict.fromkeys(texts):
+    for text in filter(_MAY_SPLIT, dict.fromkeys(texts)):
         found = sentences(text, short)
         if len(found) > 1:
             split[text] = found
@@ -46,50 +95,153 @@ def sentences(text: str, short: int = 0) -> list[tuple[str, int]]:
     >>> [sentence for sentence, _ in sentences("一只狗在跑。它是棕色的。")]
     ['一只狗在跑。', '它是棕色的。']
     """
-    if not _MAY_SPLIT(text):
+    ends = sentence_ends(text, short)
+    if len(ends) == 1:
         return [(text, 1)]
-    spans = [match.span() for match in _PIECE.finditer(text)]
-    pieces, before = [], -1  # where the piece before ends
-    for start, end in spans:
-        pieces.append(BLANK * (start != before) + text[start:end])
-        before = end
-    bounds = [0, *sentence_ends(pieces, short)]
-    if len(bounds) == 2:
-        return [(text, 1)]
-    return [(text[spans[a][0] : spans[b - 1][1]], b - a) for a, b in pairwise(bounds)]
+    parts = [text[start:end].strip() for start, end in pairwise([0, *ends])]
+    return [(part, len(_PIECE.findall(part))) for part in parts]
 
 
-def sentence_ends(pieces: Sequence[str], short: int = SHORT) -> list[int]:
-    """Pieces of a text, `BLANK` before those that follow a blank → the indices at which its sentences end.
+def sentence_ends(text: str, short: int = SHORT) -> list[int]:
+    """The offsets in a text at which its sentences end, the last of them its length; `short` as `sentences`.
 
-    >>> sentence_ends(["▁a", "▁dog", "▁runs", ".", "▁it", "▁is", "▁brown", "."], short=0)
-    [4, 8]
+    >>> sentence_ends("a dog runs home. it is brown.", short=0)
+    [16, 29]
     """
-    cuts, start = [], 0
+    found = list(_line_and_sentence_ends(text)) if _MAY_SPLIT(text) else []
+    if not found:
+        return [len(text)]
+    pieces = [match.start() for match in _PIECE.finditer(text)]
     least = LEAST_IN_SHORT if len(pieces) <= short else SHORTEST
-    for index in range(len(pieces) - least):
-        if index + 1 - start >= least and _ends_sentence(pieces, index):
-            cuts.append(index + 1)
-            start = index + 1
-    return [*cuts, len(pieces)]
+    ends, start = [], 0
+    for end in found:
+        index = bisect_left(pieces, end)
+        if index - start >= least and len(pieces) - index >= least:
+            ends.append(end)
+            start = index
+    return [*ends, len(text)]
 
 
-def _ends_sentence(pieces: Sequence[str], index: int) -> bool:
-    signs = set(pieces[index].lstrip(BLANK))
-    if not signs or not signs <= _ENDS | _CLOSING:
+def _line_and_sentence_ends(text: str) -> Iterator[int]:
+    """Where a line or a sentence ends, but for the last, however short it is."""
+    first = next((letter for letter in text if letter.isalnum()), "")
+    # whether capitals begin sentences here: lower case then begins none
+    by_case = (first.isupper() or first.isdigit()) and text != text.upper() and text != text.lower()
+    start = 0
+    for line in text.splitlines(keepends=True):
+        for end in _ends_in_line(line, by_case):
+            yield start + end
+        start += len(line)
+        if start < len(text):
+            yield start
+
+
+def _ends_in_line(line: str, by_case: bool) -> Iterator[int]:
+    """Where sentences end within a line; `by_case`: none begins in lower case."""
+    closing, quoted = _quotations(line)
+    has_kana = any("\u3041" <= letter <= "\u30ff" for letter in line)
+    for match in _SIGNS.finditer(line):
+        signs, end = match[0].replace(" ", "").replace("\t", ""), match.end()
+        is_closed = False
+        while True:  # closing signs belong to the sentence; after a blank only those of a pair
+            following = end
+            while following < len(line) and line[following].isspace():
+                following += 1
+            if not (following in closing or (following == end and line.startswith(_CLOSING, end))):
+                break
+            end, is_closed = following + 1, True
+        if following == len(line) or quoted[end]:
+            continue
+        begins = line[following : following + 40].lstrip(_OPENING + " ")
+        letter = begins[:1] or line[following]
+        if by_case and letter.islower():
+            continue
+        if is_closed:
+            is_end = _ends_after_quotation(letter, following > end, by_case, has_kana)
+        else:
+            is_end = _ends_after_signs(line, match.start(), signs, following > end, begins, by_case)
+        if is_end:
+            yield end
+
+
+def _ends_after_quotation(letter: str, has_blank: bool, by_case: bool, has_kana: bool) -> bool:
+    """Whether a sentence ends with a quotation that has an end of its own; "he says" may follow “Go!”."""
+    if has_kana:  # a particle continues the sentence
+        return letter.isalnum() and not "\u3041" <= letter <= "\u309f"
+    return has_blank and by_case and (letter.isupper() or letter.isdigit())
+
+
+def _ends_after_signs(line: str, at: int, signs: str, has_blank: bool, begins: str, by_case: bool) -> bool:
+    """Whether a sentence ends with the signs at `at`, before what begins with `begins`."""
+    if begins.startswith(_GO_ON):
         return False
-    following = pieces[index + 1]
-    if not signs & _ENDS:  # a closing quote: the full stop stands before it
-        index -= 1
-        if index < 0 or not set(pieces[index]) & _ENDS:
-            return False
-    if set(pieces[index]) & _FULL_WIDTH:
-        return following.lstrip(BLANK)[:1] not in _CLOSING
-    if not following.startswith(BLANK):
+    if set(signs) & set(_FULL):
+        return signs != "．" or has_blank or not begins[:1].isdigit()
+    if not has_blank:
         return False
-    if "." not in pieces[index] or index == 0:
+    if "…" in signs or ".." in signs:
+        return by_case and begins[:1].isupper()
+    before = line[max(0, at - 40) : at].split()
+    word = before[-1].lstrip(_OPENING).lower() if before else ""
+    if signs[0] not in _SURE:
+        alphabet = "ARMENIAN" if signs == ":" else "GREEK"
+        return bool(word) and unicodedata.name(word[-1], "").startswith(alphabet)
+    return signs != "." or _ends_with_stop(word, before, begins)
+
+
+def _ends_with_stop(word: str, before: list[str], begins: str) -> bool:
+    """Whether a full stop after a word, in lower case, ends a sentence: not after what is shortened."""
+    if not word or "\u0e00" <= word[-1] <= "\u0eff":  # Thai and Lao have no full stop
+        return False
+    next_word = re.split(r"[\W_]", begins.lower(), maxsplit=1)[0]
+    if word in _LAST or _ORDINAL.fullmatch(word):
+        if word.isdigit() and len(before) > 1 and before[-2].lower() in _NUMBERED:
+            return True
+        # in lower case, "a" and "i" are words for "and", too: "v 2. a 3. patře"
+        return next_word in _STARTERS and (len(next_word) > 1 or begins[0].isupper())
+    if word in _BEFORE_NUMBERS:
+        return not (next_word.isdigit() or _ORDINAL.fullmatch(next_word))
+    return not _is_shortened(word, before)
+
+
+def _is_shortened(word: str, before: list[str]) -> bool:
+    """Whether a word, the last of those before a full stop, is an abbreviation or an initial."""
+    known = _abbreviations()
+    parts = [part for part in re.split(r"[.\-‐'’]", word) if part]
+    if len(parts) > 1 and "." in word:  # "z.b", "sig.ra", "ph.d"; not "node.js"
+        return parts[0] in known or any(len(part) == 1 and part.isalpha() for part in parts)
+    last = parts[-1] if parts else word
+    if last in known or " ".join(before[-2:]).lower() in known:
         return True
-    # "St.", "mr.", an initial, in any case; words of three letters may be nouns in German ("Bus", "See")
-    before = pieces[index - 1]
-    word = before.lstrip(BLANK)
-    return not (before.startswith(BLANK) and len(word) <= 2 and word[:1].isalpha())
+    has_alphabet = last[:1] != last[:1].upper() or "\u0590" <= last[:1] <= "\u06ff"
+    if len(last) == 1:  # an initial
+        return has_alphabet
+    return len(last) == 2 and last.isalpha() and _has_no_vowel(last) and last not in _NOT_SHORTENED
+
+
+def _has_no_vowel(word: str) -> bool:
+    """Whether a word in Latin, Greek or Cyrillic letters has no vowel, as "mr", "пл"."""
+    if word == word.upper():
+        return False
+    return not _VOWELS & set(unicodedata.normalize("NFD", word))
+
+
+def _quotations(line: str) -> tuple[set[int], bytearray]:
+    """Where the closing signs of quotations and brackets are, and for each offset whether it is in one."""
+    opened: dict[str, int] = {}
+    closing, quoted = set(), bytearray(len(line) + 1)
+    first, last = len(line) - len(line.lstrip()), len(line.rstrip(" \t\r\n.")) - 1
+    for match in _MARKS.finditer(line):
+        at, mark = match.start(), match[0]
+        has_letters = line[max(0, at - 1) : at].isalnum(), line[at + 1 : at + 2].isalnum()
+        if mark == '"' and all(has_letters):
+            continue  # within a Hebrew abbreviation
+        opener = next((one for one in opened if mark in _QUOTES[one]), "")
+        if opener:
+            start = opened.pop(opener)
+            closing.add(at)
+            if (start, at) != (first, last):  # not around all of it
+                quoted[start + 1 : at + 1] = b"\1" * (at - start)
+        elif mark in _QUOTES and mark not in opened and not (mark == '"' and has_letters[0]):
+            opened[mark] = at
+    return closing, quoted

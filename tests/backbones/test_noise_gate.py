@@ -59,7 +59,7 @@ def pieces_of(text: str) -> list[str]:
         # noise moves full stops: in a short text a part has at least eight pieces
         ["runs home. a dog brown the ball with"],
         ["a dog runs home. it is brown"],
-        ["an old man reads “the news today.”", "he is old now and wears a hat"],
+        ["An old man reads “the news today.”", "He is old now and wears a hat"],
         ["is it a cat that sits there?", "a dog is here on the sofa!"],
         ["mr. smith reads on a bench."] * 12,
         ["a man reads on a bench."] * 12,

@@ -141,11 +141,11 @@ def test_a_metric_that_compares_texts_is_given_references():
 
 
 def test_a_photo_with_a_long_caption_does_not_make_rows_depend_on_each_other(scorer, rows):
-    """Only some signatures say `long:sentences`; with one draw, the shuffled captions may have none."""
+    """Only some signatures say `long:sentences2`; with one draw, the shuffled captions may have none."""
     scorer.long, scorer.embedder.backbone.by_sentence = "sentences", True
     long = "a red car is on the road. the car is red."
     found = calibrate_metric(scorer, [rows[0]._replace(caption=long), *rows[1:]], shuffled=1, seed=3)
-    assert "|long:sentences|" in found["signature"]
+    assert "|long:sentences2|" in found["signature"]
 
 
 def test_rows_that_depend_on_each_other_and_too_few_photos_are_refused(scorer, rows, monkeypatch):

@@ -36,7 +36,7 @@ def test_a_text_beyond_the_context_is_cut_or_scored_by_its_sentences():
         warnings.simplefilter("error", TruncationWarning)
         found = scorer_of(long="sentences").score(*rows)
     np.testing.assert_allclose(found.scores / 2.5, [RED_PART, GREEN_PART, 0, 1], atol=1e-6)
-    assert found.n_truncated == 0 and "|prefix:none|long:sentences|refs:0|" in found.signature
+    assert found.n_truncated == 0 and "|prefix:none|long:sentences2|refs:0|" in found.signature
 
 
 def test_texts_within_the_context_score_as_ever_under_the_same_signature():
@@ -70,12 +70,12 @@ def test_captions_without_a_long_text_compare_with_paragraphs_read_alike():
     by_custom, cut = ({"context": 20, "by_sentence": True, "long": long} for long in (None, "cut"))
     assert list(compared(scorer_of(**by_custom), scorer_of(**by_custom))[0].means) == ["a", "b"]
     assert list(compared(scorer_of(**cut), scorer_of(**cut))[0].means) == ["a", "b"]
-    with pytest.raises(InputError, match="long 'cut' against 'sentences'"):
+    with pytest.raises(InputError, match="long 'cut' against 'sentences2'"):
         compared(scorer_of(**cut), scorer_of(**by_custom))
     split = scorer_of(long="sentences")
     with pytest.warns(TruncationWarning):
         beginnings = scorer_of().score([LONG, LONG], photos)
-    with pytest.raises(InputError, match="long 'not stated' against 'sentences'"):
+    with pytest.raises(InputError, match="long 'not stated' against 'sentences2'"):
         capscore.compare_systems({"a": beginnings, "b": split.score([LONG, LONG], photos)})
 
 
@@ -106,7 +106,7 @@ def test_rows_that_come_in_batches_have_the_signature_of_all():
         rows = scorer.prepare([text], [RED], language="en")
         summary.add(rows, scorer.finish(rows))
     expected = scorer.score(["red", LONG, "green"], [RED] * 3, language="en").signature
-    assert summary.summary()["signature"] == expected and "|long:sentences|" in expected
+    assert summary.summary()["signature"] == expected and "|long:sentences2|" in expected
 
 
 def test_other_values_are_refused_and_infometic_does_not_take_it():

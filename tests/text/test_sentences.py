@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import timeit
+from itertools import accumulate
+from pathlib import Path
+
 import pytest
 
 from capscore.text.sentences import sentences
@@ -52,8 +56,47 @@ def test_in_a_short_text_a_sentence_may_be_asked_to_have_eight_words():
     assert len(sentences(fine, short=40)) == 2 and len(sentences(". ".join([noisy] * 9), short=40)) == 18
 
 
-def test_case_moves_no_end():
-    for text in (" ".join(PARAGRAPHS["en"]), " ".join(PARAGRAPHS["abbreviations"])):
+def test_case_moves_no_end_but_for_those_of_quotations():
+    for text in (
+        " ".join(PARAGRAPHS["en"]),
+        "A man in St. Ives meets J. Hay. They walk on 5th Ave. etc. He waves (a lot).",
+    ):
         lengths = [length for _, length in sentences(text)]
         assert lengths == [length for _, length in sentences(text.lower())]
         assert lengths == [length for _, length in sentences(text.upper())]
+    quoting = "A dog runs home. “He is big!” She sees it."
+    assert [len(sentences(form)) for form in (quoting, quoting.lower())] == [3, 2], "or: says the boy"
+
+
+def hard_sentences() -> list[str]:
+    """Texts in 45 languages, "|" at each end of a sentence within, "⏎" for a line break."""
+    lines = Path(__file__).with_name("hard_sentences.tsv").read_text(encoding="utf-8").splitlines()
+    return [line.partition("\t")[2].replace("⏎", "\n") for line in lines]
+
+
+def test_no_sentence_ends_within_an_abbreviation_an_ordinal_or_a_quotation():
+    wanted = found = 0
+    for marked in hard_sentences():
+        right = [part.strip() for part in marked.split("|")]
+        parts = [part for part, _ in sentences(marked.replace("|", ""))]
+        offsets = [set(accumulate(len("".join(part.split())) for part in some)) for some in (right, parts)]
+        assert offsets[1] <= offsets[0], f"cut wrongly: {parts}"
+        wanted, found = wanted + len(right) - 1, found + len(parts) - 1
+    assert found >= 0.95 * wanted
+
+
+def test_a_part_is_a_sentence_by_itself_and_nothing_is_lost():
+    for marked in hard_sentences():
+        text = marked.replace("|", "")
+        parts = [part for part, _ in sentences(text)]
+        assert "".join("".join(parts).split()) == "".join(text.split())
+        assert all(sentences(part) == [(part, 1)] for part in parts)
+
+
+@pytest.mark.parametrize(
+    "unit", ["(", ".", ". ", "“", "a. ", '"a." ', "\n", "» «", "。", "1. ", "a.b.", "! "]
+)
+def test_the_time_is_linear(unit):
+    sentences(unit * 1000)
+    short, long = (min(timeit.repeat(lambda n=n: sentences(unit * n), number=1)) for n in (1000, 10_000))
+    assert long < 40 * short + 0.01

@@ -27,6 +27,7 @@ from torch.nn import functional as F
 from ...errors import BackboneUnavailable, CapscoreError
 from ...files.shipped import weights_folder
 from ...text.languages import language_code
+from ...text.sentences import RULE
 from .. import base, checkpoint, registry
 from ..base import Backbone, BackboneOptions, Tokens
 from ..tokens import Piece
@@ -168,9 +169,8 @@ class SentenceEncoderBackbone(Backbone):
         """Set revision and fingerprint from a digest of the weights, and what the kind of backbone is."""
         self.revision = revision or f"w{weights[:8]}"
         architecture = base.architecture_digest(self.text, self.image)
-        self.fingerprint = base.fingerprint_of(
-            *kind, weights, architecture, self.dtype, MAX_TOKENS, TEXT_RULE
-        )
+        rules = (TEXT_RULE,) if self.noise_gate is None else (TEXT_RULE, RULE)  # a gate reads by sentence
+        self.fingerprint = base.fingerprint_of(*kind, weights, architecture, self.dtype, MAX_TOKENS, *rules)
 
     def _padded(
         self, ids: Sequence[Sequence[int]], limit: int | None = None

@@ -8,16 +8,18 @@ text sentence by sentence. `turned_away` applies its verdict to an embedding.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 from ...errors import CapscoreError
-from ...text.sentences import BLANK, sentence_ends
+from ...text.sentences import sentence_ends
+from ..tokens import BLANK
 from . import WINDOWS
 from .text_encoder import CHANNELS, DIM, END, START, UniversalSentenceEncoder
 
@@ -168,11 +170,15 @@ _MIN_WEIGHT = 1e-6
 def sentence_cuts(pieces: Sequence[str]) -> list[int]:
     """Pieces of a text → the indices at which its parts end, the last of them len(pieces).
 
+    Parts are the sentences of the text that the pieces make, so that the gate reads what is scored by itself.
+
     >>> sentence_cuts([*["▁dog"] * 9, ".", *["▁cat"] * 9])
     [10, 19]
     """
     out, start = [], 0
-    for stop in sentence_ends(pieces):
+    *ends, _ = sentence_ends("".join(pieces).replace(BLANK, " "))
+    offsets = list(accumulate(map(len, pieces))) if ends else []
+    for stop in [*(bisect_left(offsets, end) + 1 for end in ends), len(pieces)]:
         parts = -(-(stop - start) // LONGEST)
         for number in range(1, parts):
             wanted = start + (stop - start) * number // parts
