@@ -14,10 +14,10 @@ import os
 import re
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urljoin, urlsplit
 
 from ..errors import InputError, MissingExtraError, Setting
@@ -47,7 +47,9 @@ _PHOTO, _ON_THE_WEB, _MISSING = "photo", "address on the web", "missing file"
 _NOT_SHOWN = ("template", "noscript", "noembed", "noframes", "iframe", "textarea", "title", "xmp")
 _LAZY = ("data-src", "data-original", "data-lazy-src")
 _LISTS = ("srcset", "data-srcset", "data-lazy-srcset")
-_CANDIDATE = re.compile(r"[\s,]*(\S*[^\s,])(?:\s+(\d+(?:\.\d+)?)[wx])?[^,]*(?:,|$)")
+_CANDIDATE = re.compile(r"[\s,]*(\S*[^\s,])(?:\s[^,]*)?(?:,|$)")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+_DRAWINGS = (".svg", ".svgz")
 _FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\n(?:.*\n)*?(?:\1|\.\.\.)[ \t]*(?:\n|\Z)")
 _STATED_LANGUAGE = re.compile(r"^lang(?:uage)?\s*[:=]\s*[\"']?([A-Za-z][\w-]*)", re.M)
 _LINE = "data-capscore-line"  # where a picture of Markdown is in its file
@@ -158,7 +160,7 @@ class _Reader:
     def __init__(self, root: Path, folder: Path):
         self.root, self.folder = root, folder
         self._left_out: dict[str, tuple[int, str]] = {}  # why → how many, and where the first is
-        self._kinds: dict[str, str] = {}
+        self._known: dict[str, _Target] = {}
         self._no_alt = InputError(
             'the picture has no alt; alt="" says that it is decorative', field="candidate"
         )
@@ -203,10 +205,10 @@ class _Reader:
         """The row of a picture; none where it is left out."""
         line = int(str(tag.get(_LINE))) if is_markdown and tag.has_attr(_LINE) else tag.sourceline
         place = f"{page}:{line}"
-        image, kind = self._picture(tag, page, base)
+        image, kind, _ = self._picture(tag, page, base)
         caption = " ".join(str(tag.get("alt") or "").split())
         is_hidden = tag.get("role") in ("presentation", "none") or tag.get("aria-hidden") == "true"
-        if kind not in (_PHOTO, _ON_THE_WEB, _MISSING, ""):
+        if kind not in (_PHOTO, _ON_THE_WEB, _MISSING):
             self._count(kind, place)
             return
         if is_hidden or (tag.has_attr("alt") and not caption):
@@ -236,48 +238,45 @@ class _Reader:
             return None
         return None
 
-    def _picture(self, tag: Tag, page: str, base: str) -> tuple[str | None, str]:
-        """What a picture is scored by, and its kind: the largest photo at hand, or else the first address."""
+    def _picture(self, tag: Tag, page: str, base: str) -> _Target:
+        """What a picture is scored by: the largest photo at hand, or else the first address."""
         sides = [float(side[1]) for name in ("width", "height") if (side := _side(tag.get(name)))]
         if sides and min(sides) <= ICON_SIDE:
-            return None, PIXEL if min(sides) <= PIXEL_SIDE else ICON
-        best: tuple[tuple[int, bool, float], str | None, str] = ((-2, False, 0.0), None, "")
-        for address, size in _addresses(tag):
-            image, kind = self._located(address, page, base)
-            worth = {_PHOTO: 2, _ON_THE_WEB: 1, _MISSING: 0}.get(kind, -1)
+            return _Target(None, PIXEL if min(sides) <= PIXEL_SIDE else ICON)
+        best, most = _Target(None, _MISSING), (-2, False, 0)
+        for address in _addresses(tag):
+            target = self._target(address, page, base)
+            worth = {_PHOTO: 2, _ON_THE_WEB: 1, _MISSING: 0}.get(target.kind, -1)
             # Pillow may lack AVIF, so it is taken where nothing else is there
-            key = (worth, not image.lower().endswith(".avif"), size if kind == _PHOTO else 0.0)
-            if key > best[0]:
-                best = key, image, kind
-        return best[1], best[2]
+            key = (worth, not str(target.image).lower().endswith(".avif"), target.side)
+            if key > most:
+                best, most = target, key
+        return best
 
-    def _located(self, address: str, page: str, base: str) -> tuple[str, str]:
-        """An address as rows name it, from `folder` or whole, and its kind."""
+    def _target(self, address: str, page: str, base: str) -> _Target:
+        """What an address leads to."""
         address = re.sub(r"[\t\r\n]", "", address).strip()
         if address[:5].lower() == "data:":
-            return address, self._kind(address)
-        if re.search(r"\{\{|\{%|<%|\$\{", address):
-            return address, TEMPLATE
+            return self._local(address)
+        if re.search(r"\{\{|\{%|<%|\$\{", unquote(address)):
+            return _Target(address, TEMPLATE)
         whole = address
         with suppress(ValueError):
             whole = urljoin(base, address)
         if whole.startswith("//"):
             whole = f"https:{whole}"
         path = unquote(re.split(r"[?#]", whole, maxsplit=1)[0]).replace("\\", "/")
-        if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", whole):
-            kind = SVG if path.lower().endswith((".svg", ".svgz")) else _ON_THE_WEB
-            if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", address) or address.startswith("//"):
-                return whole, kind
-            here = self._from_root(
-                unquote(urlsplit(whole).path), page
-            )  # of a page whose <base> is its address
-            return (here, self._kind(here)) if self._kind(here) != _MISSING else (whole, kind)
+        if _SCHEME.match(whole):
+            on_the_web = _Target(whole, SVG if path.lower().endswith(_DRAWINGS) else _ON_THE_WEB)
+            if _SCHEME.match(address) or address.startswith("//"):
+                return on_the_web
+            # the <base> is the site's own address, whose files are likely here
+            here = self._local(self._from_root(unquote(urlsplit(whole).path), page))
+            return on_the_web if here.kind == _MISSING else here
         if path.startswith("/"):
-            image = self._from_root(path, page)
-        else:
-            near = Path(os.path.relpath(self.root / PurePosixPath(page).parent / path, self.folder))
-            image = near.as_posix()
-        return image, self._kind(image)
+            return self._local(self._from_root(path, page))
+        near = os.path.relpath(self.root / PurePosixPath(page).parent / path, self.folder)
+        return self._local(Path(near).as_posix())
 
     def _from_root(self, path: str, page: str) -> str:
         """A path with a slash in front, from `folder`; the name that a site is served under is dropped."""
@@ -288,36 +287,57 @@ class _Reader:
             return rest
         return "/".join(parts)
 
-    def _kind(self, image: str) -> str:
-        if image not in self._kinds:
-            kind = self._look(image)
-            if image[:5].lower() == "data:":
-                return kind  # too long to be kept
-            self._kinds[image] = kind
-        return self._kinds[image]
+    def _local(self, image: str) -> _Target:
+        """A picture in a file, or in an address that holds it; each file is looked at once."""
+        if image[:5].lower() == "data:":
+            is_drawing = re.match(r"data:image/svg", image, re.I)
+            return (
+                _Target(image, SVG)
+                if is_drawing
+                else _looked_at(image, lambda: io.BytesIO(data_bytes(image)))
+            )
+        if image not in self._known:
+            self._known[image] = self._file(image)
+        return self._known[image]
 
-    def _look(self, image: str) -> str:
-        """The kind of a local picture, by its name and the first bytes of its file."""
-        from PIL import Image
-
-        is_data = image[:5].lower() == "data:"
-        if re.match(r"data:image/svg", image, re.I) or image.lower().endswith((".svg", ".svgz")):
-            return SVG
+    def _file(self, image: str) -> _Target:
+        if image.lower().endswith(_DRAWINGS):
+            return _Target(image, SVG)
         if image.lower().endswith((".ico", ".cur")):
-            return ICON
-        if not is_data and not _exists(self.folder / image):
-            return _MISSING
-        with suppress(Exception):  # whoever scores it says what is wrong
-            stream = io.BytesIO(data_bytes(image)) if is_data else open(self.folder / image, "rb")
-            with stream, warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                if b"<svg" in stream.read(1000):
-                    return SVG
-                stream.seek(0)
-                side = max(Image.open(stream).size)
-                if side <= ICON_SIDE:
-                    return PIXEL if side <= PIXEL_SIDE else ICON
-        return _PHOTO
+            return _Target(image, ICON)
+        if not _exists(self.folder / image):
+            return _Target(image, _MISSING)
+        return _looked_at(image, lambda: open(self.folder / image, "rb"))
+
+
+class _Target(NamedTuple):
+    """What an address leads to.
+
+    Attributes:
+        image: The picture, as rows name it.
+        kind: `_PHOTO`, `_ON_THE_WEB` or `_MISSING`, or why it is not scored.
+        side: Pixels of the longer side of a photo at hand.
+    """
+
+    image: str | None
+    kind: str
+    side: int = 0
+
+
+def _looked_at(image: str, opened: Callable[[], IO[bytes]]) -> _Target:
+    """The kind and size of a picture by the first bytes of its content."""
+    from PIL import Image
+
+    side = 0
+    with suppress(Exception), opened() as stream, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # whoever scores it says what is wrong
+        if b"<svg" in stream.read(1000):
+            return _Target(image, SVG)
+        stream.seek(0)
+        side = max(Image.open(stream).size)
+    if 0 < side <= ICON_SIDE:
+        return _Target(image, PIXEL if side <= PIXEL_SIDE else ICON)
+    return _Target(image, _PHOTO, side)
 
 
 def _exists(path: Path) -> bool:
@@ -331,16 +351,15 @@ def _side(stated: object) -> re.Match[str] | None:
     return re.fullmatch(r"\s*(\d{1,6}(?:\.\d{1,6})?)\s*(?:px)?\s*", str(stated))
 
 
-def _addresses(tag: Tag) -> Iterator[tuple[str, float]]:
-    """Addresses of a picture, `src` first, each with its width or density where one is stated, or else 0."""
+def _addresses(tag: Tag) -> Iterator[str]:
+    """Addresses of a picture, `src` first."""
     for name in ("src", *_LAZY):
         if address := str(tag.get(name) or "").strip():
-            yield address, 0.0
+            yield address
     picture = tag.find_parent("picture")
     for source in (tag, *(picture.find_all("source") if picture is not None else ())):
         for name in _LISTS:
-            for found in _CANDIDATE.finditer(str(source.get(name) or "")):
-                yield found[1], float(found[2] or 0)
+            yield from _CANDIDATE.findall(str(source.get(name) or ""))
 
 
 # ---- text → a tree ----
@@ -388,6 +407,9 @@ def _as_html(text: str) -> str:
     if matter := _FRONT_MATTER.match(text):
         language = _STATED_LANGUAGE.search(matter[0])
         text = "\n" * matter[0].count("\n") + text[matter.end() :]
+    # what a generator fills in is seen, though it is no Markdown
+    text = re.sub(r"\{\{[<%]\s*(?:figure|image|img)\b.*?[>%]\}\}", '<img src="{{">', text)
+    text = re.sub(r"(!\[[^\]\n]*\]\()\s*(\{[{%][^)\n]*)\)", r"\1<\2>)", text)
     parser = MarkdownIt("commonmark").enable("table")
     tokens, line = parser.parse(text), 1
     for token in tokens:

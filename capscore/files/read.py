@@ -178,12 +178,22 @@ def _open_folder(path: Path, options: RowOptions) -> RowSource:
         elif suffix.lower() in (".txt", ".caption"):
             texts[stem] = path / name
     if photos.keys() & texts:
-        return _open_photos(path, photos, texts)
+        source = _open_photos(path, photos, texts)
+        for name in [name for name in files if name.lower().endswith(PAGE_SUFFIXES)][:1]:
+            why = "the captions are in the texts beside the photos"
+            source.notes = [*source.notes, f"{name} in {path} is not read: {why}"]
+        return source
     for name in ("metadata.jsonl", "metadata.csv", "metadata.parquet"):
         if name in files:
             return _open(path / name, RowOptions())[0]
     if not parts and page_names(path):
-        return open_pages(path, path, options.images)
+        try:
+            return open_pages(path, path, options.images)
+        except InputError as error:
+            beside = ""
+            if photos:
+                beside = f"; no text is beside any of the {len(photos):,} photos (dog.jpg and dog.txt)"
+            raise InputError(*error.parts, beside) from None
     suffixes = Counter(os.path.splitext(name)[1].lower() for name in files)
     unread = "".join(
         f" ({suffixes[kind]:,} {kind} cannot be read)" for kind in _OTHER_PHOTOS if kind in suffixes

@@ -28,8 +28,8 @@ TINY = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAA
 def write_site(folder, **pages):
     """Pages beside photos of 80 × 64 pixels, an icon and a drawing; `__` in a name is a slash."""
     files = {"blog/page.html": "", "img/drawing": "<?xml version='1.0'?><svg xmlns='http://x.org'/>"}
-    files |= dict.fromkeys(("img/a.png", "img/a-2x.png", "blog/b b.png", "blog/é.png", "a.png"), PHOTO)
-    files["img/icon.png"] = encode(noise(48, 48))
+    files |= dict.fromkeys(("img/a.png", "blog/b b.png", "blog/é.png", "a.png"), PHOTO)
+    files |= {"img/icon.png": encode(noise(48, 48)), "img/a-2x.png": encode(noise(99, 99))}
     files |= {re.sub("_([a-z]+)$", r".\1", name).replace("__", "/"): text for name, text in pages.items()}
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ PICTURES = """
 <img src="//x.org/a.png" alt="a"> → https://x.org/a.png → a
 <img src="no.png" alt="a"> → blog/no.png → a
 <img src="DATA" alt="a"> → DATA → a
-<img src="/a.png" srcset="/img/a.png 48w, /img/a-2x.png 960w, /no.png 2000w" alt="a"> → img/a-2x.png → a
+<img src="/a.png" srcset="/img/a.png, /img/a-2x.png 960w, /no.png 9w" alt="a"> → img/a-2x.png → a
 <picture><source srcset="/no.avif"><source srcset="/a.png 2x"><img src="no.png" alt="a"> → a.png → a
 <img src="TINY" data-src="/img/a.png" alt="a"> → img/a.png → a
 <img data-srcset="/img/a.png 1x" alt="a"> → img/a.png → a
@@ -91,7 +91,7 @@ title: "![front](matter.png)"
 lang: de
 ---
 ![ein **b**](b%20b.png "Titel") und ![ref][a]
-weiter <img src="/img/a.png"
+![x]({{ site.url }}/a.png) {{< figure src="/a.png" >}} <img src="/img/a.png"
   alt="inline"> `![code](a.png)`
 
     ![code](a.png)
@@ -120,7 +120,10 @@ def test_markdown_gives_rows_with_language_context_and_line(tmp_path):
     write_site(tmp_path, blog__page_md=MARKDOWN.replace("\n", "\r\n"), blog__empty_md="no picture")
     rows, source = rows_of(tmp_path, "image", "caption", "language", "context", "line")
     assert [" ".join(map(str, row)) for row in rows] == FOUND.strip().splitlines()
-    assert source.places[-1] == "blog/page.md:17"
+    assert (
+        source.places[-1] == "blog/page.md:17"
+        and "2 pictures, the first at blog/page.md:6" in source.notes[0]
+    )
     alone, _ = rows_of(tmp_path / "blog/page.md", "image", images=tmp_path)
     assert alone == [row[:1] for row in rows]
 
