@@ -179,7 +179,7 @@ def _open_folder(path: Path, options: RowOptions) -> RowSource:
             texts[stem] = path / name
     if photos.keys() & texts:
         source = _open_photos(path, photos, texts)
-        for name in [name for name in files if name.lower().endswith(PAGE_SUFFIXES)][:1]:
+        for name in [name for name in files if name.lower().endswith((".html", ".htm"))][:1]:
             why = "the captions are in the texts beside the photos"
             source.notes = [*source.notes, f"{name} in {path} is not read: {why}"]
         return source

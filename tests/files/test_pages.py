@@ -120,10 +120,8 @@ def test_markdown_gives_rows_with_language_context_and_line(tmp_path):
     write_site(tmp_path, blog__page_md=MARKDOWN.replace("\n", "\r\n"), blog__empty_md="no picture")
     rows, source = rows_of(tmp_path, "image", "caption", "language", "context", "line")
     assert [" ".join(map(str, row)) for row in rows] == FOUND.strip().splitlines()
-    assert (
-        source.places[-1] == "blog/page.md:17"
-        and "2 pictures, the first at blog/page.md:6" in source.notes[0]
-    )
+    assert source.places[-1] == "blog/page.md:17"
+    assert "2 pictures, the first at blog/page.md:6" in source.notes[0]
     alone, _ = rows_of(tmp_path / "blog/page.md", "image", images=tmp_path)
     assert alone == [row[:1] for row in rows]
 

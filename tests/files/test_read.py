@@ -239,7 +239,12 @@ def test_each_line_of_a_text_beside_a_photo_is_a_row(tmp_path):
         "c.v2.webp": b"photo",
         "c.v2.TXT": b" \n",
         "d.jpg": b"photo without a text",
-        **{"e.txt": b"text without a photo", "notes.md": b"not read", ".hidden.jpg": b"not read"},
+        **{
+            "e.txt": b"text without a photo",
+            "notes.md": b"not read",
+            "a.html": b"",
+            ".hidden.jpg": b"not read",
+        },
     }
     folder = folder_of(tmp_path, files)
     (folder / "more").mkdir()
@@ -257,8 +262,8 @@ def test_each_line_of_a_text_beside_a_photo_is_a_row(tmp_path):
     assert places == [f"{folder / 'b.txt'}, line 3", str(folder / "d.jpg")]
     ((row, error),) = source.problems(chunk).items()
     assert row == 4 and "there is no d.txt beside it" in str(error)
-    (note,) = source.notes
-    assert "e.txt" in note
+    text, page = source.notes
+    assert "e.txt" in text and "a.html" in page
 
 
 @pytest.mark.parametrize(
