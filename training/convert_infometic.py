@@ -165,15 +165,8 @@ def _load(model: InfoMetIC, network: Mapping[str, Tensor], path: Path) -> None:
 
 def _card(target: Path, source: Path, config: InfoMetICConfig, backbone: str, license: str) -> ModelCard:
     plain = asdict(replace(config, backbone="", backbone_revision="", backbone_fingerprint=""))
-    command = [
-        "python",
-        "-m",
-        "training.convert_infometic",
-        "--checkpoint",
-        source.name,
-        "--out",
-        target.name,
-    ]
+    command = ["python", "-m", "training.convert_infometic"]
+    command += ["--checkpoint", source.name, "--out", target.name]
     limitations = [
         "These weights were not trained here: they are a checkpoint of the public code "
         "(github.com/HAWLYQ/InfoMetIC), whose scores they give. The data are those of its paper."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -39,16 +38,6 @@ RATINGS = dict(contrastive_weight=1.0, pearson_weight=1.0, towers="both")
 TEACHER = ADAM | dict(epochs=5, learning_rate=5e-5, teacher="RN50x4-quickgelu/openai")
 TEACHER |= dict(languages=["de", "es", "fr", "ja"], student="distilbert-base-multilingual-cased")
 TRANSLATE = dict(translator="facebook/m2m100_1.2B", num_beams=100, candidates=25, on_rejected="drop")
-COARSE = {"tasks": ["coarse"], "hard_negatives": False}
-ABLATIONS = {
-    "r1_without_inter_modal": {**COARSE, "inter_layers": 0},
-    "r2_without_intra_modal": {**COARSE, "intra_layers": 0},
-    "r3_without_global_feature": {**COARSE, "global_in_fusion": False},
-    "r4_coarse_only": COARSE,
-    "r5_hard_negatives": {"tasks": ["coarse"]},
-    "r6_fine_grained": {"hard_negatives": False},
-    "r7_all": {},
-}
 
 
 def given(recipe: str) -> dict[str, Any]:
@@ -74,20 +63,11 @@ def read(recipe: str, name: str) -> Any:
         ("teacher_learning", "teacher_learning", TEACHER),
         ("translate", "translate", TRANSLATE),
         ("infometic", "infometic", INFOMETIC),
-        *(("infometic", f"infometic_ablations/{row}", INFOMETIC | own) for row, own in ABLATIONS.items()),
     ],
 )
 def test_a_file_has_the_numbers_of_its_paper(recipe, name, expected):
     settings = read(recipe, name)
     assert {setting: getattr(settings, setting) for setting in expected} == expected
-
-
-def test_the_rows_of_the_ablation_differ_in_nothing_else():
-    plain = infometic.Settings(**given("infometic"))
-    for name, differs in ABLATIONS.items():
-        row = read("infometic", f"infometic_ablations/{name}")
-        changed = {f.name for f in fields(row) if getattr(row, f.name) != getattr(plain, f.name)}
-        assert changed <= set(differs), name
 
 
 NO_LOSS = dict.fromkeys(("clip_weight", "lambda_1", "lambda_2", "lambda_3"), 0.0)
