@@ -12,7 +12,8 @@ import xxhash
 
 from ..embedding.cache import EmbeddingCache, stored_in_groups
 from ..embedding.photos import PhotoPipeline, Photos, in_batches
-from ..errors import CapscoreError, ImageError, Setting
+from ..errors import CapscoreError, ImageError, InputError, Setting
+from .base import TooLong
 from .prompts import Prompt
 
 if TYPE_CHECKING:
@@ -33,12 +34,12 @@ class Answers(NamedTuple):
         numbers: float32 (questions, 2), what the reading made of each answer, and the probability of an
             answer in the asked way; NaN for a question whose photo failed.
         keys: Content key of each row's photo; "" where it failed or was not asked about.
-        failures: Row → what was wrong with its photo.
+        failures: Row → what was wrong with its photo, or with the length of photo and question together.
     """
 
     numbers: np.ndarray
     keys: list[str]
-    failures: dict[int, ImageError]
+    failures: dict[int, InputError]
 
 
 class Asker(PhotoPipeline):
@@ -94,24 +95,42 @@ class Asker(PhotoPipeline):
             for name, (row, prompt) in zip(names, questions, strict=True):
                 if photos.keys[row] and name not in answers:
                     todo.setdefault(photos.keys[row], {})[name] = prompt
-            self._answer(photos, todo, reading, answers, fingerprint, max_pixels)
+            too_long = self._answer(photos, todo, reading, answers, fingerprint, max_pixels)
+            failures: dict[int, InputError] = {}
+            for name, (row, _) in zip(names, questions, strict=True):
+                if name in too_long:
+                    failures[row] = too_long[name].at(row)
+                    if on_error == "raise":
+                        raise failures[row]
         unknown = np.full(2, np.nan, np.float32)
         numbers = np.array([answers.get(name, unknown) for name in names], np.float32)
-        return Answers(numbers.reshape(-1, 2), photos.keys, photos.failures)
+        return Answers(numbers.reshape(-1, 2), photos.keys, failures | photos.failures)
 
     def _answer(
         self,
         photos: Photos,
-        todo: Mapping[str, Mapping[str, Prompt]],
+        todo: Mapping[str, dict[str, Prompt]],
         reading: Reading,
         answers: dict[str, np.ndarray],
         fingerprint: str,
         max_pixels: int,
-    ) -> None:
-        """Ask all that is left to do, in batches, and add the answers to those that are known."""
+    ) -> dict[str, InputError]:
+        """Ask all that is left to do, in batches, and add the answers to those that are known.
+
+        Returns the names of questions that are too long with their photo, and the error of each.
+        """
+        too_long: dict[str, InputError] = {}
 
         def prepare(key: str, image: Image.Image) -> Any:
-            return self.model.prepare(_sized(image, max_pixels), [*todo[key].values()])
+            image = _sized(image, max_pixels)
+            try:
+                return self.model.prepare(image, [*todo[key].values()])
+            except TooLong as error:
+                names = [*todo[key]]
+                for index, problem in error.problems.items():
+                    too_long[names[index]] = problem
+                    del todo[key][names[index]]
+            return self.model.prepare(image, [*todo[key].values()]) if todo[key] else None
 
         model, size = self.model, self.model.batch_size
         prepared = photos.each(prepare, todo, max(self.workers, size))  # the next batch is ready in time
@@ -121,8 +140,9 @@ class Asker(PhotoPipeline):
             stored_in_groups(self.cache, fingerprint, WRITE_EVERY, name=name) as store,
         ):
             for batch in in_batches(prepared, size, lambda item: len(todo[item[0]])):
-                read = model.read([photo for _, photo in batch], reading)
-                for (key, _), numbers in zip(batch, read, strict=True):
+                fitting = [(key, photo) for key, photo in batch if photo is not None]
+                read = model.read([photo for _, photo in fitting], reading)
+                for (key, _), numbers in zip(fitting, read, strict=True):
                     if not np.isfinite(numbers).all():
                         answered = f"{model.name} answered with NaN in {model.dtype}: "
                         if model.dtype == "float32":
@@ -132,11 +152,15 @@ class Asker(PhotoPipeline):
                     answers.update(fresh)
                     store(fresh)
                     advance(len(fresh))
+        return too_long
 
     def texts(
         self, images: Sequence[object], prompts: Mapping[int, Prompt], max_pixels: int = 0
     ) -> dict[int, str]:
-        """What the model says to a prompt about each photo, by row; the images were read before."""
+        """What the model says to a prompt about each photo, by row; the images were read before.
+
+        For a prompt that is too long with its photo, that is said instead.
+        """
         found: dict[int, str] = {}
         with _LOCK, self.photos(images, skip={*range(len(images))} - {*prompts}) as photos:
             rows_of = photos.rows_by_key()
@@ -144,7 +168,10 @@ class Asker(PhotoPipeline):
                 sized = photos.each(lambda key, image: _sized(image, max_pixels), ahead=self.workers)
                 for key, image in sized:
                     for row in rows_of[key]:
-                        found[row] = self.model.generate(image, prompts[row])
+                        try:
+                            found[row] = self.model.generate(image, prompts[row])
+                        except TooLong as error:
+                            found[row] = str(error.problems[0])
                         advance(1)
         return found
 

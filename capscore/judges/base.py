@@ -20,6 +20,18 @@ if TYPE_CHECKING:
 Photo = TypeVar("Photo")
 
 
+class TooLong(Exception):
+    """Prompts that a model cannot read together with their photo.
+
+    Attributes:
+        problems: Index of the prompt → the error.
+    """
+
+    def __init__(self, problems: dict[int, InputError]):
+        super().__init__(problems)
+        self.problems = problems
+
+
 class PhotoModel(ABC, Generic[Photo]):
     """A model of transformers that reads photos and texts, and its processor.
 
@@ -79,7 +91,11 @@ class PhotoModel(ABC, Generic[Photo]):
 
     @abstractmethod
     def prepare(self, image: Image.Image, prompts: Sequence[Prompt]) -> Photo:
-        """A photo and its prompts, ready for `read`; threads may prepare several at once."""
+        """A photo and its prompts, ready for `read`; threads may prepare several at once.
+
+        Raises:
+            TooLong: the model cannot read some of the prompts together with the photo.
+        """
 
     @abstractmethod
     def read(self, photos: Sequence[Photo], reading: Reading) -> list[np.ndarray]:

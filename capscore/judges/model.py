@@ -36,7 +36,7 @@ from ..backbones.checkpoint import (
 )
 from ..embedding.photos import in_batches
 from ..errors import BackboneUnavailable, CapscoreError, InputError, Part, Setting
-from .base import PhotoModel, clear_errors
+from .base import PhotoModel, TooLong, clear_errors
 from .matching import MATCHERS, Matcher
 from .prompts import PhotoTokens, Prompt, Prompter
 
@@ -127,7 +127,12 @@ class JudgeModel(PhotoModel[PhotoRows]):
     @cached_property
     def max_tokens(self) -> int:
         """Number of tokens of a row that the model can read."""
-        return int(getattr(self.model.config.get_text_config(), "max_position_embeddings", 0) or MAX_TOKENS)
+        return self._positions or MAX_TOKENS
+
+    @property
+    def _positions(self) -> int:
+        """Number of places of a row, its photo's among them; 0 where the model's config has none."""
+        return int(getattr(self.model.config.get_text_config(), "max_position_embeddings", 0) or 0)
 
     def fits(self, reading: Reading) -> bool:
         return not (reading.begins_answer and self.family in BOTH_WAYS)
@@ -177,6 +182,7 @@ class JudgeModel(PhotoModel[PhotoRows]):
                 put = self.prompter.photo_inputs(image, self.prompter.harmless(prompt))[0], photo.start
             rows.append(put[0])
             starts.append(put[1])
+        self._check_places(rows, len(photo.ids))
         tensors, marks = {}, {}
         for name, tensor in made.items():
             if name in _OF_TEXT or name not in self._takes:
@@ -190,6 +196,20 @@ class JudgeModel(PhotoModel[PhotoRows]):
                     tensors[name] = tensor.to(self.model.device, dtype)
         head, end = _n_common(rows), max(starts) + len(photo.ids)
         return PhotoRows(rows, end, head if head >= end else 0, tensors, marks)
+
+    def _check_places(self, rows: Sequence[Sequence[int]], n_of_photo: int) -> None:
+        """Raise TooLong for rows with more ids than the model has places."""
+        problems = {}
+        for index, ids in enumerate(rows):
+            if self._positions and len(ids) > self._positions:
+                problems[index] = InputError(
+                    f"its question and photo have {len(ids):,} tokens, {n_of_photo:,} of them for the photo; "
+                    f"{self.name} reads at most {self._positions:,}: shorten the text, or set a lower ",
+                    Setting("max_pixels"),
+                    field="image" if 2 * n_of_photo > len(ids) else "candidate",
+                )
+        if problems:
+            raise TooLong(problems)
 
     def _answers(self, photos: Sequence[PhotoRows], reading: Reading) -> Iterator[tuple[_Row, np.ndarray]]:
         import torch

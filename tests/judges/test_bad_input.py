@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from PIL import Image
 from safetensors.torch import load_file, save_file
 
 import capscore
@@ -196,6 +197,24 @@ def test_other_kinds_of_models_are_named(tmp_path):
 def test_an_option_that_does_not_fit_is_named(family, options, message):
     with pytest.raises(CapscoreError, match=message):
         score(load(family, **options))
+
+
+@pytest.mark.parametrize("family", ["llava", "qwen2_5_vl"])
+def test_the_tokens_of_the_photo_count(family, tiny_model, tmp_path):
+    whole = load(family)
+    photo = whole.model.prepare(Image.fromarray(PHOTOS[0]), whole.reading.prompts("a cat", [], ""))
+    folder = shutil.copytree(tiny_model(family), tmp_path / "judge")
+    setting("config.text_config.max_position_embeddings", len(photo.ids[0]))(folder)
+    scorer = load(backbone=folder)
+    photos, captions = [PHOTOS[0]] * 3, ["a cat", "a cat.", "a cat"]
+    with pytest.raises(InputError, match=r"^row 1, [a-z]+: its question and photo have .* max_pixels"):
+        scorer.score(captions, images=photos)
+    found = scorer.score(captions, images=photos, on_error="skip")
+    assert [*found.failures] == [1] and np.isfinite(found.scores).tolist() == [True, False, True]
+    expected = whole.score(captions, images=photos).scores
+    np.testing.assert_allclose(found.scores[[0, 2]], expected[[0, 2]], atol=1e-6)
+    explained = load(backbone=folder, explain=True).score(captions[:1], images=photos[:1])
+    assert "reads at most" in explained.details[0]["reason"]
 
 
 @pytest.mark.parametrize(
