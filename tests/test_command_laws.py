@@ -177,6 +177,19 @@ def test_an_unknown_option_and_an_extra_argument_are_wrong_usage(command, folder
     assert listed(folder) == before
 
 
+@every("command")
+def test_an_empty_text_names_no_file_and_no_metric(command, folder):
+    words = CASES[command].arguments.split()
+    options = re.findall(r"(--[\w-]+) +(?:-\w +)?(?:FILE|FOLDER|METRIC) ", run(command, "--help").stdout)
+    calls = [[*words, f"{option}="] for option in options]
+    for read in CASES[command].reads.split():
+        if not read.startswith("-"):
+            calls.append(["" if word == read else word for word in words])
+    for call in calls:
+        done = run(command, call)
+        assert done.exit_code in (1, 2) and done.stdout == "", (call, done.output)
+
+
 # ---- streams ----
 
 

@@ -72,6 +72,9 @@ def _root(
 
 def main() -> None:
     """Run the command, and exit with its code; SIGTERM ends it with 143, a reader who leaves with 141."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller; another file must not take its number
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal that lacks τ shows another sign instead
             stream.reconfigure(errors="replace")

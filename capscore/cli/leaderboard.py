@@ -13,7 +13,7 @@ from .terminal import as_usage, check_result_file, print_written
 
 
 def leaderboard(
-    results: Annotated[list[str], argument("RESULTS")],
+    results: Annotated[list[Path], argument("RESULTS")],
     output: Annotated[Path | None, option("File: .html.", "--output", "-o")] = None,
     title: Annotated[str, option("Title. Default: Image caption metrics.", metavar="TEXT")] = (
         "Image caption metrics"

@@ -38,13 +38,21 @@ noise_option = functools.partial(option, panel="Perturbations")
 
 
 def split_metrics(texts: Sequence[str] | None) -> list[str]:
-    """Metrics of an option that is repeatable, and may name several at once; each metric once.
+    """Metrics of an option that is repeatable, and may name several at once; each once, [] for none.
+
+    Raises:
+        BadParameter: A text names none, as where a shell's variable is not set.
 
     >>> split_metrics(["mcs,cider", "mcs"])
     ['mcs', 'cider']
     """
-    names = map(str.strip, ",".join(texts or ()).split(","))
-    return list(dict.fromkeys(filter(None, names)))
+    names: list[str] = []
+    for text in texts or ():
+        named = [name.strip() for name in text.split(",") if name.strip()]
+        if not named:
+            raise typer.BadParameter(f"{text!r} is empty; expected names of metrics, such as mcs,cider")
+        names += named
+    return list(dict.fromkeys(names))
 
 
 def complete_metrics(incomplete: str) -> list[str]:
@@ -251,7 +259,7 @@ def named_files(entries: Sequence[str]) -> dict[str, Path]:
 
 def _name_and_file(entry: str) -> tuple[str, Path]:
     name, sign, file = entry.partition("=")
-    if not sign or Path(entry).exists():
+    if entry and (not sign or Path(entry).exists()):
         return "", Path(entry)
     if not name or not file:
         raise UsageError(f"{entry!r}: expected NAME=FILE, or a file")

@@ -20,7 +20,7 @@ Org = Annotated[str, option("Organisation or user on the Hub.", "--org", metavar
 Name = Annotated[str | None, option("Name on the Hub. Default: the local name.")]
 Install = Annotated[list[str], option("release, or a wheel; repeatable.", "--install", metavar="HOW")]
 Results = Annotated[
-    list[str] | None, option("Results to publish: a file or folder; repeatable.", metavar="FILE")
+    list[Path] | None, option("Results to publish: a file or folder; repeatable.", metavar="FILE")
 ]
 DryRun = Annotated[bool, option("List the files and sizes; send nothing.", "--dry-run")]
 OverwriteCard = Annotated[bool, option("Replace a different card on the Hub.", "--overwrite-card")]

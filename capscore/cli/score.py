@@ -109,7 +109,7 @@ def score(
         return terminal.print_descriptions(describe_file(input, rows, terminal.spell), as_json)
     scoring = FileScoring(
         rows_to_score(input, photo or [], caption or [], reference or [], rows),
-        metric or [],
+        metric or None,
         rows,
         options.load_options({"progress": False if quiet else None, **metric_options}),
         OutputOptions(output, keep, min_score, top, force, fail_under),

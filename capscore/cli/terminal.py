@@ -164,13 +164,30 @@ def as_command(function: Function, metric_options: Iterable[inspect.Parameter] =
     parameters = [*own.values(), *metric_options, debug]
     for parameter in parameters:
         kind, info = parameter.annotation.__origin__, parameter.annotation.__metadata__[0]
+        kinds = (*_kinds_in(kind), object)
+        if Path in kinds:
+            info.parser = _path
         if isinstance(info, typer.models.OptionInfo) and info.metavar is None:
-            kinds = (*get_args(kind), kind, object)
             info.metavar = next(name for of, name in _METAVARS if of in kinds)
     # what typer makes options of
     command.__annotations__ = {}
     vars(command)["__signature__"] = inspect.Signature(parameters)
     return command
+
+
+def _kinds_in(kind: Any) -> list[Any]:
+    """A type, and those that it is made of: of `list[Path] | None`, also list[Path], Path and None."""
+    kinds = [kind]
+    for part in get_args(kind):
+        kinds += _kinds_in(part)
+    return kinds
+
+
+def _path(text: str) -> Path:
+    """A path; an empty text, as of a shell's variable that is not set, would be the current folder."""
+    if not text:
+        raise typer.BadParameter("expected a path, and got an empty text")
+    return Path(text)
 
 
 def _stated(metric_options: Mapping[str, object]) -> dict[str, object]:

@@ -435,7 +435,7 @@ class FileScoring:
     def __init__(
         self,
         source: RowSource,
-        metrics: Sequence[str | Scorer],
+        metrics: Sequence[str | Scorer] | None,
         rows: RowOptions,
         load: LoadOptions,
         output: OutputOptions,
@@ -488,9 +488,13 @@ class FileScoring:
             check_has_ranks(first.metric, name, self.calibration)
 
     def _chosen(
-        self, metrics: Sequence[str | Scorer], preset: str | None
+        self, metrics: Sequence[str | Scorer] | None, preset: str | None
     ) -> tuple[list[str | Scorer], dict[str, str]]:
         """The metrics, each once, and the backbones that are named with them."""
+        if metrics is None:
+            metrics = () if preset else ("mcs",)
+        elif not metrics:
+            raise OptionError("there are no metrics", field="metrics")
         backbones = own_backbones([name for name in metrics if isinstance(name, str)])
         named = [name.partition("@")[0] if isinstance(name, str) else name for name in metrics]
         from_preset: list[str] = []
@@ -510,7 +514,7 @@ class FileScoring:
         asked = [item if isinstance(item, str) else item.metric for item in named]
         if len({*asked}) < len(asked):
             raise OptionError("two scorers of one metric; score them one after the other", field="metrics")
-        return [*found.values()] or ["mcs"], backbones
+        return [*found.values()], backbones
 
     def _check_options(self, names: Sequence[str], load: LoadOptions, *, has_scorers: bool) -> None:
         given = load.arguments()
@@ -719,7 +723,7 @@ def rows_to_score(
 
 def score_file(
     rows: Scorable,
-    metrics: str | Scorer | Sequence[str | Scorer] = (),
+    metrics: str | Scorer | Sequence[str | Scorer] | None = None,
     *,
     preset: str | None = None,
     calibration: str | Path | None = None,
@@ -729,7 +733,8 @@ def score_file(
 
     Args:
         rows: File or folder of any kind that docs/scoring.md lists, or a list of dicts.
-        metrics: Metrics by name, METRIC or METRIC@BACKBONE, or scorers that are loaded. Default: mcs.
+        metrics: Metrics by name, METRIC or METRIC@BACKBONE, or scorers that are loaded; None for mcs, or
+            those of the preset.
         preset: Set of metrics: coco, clipscore, multilingual, reference-free.
         calibration: File that `capscore.calibrate` wrote, for ranks; None for the library's own.
         **options: How rows are read (`capscore.options.RowOptions`: images, references, language, on_error,
@@ -749,7 +754,7 @@ def score_file(
     (0.8039, 2)
     """
     read, load, output = split_options(options, RowOptions, LoadOptions, OutputOptions)
-    chosen = [metrics] if isinstance(metrics, str | Scorer) else [*metrics]
+    chosen = [metrics] if isinstance(metrics, str | Scorer) else metrics
     source = open_rows_to_score(rows, read)
     scoring = FileScoring(source, chosen, read, load, output, preset=preset, calibration=calibration)
     return scoring.run()
