@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections import Counter
@@ -12,12 +13,18 @@ import torch
 from torchmetrics import MetricCollection
 
 import capscore
+from capscore.benchmarks.protocols import retrieval
+from capscore.benchmarks.tasks import RetrievalTask, TaskOptions
+from capscore.comparing.systems import read_systems
 from capscore.errors import OptionError
 from capscore.integrations.ray import Score
 from capscore.integrations.torchmetrics import CaptionMetric
 from capscore.integrations.trainer import CaptionCallback
+from capscore.options import Sampling
+from capscore.scoring.calibrating import CaptionedPhoto, other_captions
 
-from .toy import RED, ColourBackbone
+from .photos import GREY, png
+from .toy import BLUE, RED, ColourBackbone
 
 REFERENCES = [["a dog runs on the grass"], ["two men sit on a bench"], ["a red car in the street"]]
 
@@ -169,3 +176,55 @@ def test_systems_that_leave_captions_out_are_scored_with_the_same_documents():
         some = capscore.load("cider", empty="skip").score(said, **known)
         kept = [index for index in range(3) if index != row]
         assert some.scores[kept] == pytest.approx(whole.scores[kept], abs=1e-12)
+
+
+# ---- benchmarks and comparisons
+
+
+@pytest.mark.parametrize("long", ["sentences", "cut"])
+def test_retrieval_ranks_captions_of_several_sentences_as_their_scores_do(long):
+    backbone = ColourBackbone()
+    scorer = capscore.load("mcs", backbone=backbone, cache=False, long=long)
+    texts = ["red", "A red red ball is. The blue blue blue sea is.", "Look at the green. It is red."]
+    photos = [RED, BLUE]
+    rows = [
+        (f"{n}", {"image_id": f"{n}", "image": photo, "references": part, "language": "en"})
+        for n, (photo, part) in enumerate(zip(photos, (texts[:1], texts[1:]), strict=True))
+    ]
+    matrix, _ = scorer.score_matrix(texts, photos)
+    options = TaskOptions(sampling=Sampling(0))
+    found = RetrievalTask().measure(rows, scorer, "", options)
+    assert found.outcome.table() == retrieval(matrix, text_to_image=[0, 1, 1]).table()
+    images, embedded, settings = scorer.embed_to_retrieve(texts, photos)
+    assert 2.5 * np.maximum(images @ embedded.T, 0) == pytest.approx(matrix, abs=1e-6)
+    stated = [scorer.score([text], [RED]).settings.get("long") for text in texts]
+    assert ("long" in settings) == ("|long:" in found.signature) == any(stated)
+
+
+def test_common_rows_are_chosen_before_they_are_scored_and_checked():
+    """The second system has another photo, with two references, in a language that METEOR does not know."""
+    rows = [
+        {"id": n, "caption": text, "references": PHOTOS[photo], "language": "en"}
+        for n, (photo, text) in enumerate({"1": BUSES[0], **OTHERS}.items())
+    ]
+    more = {"id": 9, "caption": "x", "references": ["x", "y", "z"], "language": "km"}
+    metrics = ["cider", "bleu", "rouge_l"]
+    found = read_systems({"missing": rows, "self": [more, *rows[::-1]]}, metrics, common_rows=True)
+    alone = capscore.score_file(rows, metrics)
+    for metric in metrics:
+        for scores in found.scores[metric].values():
+            assert scores == pytest.approx(alone[metric].scores, abs=1e-9)
+        assert found.signatures[metric] == alone[metric].signature
+
+
+def test_a_calibration_knows_photos_by_content_and_no_right_caption_as_wrong(tmp_path):
+    rows = []
+    for number in range(25):
+        (tmp_path / f"{number}.png").write_bytes(png(2, 2, bits=8, colour=GREY, lines=b"\0\0\0" * 2))
+        rows.append({"image": str(tmp_path / f"{number}.png"), "caption": f"dog {number}"})
+    with pytest.raises(capscore.InputError, match="has 20 photos"):
+        capscore.calibrate(rows, "mcs@embedded-free", language="en")
+    captions = ["a dog", "A dog. ", "a cat", "a  cat", "a sea"]
+    of_photo = [CaptionedPhoto(photo, None, text) for photo, text in zip("vwxyz", captions, strict=True)]
+    drawn = {*zip(*other_captions(of_photo, 9, 0), strict=True)}
+    assert drawn == {*itertools.permutations(range(5), 2)} - {(0, 1), (1, 0), (2, 3), (3, 2)}

@@ -512,17 +512,13 @@ class RetrievalTask(Task):
                 matrix = parts[ranked_by]
             if scorer.lower_is_better(ranked_by):
                 matrix = -matrix
-            found = retrieval(matrix, **right)
+            found, settings = retrieval(matrix, **right), scorer.settings
         else:
-            images = scorer.embedder.images(photos)
-            texts = scorer.embedder.texts(queries.candidates, prefix=scorer.prefix)
-            found = retrieval(
-                image_embeddings=images.matrix[images.index],
-                text_embeddings=texts.matrix[texts.index],
-                **right,
-            )
+            images, texts, settings = scorer.embed_to_retrieve(queries.candidates, photos)
+            unit = "long" not in settings
+            found = retrieval(image_embeddings=images, text_embeddings=texts, unit=unit, **right)
         languages = "+".join(sorted({*queries.languages} - {""})) or "unstated"
-        signature = format_signature(scorer.metric, {**scorer.settings, "lang": languages})
+        signature = format_signature(scorer.metric, {**settings, "lang": languages})
         # a photo drawn twice would be a second right answer to its own captions
         return Measurement(
             _without_intervals(found, "photos cannot be resampled here", options), signature, None

@@ -134,13 +134,38 @@ class BackboneScorer(Scorer):
         kept = rows.kept
         measured = {name: rows.values[name][kept] for name in self.value_names}
         scores, components = self.combine({**measured, **values})
-        stated = self.first_settings
-        # named where there are long texts: only then does it change a number; of texts that are not split
-        # against the backbone's custom, it is not known which are long
-        if self.cuts_by_wish or any(measured[name].any() for name in self.signed_values):
-            stated["long"] = RULE if self.long == "sentences" else self.long
+        stated = self._settings_of_texts(any(measured[name].any() for name in self.signed_values))
         stated |= {**settings, **row_settings(rows), **self.last_settings}
         return self.make_scores(rows, scores, components, stated)
+
+    def _settings_of_texts(self, have_long: bool) -> dict[str, object]:
+        """The settings that come before those of the rows, and the way to read long texts.
+
+        It is named where there are long texts: only then does it change a number. Of texts that are not split
+        against the backbone's custom, it is not known which are long.
+        """
+        if self.cuts_by_wish or have_long:
+            return {**self.first_settings, "long": RULE if self.long == "sentences" else self.long}
+        return self.first_settings
+
+    def embed_to_retrieve(
+        self, captions: Sequence[str], images: Any
+    ) -> tuple[np.ndarray, np.ndarray, dict[str, object]]:
+        """Embeddings whose products rank photos and captions as the cosines in the scores of pairs do.
+
+        Args:
+            captions: b captions.
+            images: a images, as `score` takes them.
+
+        Returns:
+            float32 (a, d) of the photos and (b, d) of the captions, and the settings that they depend on. A
+            row is of unit length, except for that of a caption which is read by its sentences.
+        """
+        photos = self.embedder.images(images)
+        texts, is_long = self.texts(captions)
+        self.warn_about_truncation(texts.truncated[texts.index])
+        settings = {**self._settings_of_texts(bool(is_long.any())), **self.last_settings}
+        return photos.matrix[photos.index], texts.matrix[texts.index], settings
 
     @property
     def settings(self) -> dict[str, object]:

@@ -240,6 +240,7 @@ def test_missing_and_constant_scores_of_a_file_are_reported(tmp_path):
     expected = kendalltau(np.repeat(rest, 3), np.ravel([ratings[n] for n in rest]), variant="c").statistic
     assert result.outcome.statistics[0].value == pytest.approx(expected, abs=1e-12)
     assert result.signature == "mine.jsonl, column score, rows matched by id"
+    assert (result.n_rows, result.n_queries) == (11, 11)
     path = scored(tmp_path, [0.5] * 12)
     (result,) = run(tmp_path, {"mine": path}, TaskOptions(sampling=Sampling(50))).results
     assert [statistic.value for statistic in result.outcome.statistics] == [None] * 3

@@ -29,6 +29,7 @@ def retrieval(
     image_embeddings: Column | None = None,
     text_embeddings: Column | None = None,
     text_to_image: Column,
+    unit: bool = True,
     ks: Sequence[int] = (1, 5, 10),
     missing: str = "raise",
 ) -> ProtocolResult:
@@ -46,6 +47,7 @@ def retrieval(
         image_embeddings: Embeddings (images, d), of any length but 0.
         text_embeddings: Embeddings (texts, d), of any length but 0.
         text_to_image: Index of each text's image, (texts,); an image may have any number of texts.
+        unit: Whether embeddings are scaled to unit length; otherwise their products are compared.
         ks: Numbers of best answers to look at.
         missing: See `capscore.benchmarks.protocols`; a similarity is missing if it or an embedding has NaN.
             Queries without a similarity to a right answer take no part.
@@ -71,7 +73,7 @@ def retrieval(
     if embedded == (similarity is not None):
         raise InputError("expected similarity, or image_embeddings and text_embeddings", field="similarity")
     if embedded:
-        found = _read_embeddings(image_embeddings, text_embeddings, text_to_image)
+        found = _read_embeddings(image_embeddings, text_embeddings, text_to_image, unit)
     else:
         found = _read_matrix(similarity, text_to_image)
     best = np.full(found.n_images, -np.inf)  # best similarity of each image with its texts
@@ -154,10 +156,10 @@ def _read_matrix(similarity: object, text_to_image: Column) -> _Similarities:
 
 
 def _read_embeddings(
-    image_embeddings: object, text_embeddings: object, text_to_image: Column
+    image_embeddings: object, text_embeddings: object, text_to_image: Column, unit: bool
 ) -> _Similarities:
-    images = _unit_rows(image_embeddings, "image_embeddings")
-    texts = _unit_rows(text_embeddings, "text_embeddings")
+    images = _rows(image_embeddings, "image_embeddings", unit)
+    texts = _rows(text_embeddings, "text_embeddings", unit)
     if images.shape[1] != texts.shape[1]:
         sizes = f"{texts.shape[1]} numbers, but those of images have {images.shape[1]}"
         raise InputError(f"embeddings of {sizes}", field="text_embeddings")
@@ -174,8 +176,8 @@ def _read_embeddings(
     return _Similarities(slices, right, own, len(images), COSINE_TIE)
 
 
-def _unit_rows(values: object, field: str) -> np.ndarray:
-    """float32 (n, d), each row of length 1, or NaN."""
+def _rows(values: object, field: str, unit: bool) -> np.ndarray:
+    """float32 (n, d), each row of length 1 where that is asked, or NaN."""
     try:
         matrix = np.array(values, dtype=np.float32)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -187,7 +189,8 @@ def _unit_rows(values: object, field: str) -> np.ndarray:
     if wrong.any():
         row = int(wrong.argmax())
         raise InputError(f"the embedding is of length {norms[row]:g}", row=row, field=field)
-    matrix /= norms[:, None]
+    if unit:
+        matrix /= norms[:, None]
     return matrix
 
 

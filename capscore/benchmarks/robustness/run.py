@@ -359,12 +359,13 @@ def _retrieval(scorer: Any, captions: CaptionSet) -> list[Statistic]:
         first.setdefault(name, row)
     found: Mapping[int, float | None] = dict.fromkeys(KS)
     if len(first) > 1 and scorer.embedder is not None:
-        photos = scorer.embedder.images([captions.images[row] for row in first.values()])
-        texts = scorer.embedder.texts(captions.captions, prefix=scorer.prefix)
+        photos = [captions.images[row] for row in first.values()]
+        images, texts, settings = scorer.embed_to_retrieve(captions.captions, photos)
         index = {name: number for number, name in enumerate(first)}
         found = retrieval(
-            image_embeddings=photos.matrix[photos.index],
-            text_embeddings=texts.matrix[texts.index],
+            image_embeddings=images,
+            text_embeddings=texts,
+            unit="long" not in settings,
             text_to_image=[index[name] for name in captions.image_ids],
             ks=KS,
         ).details["text_to_image"]["at"]
