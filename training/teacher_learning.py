@@ -109,7 +109,7 @@ def train(settings: TeacherLearning) -> RunResult:
     said = f"{counted(len(held_out), 'sentence')} for validation"
     if shared:
         said += f"; left out: {shared:,} that {'is' if shared == 1 else 'are'} in the training data"
-    say(f"{len(text):,} different pairs ({counts}) of {len(text.sources):,} sentences; {said}")
+    say(f"{len(text.pairs):,} different pairs ({counts}) of {len(text.sources):,} sentences; {said}")
     number = {sentence: index for index, sentence in enumerate([*text.sources, *held_out])}
     teacher = load_backbone(settings.teacher, device=device())
     with main_process_first():
@@ -118,7 +118,7 @@ def train(settings: TeacherLearning) -> RunResult:
         )
     identity = {
         **own_settings(settings, _NO_IDENTITY),
-        "digest of the data": text.digest,
+        "digest of the data": text.digest(),
         "fingerprint of the teacher": teacher.fingerprint,
     }
     name, dim = f"{teacher.name}@{teacher.revision}", teacher.dim

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-
-import numpy as np
+from typing import NamedTuple
 
 from capscore.errors import CapscoreError, InputError, Setting
 from capscore.files.columns import is_missing
@@ -21,50 +21,44 @@ from training.data.rows import checked_text
 ENGLISH = "en"
 
 
-@dataclass(frozen=True, eq=False)
+class Pair(NamedTuple):
+    """An English sentence and its translation into a language, as `language_code` spells it."""
+
+    source: str
+    target: str
+    language: str
+
+
+@dataclass(frozen=True)
 class ParallelText:
-    """Pairs of a sentence and its translation.
+    """Distinct pairs of a sentence and its translation.
 
     Attributes:
-        sources: Distinct English sentences (s), in order of appearance.
-        pair_source: int64 (n,), index of each pair's sentence in `sources`.
-        targets: Translations (n).
-        languages: Language of each translation (n), as `language_code` spells it.
+        pairs: The pairs, in order of appearance.
         rows: Number of pairs of each file that was read, repeated ones included.
     """
 
-    sources: list[str]
-    pair_source: np.ndarray
-    targets: list[str]
-    languages: list[str]
-    rows: tuple[int, ...]
+    pairs: list[Pair]
+    rows: tuple[int, ...] = ()
 
-    def __len__(self) -> int:
-        return len(self.targets)
+    @cached_property
+    def sources(self) -> list[str]:
+        """Distinct English sentences, in order of appearance."""
+        return list(dict.fromkeys(pair.source for pair in self.pairs))
 
     def counts(self) -> dict[str, int]:
         """Language → number of pairs, in alphabetical order."""
-        languages, counts = np.unique(np.array(self.languages), return_counts=True)
-        return dict(zip(languages.tolist(), counts.tolist(), strict=True))
+        return dict(sorted(Counter(pair.language for pair in self.pairs).items()))
 
     def without(self, sentences: Collection[str]) -> ParallelText:
         """The pairs of other sentences than these."""
-        kept = [number for number, sentence in enumerate(self.sources) if sentence not in sentences]
-        pairs = np.flatnonzero(np.isin(self.pair_source, kept)).tolist()
-        return ParallelText(
-            sources=[self.sources[number] for number in kept],
-            pair_source=np.searchsorted(kept, self.pair_source[pairs]),
-            targets=[self.targets[pair] for pair in pairs],
-            languages=[self.languages[pair] for pair in pairs],
-            rows=self.rows,
-        )
+        return ParallelText([pair for pair in self.pairs if pair.source not in sentences], self.rows)
 
-    @cached_property
     def digest(self) -> str:
         """Digest of all pairs in their order, 32 hexadecimal digits."""
         digest = hashlib.blake2b(digest_size=16)
-        for source, target, language in zip(self.pair_source, self.targets, self.languages, strict=True):
-            digest.update(f"{self.sources[source]}\0{target}\0{language}\0".encode())
+        for pair in self.pairs:
+            digest.update("".join(f"{part}\0" for part in pair).encode())
         return digest.hexdigest()
 
 
@@ -88,8 +82,8 @@ def read_parallel_text(paths: Iterable[str | Path], languages: Sequence[str] | N
     ...     file = Path(folder) / "captions.jsonl"
     ...     _ = file.write_text('{"en": "A dog.", "de": "Ein Hund.", "fr": "Un chien."}\n', encoding="utf-8")
     ...     text = read_parallel_text([file])
-    >>> text.sources, text.targets, text.languages
-    (['A dog.'], ['Ein Hund.', 'Un chien.'], ['de', 'fr'])
+    >>> text.sources, [(pair.target, pair.language) for pair in text.pairs]
+    (['A dog.'], [('Ein Hund.', 'de'), ('Un chien.', 'fr')])
     """
     wanted: set[str] | None = None
     if languages is not None:
@@ -98,32 +92,23 @@ def read_parallel_text(paths: Iterable[str | Path], languages: Sequence[str] | N
             raise CapscoreError(
                 Setting("languages", list(languages)), ": expected other languages than English"
             )
-    numbers: dict[str, int] = {}
-    pairs: dict[tuple[int, str, str], None] = {}
+    pairs: dict[Pair, None] = {}
     rows = []
     for path in paths:
-        n = 0
-        for source, target, language in _pairs(Path(path).expanduser(), wanted):
-            pairs[numbers.setdefault(source, len(numbers)), target, language] = None
-            n += 1
-        rows.append(n)
-    found = {language for _, _, language in pairs}
+        read = list(_pairs(Path(path).expanduser(), wanted))
+        pairs |= dict.fromkeys(read)
+        rows.append(len(read))
+    found = {pair.language for pair in pairs}
     missing = sorted((wanted or set()) - found)
     if missing or not pairs:
         raise CapscoreError(
             f"{', '.join(map(str, paths))}: no sentence is translated from English to "
             f"{', '.join(missing) or 'another language'}; available: {', '.join(sorted(found)) or 'none'}"
         )
-    return ParallelText(
-        sources=list(numbers),
-        pair_source=np.fromiter((source for source, _, _ in pairs), dtype=np.int64, count=len(pairs)),
-        targets=[target for _, target, _ in pairs],
-        languages=[language for _, _, language in pairs],
-        rows=tuple(rows),
-    )
+    return ParallelText(list(pairs), tuple(rows))
 
 
-def _pairs(path: Path, wanted: Collection[str] | None) -> Iterator[tuple[str, str, str]]:
+def _pairs(path: Path, wanted: Collection[str] | None) -> Iterator[Pair]:
     file = open_rows(path)
     columns = _columns(path, file.columns, wanted)
     for chunk in file.chunks(CHUNK_ROWS):
@@ -137,7 +122,7 @@ def _pairs(path: Path, wanted: Collection[str] | None) -> Iterator[tuple[str, st
                 for language, column in columns.items():
                     cell = cells[language][index]
                     if language != ENGLISH and not is_missing(cell):
-                        yield source, _sentence(cell, column), language
+                        yield Pair(source, _sentence(cell, column), language)
             except InputError as error:
                 raise file.at(error, chunk, index) from None
 

@@ -134,12 +134,12 @@ def examples_of(text: ParallelText, number: Mapping[str, int], *, with_english: 
 
     `number` has the number of each English sentence among the teacher's embeddings.
 
-    >>> text = ParallelText(["A dog."], np.array([0]), ["Ein Hund."], ["de"], rows=(1,))
+    >>> from training.data.parallel_text import Pair
+    >>> text = ParallelText([Pair("A dog.", "Ein Hund.", "de")])
     >>> [(row.text, row.sentence) for row in examples_of(text, {"A dog.": 7}, with_english=True)]
     [('Ein Hund.', 7), ('A dog.', 7)]
     """
-    sentences = [number[text.sources[source]] for source in text.pair_source.tolist()]
-    examples = list(map(Example, text.targets, text.languages, sentences))
+    examples = [Example(pair.target, pair.language, number[pair.source]) for pair in text.pairs]
     if with_english:
         examples += [Example(source, ENGLISH, number[source]) for source in text.sources]
     return examples
