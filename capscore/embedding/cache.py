@@ -82,11 +82,13 @@ class EmbeddingCache:
         Keys that are absent, or whose entry is damaged or of another length, are left out.
         """
         found: dict[str, np.ndarray] = {}
-        if not len(keys) or not self._can_read or not self.path.exists():
+        if not len(keys) or not self._can_read:
             return found
         distinct = list(dict.fromkeys(keys))
         query = "SELECT key, checksum, vector FROM embeddings WHERE backbone = ? AND key IN "
         try:
+            if not self.path.exists():
+                return found
             with self._connect() as connection:
                 for start in range(0, len(distinct), _KEYS_PER_QUERY):
                     part = distinct[start : start + _KEYS_PER_QUERY]
@@ -139,8 +141,9 @@ class EmbeddingCache:
             "fingerprint", "entries", "bytes" and "last_stored" (UTC).
         """
         backbones: list[dict[str, Any]] = []
-        readable = True
+        readable, n_bytes = True, 0
         try:
+            n_bytes = sum(path.stat().st_size for path in self._files())
             if self.path.exists():
                 with self._connect() as connection:
                     connection.row_factory = sqlite3.Row
@@ -150,7 +153,7 @@ class EmbeddingCache:
         return {
             "folder": str(self.folder),
             "entries": sum(row["entries"] for row in backbones),
-            "bytes": sum(path.stat().st_size for path in self._files()),
+            "bytes": n_bytes,
             "readable": readable,
             "backbones": backbones,
         }

@@ -28,8 +28,8 @@ def check_boxes(boxes: object, size: tuple[int, int], *, row: int | None = None)
         row: Number of the boxes' row, for error messages.
 
     Raises:
-        InputError: a box is not four finite numbers, has no area, or lies outside the photo; or there are
-            more than `MAX_BOXES`.
+        InputError: a box is not four finite numbers, has no area, or lies outside the photo; the boxes are
+            shares of the photo, from 0 to 1; or there are more than `MAX_BOXES`.
 
     >>> check_boxes([[-5, 10, 40, 99.5]], (64, 48))
     array([[ 0., 10., 40., 48.]])
@@ -46,6 +46,11 @@ def check_boxes(boxes: object, size: tuple[int, int], *, row: int | None = None)
         raise refuse(f"expected a list of boxes (left, top, right, bottom), got {reprlib.repr(listed)}")
     if len(listed) > MAX_BOXES:
         raise refuse(f"{len(listed):,} boxes for one photo; expected at most {MAX_BOXES:,}")
+    if _are_shares(listed) and max(size) > 1:
+        raise refuse(
+            f"the boxes lie within one pixel, such as {reprlib.repr(listed[0])}: they look like shares of the "
+            f"photo; expected pixels: multiply left and right by {size[0]}, top and bottom by {size[1]}"
+        )
     clipped = np.zeros((len(listed), 4))
     for number, given in enumerate(listed):
         box = given.tolist() if hasattr(given, "tolist") else given
@@ -59,6 +64,15 @@ def check_boxes(boxes: object, size: tuple[int, int], *, row: int | None = None)
         if (clipped[number, :2] >= clipped[number, 2:]).any():
             raise refuse(f"{shown}: it lies outside the photo of {size[0]} × {size[1]}")
     return clipped
+
+
+def _are_shares(boxes: Any) -> bool:
+    """Whether all boxes lie within one pixel, with some room for what detectors round."""
+    try:
+        numbers = np.array([[*box] for box in boxes], dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):  # no boxes, as the check of each will say
+        return False
+    return numbers.ndim == 2 and numbers.shape[1] == 4 and bool((np.abs(numbers) <= 1.05).all())
 
 
 def _is_number(value: Any) -> bool:

@@ -224,6 +224,24 @@ def test_a_damaged_file_gives_one_warning_and_can_be_cleared(cache, damage, firs
     assert cache.get(FINGERPRINT, 3, KEYS) == {}, "it is no longer used"
 
 
+def test_a_folder_that_may_not_be_entered_gives_one_warning(cache, monkeypatch):
+    def stat(path, **_):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    for module in (os, os.path, sqlite3):
+        for name in ("stat", "exists", "isfile", "connect", "mkdir"):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, stat)
+    with pytest.warns(CacheWarning, match="cannot be read .*Permission denied") as heard:
+        for _ in range(2):
+            assert cache.get(FINGERPRINT, 3, KEYS) == {}
+            cache.put(FINGERPRINT, KEYS, ROWS)
+    assert len(heard) == 1
+    assert (cache.info()["readable"], cache.info()["bytes"]) == (False, 0)
+    with pytest.raises(CapscoreError, match="cannot be cleared"):
+        cache.clear()
+
+
 CONTENTS = {
     "swapped keys": "UPDATE embeddings SET key = CASE key WHEN 'text:a' THEN 'x' ELSE 'text:a' END",
     "a view": "DROP TABLE embeddings|CREATE VIEW embeddings AS"

@@ -28,6 +28,8 @@ def test_boxes_of_every_kind_are_clipped_to_the_photo(kind):
     assert checked.dtype == np.float64
     np.testing.assert_array_equal(checked, [[0, 2, 4, 10], [19.5, 0, 20, 1]])
     assert check_boxes([], SIZE).shape == (0, 4)
+    assert check_boxes([[0, 0, 1, 1], [0, 0, 20, 10]], SIZE).shape == (2, 4), "one may lie within a pixel"
+    assert check_boxes([[0, 0, 1, 1]], (1, 1)).tolist() == [[0, 0, 1, 1]]
 
 
 @pytest.mark.parametrize(
@@ -45,6 +47,9 @@ def test_boxes_of_every_kind_are_clipped_to_the_photo(kind):
         ([[0, 0, 5, 5], None], "box 1 is None: expected four"),
         ([0, 0, 5, 5], "expected a list of boxes"),
         ("0 0 5 5", "expected a list of boxes"),
+        ([[0.1, 0.2, 0.9, 0.95]], "multiply left and right by 20, top and bottom by 10"),
+        (np.array([[0.0, 0, 1, 1.01]], np.float32), "multiply left and right by 20, top and bottom by 10"),
+        (([0.5, 0.5, 0.2, 0.3], (0.1, 0.1, 0.2, 0.2)), "multiply left and right by 20, top and bottom by 10"),
     ],
 )
 def test_invalid_boxes_are_named(boxes, complaint):
