@@ -23,8 +23,9 @@ from ..options import RowOptions
 from .caption_lists import in_layout, one_caption_per_row
 from .columns import named_columns
 from .pages import PAGE_STARTS, PAGE_SUFFIXES, open_pages, page_names
-from .photo_names import IMAGE_SUFFIXES, composed
-from .row_source import CHUNK_ROWS, Row, RowSource, read_tables, rows_in_memory
+from .row_source import CHUNK_ROWS, NoRowsError, Row, RowSource, read_tables, rows_in_memory
+from .samples import TEXT_SUFFIXES, is_visible, open_archive, open_photo_folder, samples_of
+from .shards import expanded, join_rows
 from .text_files import (
     UNPACKS_TOO_FAR,
     TextFile,
@@ -35,7 +36,6 @@ from .text_files import (
     open_tsv,
     unpacked_limit,
 )
-from .webdataset import open_tar
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,8 +44,12 @@ EXPECTED = "JSONL, JSON, CSV, TSV, Parquet, WebDataset tar, HTML, Markdown, or t
 _OTHER_PHOTOS = (".heic", ".heif", ".dng", ".cr2", ".svg")
 
 
+_PARTS = ((".tar",), (".parquet",), (".jsonl", ".jsonl.gz", ".ndjson"))
+_BESIDE_PARTS = {_PARTS[0]: {".parquet", ".json"}}  # what img2dataset writes about its archives
+
+
 def open_rows(
-    path: str | Path,
+    path: str | Path | Sequence[str | Path],
     options: RowOptions = RowOptions(),
     *,
     needs_split: bool = True,
@@ -57,8 +61,9 @@ def open_rows(
         path: JSONL, JSON (a list of objects, or in one of `registry.LAYOUTS`), CSV, TSV, token, WebDataset or
             Parquet file, named pipe, or "-" for standard input; the suffix shows the format, or the content
             where there is no suffix, and text may be gzipped (.gz). Or a folder: of a saved data set, of
-            Parquet files that are parts of one table, of photos with NAME.txt or NAME.caption beside each
-            NAME.jpg, in which each line that is not blank is a row, or with metadata.csv or .jsonl.
+            .tar, .jsonl or Parquet files that are parts of one, of photos with NAME.txt or .caption beside
+            each NAME.jpg, one caption per file, or with metadata.csv or .jsonl. Or several that are one:
+            a pattern such as corpus-*.tar or part-{00000..00041}.parquet, or a list.
         options: `split` of a saved data set that has several, or of a file that names the split of each row;
             with `on_error="skip"`, a row of another number of cells than the header is one of
             `RowSource.faults`. `references` are not read here, but by `references.open_with_references`.
@@ -69,8 +74,16 @@ def open_rows(
         InputError: There is no such file, its kind is unknown, or the content is not what the kind promises;
             names the line.
     """
-    source, split = _open(Path(path), options)
-    source = in_layout(source)
+    given = [path] if isinstance(path, str | Path) else [*path]
+    files = [file for item in given for file in expanded(item)]
+    if not files:
+        raise InputError("there are no files to read")
+    if len(files) == 1:
+        source, split = _open(files[0], options)
+        source = in_layout(source)
+    else:
+        name = Path(given[0] if len(given) == 1 else f"{files[0]} … {files[-1].name}")
+        source, split = _open_parts(name, files, options)
     if split is not None and (needs_split or named_columns(("split",), source.columns)):
         source = _of_split(source, split)
     if lists_are_rows:
@@ -79,6 +92,20 @@ def open_rows(
         if options.on_error == "raise" and fault.field is None:
             raise source.at_row(fault, row)
     return source
+
+
+def _open_parts(path: Path, files: Sequence[Path], options: RowOptions) -> tuple[RowSource, str | None]:
+    """Rows of several files as one, without the empty ones, and the split that is still to be taken."""
+    parts: list[RowSource] = []
+    split = options.split
+    for number, file in enumerate(files):
+        try:
+            part, split = _open(file, options)
+            parts.append(one_caption_per_row(in_layout(part), options))
+        except NoRowsError:
+            if not parts and number == len(files) - 1:
+                raise
+    return join_rows(path, parts, options), split
 
 
 def _open(path: Path, options: RowOptions) -> tuple[RowSource, str | None]:
@@ -100,7 +127,7 @@ def _open(path: Path, options: RowOptions) -> tuple[RowSource, str | None]:
         reason = getattr(error, "strerror", None) or error
         raise InputError(Setting("path", f"{str(path)[:80]}"), f" cannot be read: {reason}") from None
     if not start:
-        raise InputError(f"{path} is empty (0 bytes); expected {EXPECTED}")
+        raise NoRowsError(f"{path} is empty (0 bytes); expected {EXPECTED}")
     suffix = Path(path.name.lower().removesuffix(".gz")).suffix
     for known in FORMATS:
         if suffix in known.suffixes or (not suffix and start.lstrip().startswith(known.starts)):
@@ -164,29 +191,29 @@ def _copied_stream(path: Path) -> Path:
 
 
 def _open_folder(path: Path, options: RowOptions) -> RowSource:
-    """Parquet files that are parts of one table, photos with texts, or pages, also in the folders inside."""
+    """Parts of one table or data set, photos with texts, or pages, also in the folders inside."""
     files = sorted(name for name in os.listdir(path) if name[0] not in "._" and (path / name).is_file())
-    parts = [path / name for name in files if name.lower().endswith(".parquet")]
-    if parts and len(parts) == len(files):
-        return _open_parquet(path, *parts)
-    photos: dict[str, list[str]] = {}
-    texts: dict[str, Path] = {}
-    for name in files:
-        stem, suffix = os.path.splitext(composed(name))
-        if suffix.lower() in IMAGE_SUFFIXES:
-            photos.setdefault(stem, []).append(name)
-        elif suffix.lower() in (".txt", ".caption"):
-            texts[stem] = path / name
-    if photos.keys() & texts:
-        source = _open_photos(path, photos, texts)
-        for name in [name for name in files if name.lower().endswith((".html", ".htm"))][:1]:
+    for suffixes in _PARTS:
+        parts = [path / name for name in files if name.lower().endswith(suffixes)]
+        others = {Path(name).suffix.lower() for name in files} - {*suffixes, ".md"}
+        if parts and others <= _BESIDE_PARTS.get(suffixes, set()):
+            return _open_parts(path, parts, options)[0]
+    names = _names_within(path)
+    samples = samples_of(names)
+    texts = [sample for sample in samples if sample.has_text]
+    if any(sample.photos for sample in texts) or (texts and all(map(_is_text, names))):
+        source = open_photo_folder(path, samples, options)
+        for page in [name for name in files if name.lower().endswith((".html", ".htm"))][:1]:
             why = "the captions are in the texts beside the photos"
-            source.notes = [*source.notes, f"{name} in {path} is not read: {why}"]
+            source.notes = [*source.notes, f"{page} in {path} is not read: {why}"]
         return source
     for name in ("metadata.jsonl", "metadata.csv", "metadata.parquet"):
         if name in files:
             return _open(path / name, RowOptions())[0]
-    if not parts and page_names(path):
+    photos = [sample for sample in samples if sample.photos]
+    if any(".json" in sample.texts for sample in photos):
+        return open_photo_folder(path, samples, options)
+    if page_names(path):
         try:
             return open_pages(path, path, options.images)
         except InputError as error:
@@ -194,42 +221,39 @@ def _open_folder(path: Path, options: RowOptions) -> RowSource:
             if photos:
                 beside = f"; no text is beside any of the {len(photos):,} photos (dog.jpg and dog.txt)"
             raise InputError(*error.parts, beside) from None
-    suffixes = Counter(os.path.splitext(name)[1].lower() for name in files)
+    suffixes_found = Counter(os.path.splitext(name)[1].lower() for name in names)
     unread = "".join(
-        f" ({suffixes[kind]:,} {kind} cannot be read)" for kind in _OTHER_PHOTOS if kind in suffixes
+        f" ({suffixes_found[kind]:,} {kind} cannot be read)"
+        for kind in _OTHER_PHOTOS
+        if kind in suffixes_found
     )
+    hint: list[str | Setting] = []
+    if photos and texts:  # in folders of their own
+        folder = path / os.path.dirname(photos[0].photos[0])
+        hint = [
+            f"; to pair photos with texts of another folder, read {path / os.path.dirname(texts[0].key)} "
+        ]
+        hint += ["with ", Setting("images", folder)]
     raise InputError(
         Setting("path", path),
         f" is a folder with {len(photos):,} photos{unread} and no saved data set; expected {EXPECTED}; or "
-        "photos with a text file beside each (dog.jpg and dog.txt, one caption per line) or metadata.csv",
+        "photos with a text file beside each (dog.jpg and dog.txt, one caption per file) or metadata.csv",
+        *hint,
     )
 
 
-def _open_photos(path: Path, photos: dict[str, list[str]], texts: dict[str, Path]) -> RowSource:
-    rows: list[dict[str, str | None]] = []
-    places: list[str] = []
-    faults: dict[int, InputError] = {}
-    for stem, (photo, *others) in photos.items():
-        if others:
-            raise InputError(
-                Setting("path", path),
-                f": {photo} and {others[0]} share one text file, {stem}.txt; rename one of the photos",
-            )
-        if stem not in texts:
-            problem = f"there is no {stem}.txt beside it, which holds its captions"
-            faults[len(rows)] = InputError(problem, field="candidate")
-            rows.append({"image": photo, "caption": None})
-            places.append(str(path / photo))
-            continue
-        lines = TextFile(texts[stem]).text_lines()
-        captions = {number: line.strip() for number, line in lines if line.strip()}
-        for number, caption in (captions or {1: ""}).items():
-            rows.append({"image": photo, "caption": caption})
-            places.append(f"{texts[stem]}, line {number}")
-    unread = [text.name for stem, text in texts.items() if stem not in photos]
-    notes = [f"{name} in {path} is not read: there is no photo of the same name" for name in unread[:1]]
-    kind = "folder of photos with texts"
-    return rows_in_memory(rows, places, path, faults=faults, notes=notes, format=kind)
+def _is_text(name: str) -> bool:
+    return name.lower().endswith(TEXT_SUFFIXES)
+
+
+def _names_within(path: Path) -> list[str]:
+    """Files in a folder and the folders in it, sorted, relative to it; hidden ones aside."""
+    names: list[str] = []
+    for folder, folders, files in os.walk(path):
+        folders[:] = [name for name in folders if is_visible(name)]
+        within = Path(folder).relative_to(path)
+        names += (str(within / name) for name in files if name[0] not in "._")
+    return sorted(name for name in names if (path / name).is_file())
 
 
 def _open_saved(path: Path, split: str | None) -> RowSource:
@@ -269,40 +293,27 @@ def _open_saved(path: Path, split: str | None) -> RowSource:
     )
 
 
-def _open_parquet(path: Path, *parts: Path) -> RowSource:
-    """One file, or the parts of a folder in the order of their names."""
+def _open_parquet(path: Path, file: Path) -> RowSource:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    schema, n_rows, n_bytes = None, 0, 0
-    for part in parts:
-        try:
-            with pq.ParquetFile(part, pre_buffer=False) as file:
-                about, columns = file.metadata, file.schema_arrow
-        except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: names that are not UTF-8
-            name = path if len(parts) == 1 else part
-            raise InputError(f"{name} is not a Parquet file that can be read: {error}") from None
-        n_rows += about.num_rows
-        n_bytes += sum(about.row_group(group).total_byte_size for group in range(about.num_row_groups))
-        schema = schema or columns
-        if not columns.equals(schema):
-            raise InputError(
-                f"{part} has other columns than {parts[0]}: {columns.names}, expected {schema.names}, of the "
-                "same types; parts of one folder are read as one table"
-            )
-    assert schema is not None
-    if max(n_bytes, 64 * n_rows) > unpacked_limit(sum(part.stat().st_size for part in parts)):
+    try:
+        with pq.ParquetFile(file, pre_buffer=False) as opened:
+            about, schema = opened.metadata, opened.schema_arrow
+    except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: names that are not UTF-8
+        raise InputError(f"{path} is not a Parquet file that can be read: {error}") from None
+    n_rows = about.num_rows
+    n_bytes = sum(about.row_group(group).total_byte_size for group in range(about.num_row_groups))
+    if max(n_bytes, 64 * n_rows) > unpacked_limit(file.stat().st_size):
         raise InputError(f"{path} {UNPACKS_TOO_FAR}")
 
     def tables(size: int, columns: Sequence[str] | None) -> Iterator[pa.Table]:
-        part = path
         try:
-            for part in parts:
-                with pq.ParquetFile(part, pre_buffer=False) as file:
-                    batches = file.iter_batches(batch_size=size, columns=columns)
-                    yield from (pa.Table.from_batches([batch]) for batch in batches)
+            with pq.ParquetFile(file, pre_buffer=False) as opened:
+                batches = opened.iter_batches(batch_size=size, columns=columns)
+                yield from (pa.Table.from_batches([batch]) for batch in batches)
         except (pa.ArrowException, OSError) as error:
-            raise InputError(f"{part} is cut short or damaged: {error}") from None
+            raise InputError(f"{path} is cut short or damaged: {error}") from None
 
     read = read_tables(tables, n_bytes / max(n_rows, 1))
     lists = _list_columns(schema)
@@ -323,16 +334,12 @@ def _of_text(read: Callable[[TextFile], RowSource]) -> Open:
     return lambda path, file, options: read(TextFile(path, file))
 
 
-def _of_bytes(read: Callable[[Path, Path], RowSource]) -> Open:
-    return lambda path, file, options: read(path, file)
-
-
 def _open_page(path: Path, file: Path, options: RowOptions) -> RowSource:
     return open_pages(path, file, options.images)
 
 
 class Format(NamedTuple):
-    """A kind of file, and the function from its path, for errors, and the file to read to its rows."""
+    """A kind of file, and the function from its path, for errors, file and options to its rows."""
 
     name: str
     suffixes: tuple[str, ...]
@@ -347,7 +354,8 @@ FORMATS = (
     Format("csv", (".csv",), (), _of_text(open_csv)),
     Format("tsv", (".tsv",), (), _of_text(open_tsv)),
     Format("text", (".txt", ".token"), (), _of_text(open_text), is_written=False),
-    Format("webdataset", (".tar",), (), _of_bytes(open_tar), is_written=False),
-    Format("parquet", (".parquet",), (b"PAR1",), _of_bytes(_open_parquet)),
+    Format("webdataset", (".tar",), (), open_archive, is_written=False),
+    Format("zip", (".zip",), (), open_archive, is_written=False),
+    Format("parquet", (".parquet",), (b"PAR1",), lambda path, file, options: _open_parquet(path, file)),
     Format("web page", PAGE_SUFFIXES, PAGE_STARTS, _open_page, is_written=False),
 )

@@ -111,6 +111,10 @@ def _python_value(cell: Any) -> object:
         return bytes(cell.as_buffer()) if hasattr(cell, "as_buffer") else f"a {cell.type} value".encode()
 
 
+class NoRowsError(InputError):
+    """A file without rows; one of several files may be."""
+
+
 Read = Callable[[int, Sequence[str] | None], Iterator[Chunk]]
 """Function that reads the rows in order, so many at a time, with the columns that are named, or all."""
 
@@ -179,7 +183,7 @@ class RowSource:
 
     def __post_init__(self) -> None:
         if not self.n_rows:
-            raise InputError(f"{self.path} has no rows")
+            raise NoRowsError(f"{self.path} has no rows")
         check_names_differ(self.path, self.columns)
 
     @property

@@ -48,8 +48,8 @@ def check_boxes(boxes: object, size: tuple[int, int], *, row: int | None = None)
         raise refuse(f"{len(listed):,} boxes for one photo; expected at most {MAX_BOXES:,}")
     if _are_shares(listed) and max(size) > 1:
         raise refuse(
-            f"the boxes lie within one pixel, such as {reprlib.repr(listed[0])}: they look like shares of the "
-            f"photo; expected pixels: multiply left and right by {size[0]}, top and bottom by {size[1]}"
+            f"the boxes lie within one pixel, such as {reprlib.repr(listed[0])}: they look like shares of "
+            f"the photo; expected pixels: multiply left and right by {size[0]}, top and bottom by {size[1]}"
         )
     clipped = np.zeros((len(listed), 4))
     for number, given in enumerate(listed):

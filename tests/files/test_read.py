@@ -230,7 +230,7 @@ def test_texts_beside_photos_may_end_in_caption_or_be_in_a_table(tmp_path):
     assert (source.columns, source.folder) == (["file_name", "text"], folder)
 
 
-def test_each_line_of_a_text_beside_a_photo_is_a_row(tmp_path):
+def test_a_text_beside_a_photo_is_one_caption_however_many_lines_it_has(tmp_path):
     files = {
         "b.JPG": b"photo",
         "b.txt": b"\xef\xbb\xbfa dog\r\n\r\n  two dogs \n",
@@ -248,22 +248,24 @@ def test_each_line_of_a_text_beside_a_photo_is_a_row(tmp_path):
     }
     folder = folder_of(tmp_path, files)
     (folder / "more").mkdir()
+    (folder / "more" / "f.jpg").write_bytes(b"photo")
+    (folder / "more" / "f.jpg.txt").write_bytes("zwei\n".encode("utf-16"))
     source = open_rows(folder)
     (chunk,) = source.chunks(9)
     rows = [
         ("a.png", "eine Kätze"),
-        ("b.JPG", "a dog"),
-        ("b.JPG", "two dogs"),
+        ("b.JPG", "a dog\n\n  two dogs"),
         ("c.v2.webp", ""),
         ("d.jpg", None),
+        ("more/f.jpg", "zwei"),
     ]
     assert [tuple(row.values()) for row in chunk.dicts()] == rows and source.folder == folder
-    places = [source.place(chunk, row) for row in (2, 4)]
-    assert places == [f"{folder / 'b.txt'}, line 3", str(folder / "d.jpg")]
+    places = [source.place(chunk, row) for row in (1, 3, 4)]
+    assert places == [str(folder / name) for name in ("b.txt", "d.jpg", "more/f.jpg.txt")]
     ((row, error),) = source.problems(chunk).items()
-    assert row == 4 and "there is no d.txt beside it" in str(error)
-    text, page = source.notes
-    assert "e.txt" in text and "a.html" in page
+    assert row == 3 and "there is no d.txt beside it" in str(error)
+    several, text, page = source.notes
+    assert "1 texts have several lines" in several and "e.txt" in text and "a.html" in page
 
 
 @pytest.mark.parametrize(
@@ -274,7 +276,7 @@ def test_each_line_of_a_text_beside_a_photo_is_a_row(tmp_path):
         ({"a.jpg": b"x", "b.png": b"x"}, "2 photos .* text file beside each"),
         ({"a.HEIC": b"x", "b.heic": b"x"}, r"0 photos \(2 .heic cannot be read\)"),
         ({"a.parquet": b"x", "b.csv": b"a"}, "is a folder with 0 photos"),
-        ({"a.jpg": b"x", "a.png": b"x", "a.txt": b"y"}, "a.jpg and a.png share one text file, a.txt"),
+        ({"a.jpg": b"x", "a.png": b"x", "a.txt": b"y"}, "the sample 'a' has two photos, a.jpg and a.png"),
         ({"a.jpg": b"x", "a.txt": "Kätze".encode("latin-1")}, "a.txt, line 1: is not UTF-8 text"),
     ],
 )
