@@ -1,7 +1,8 @@
 """Score the captions of photos, of a folder, or of a file.
 
 INPUT is a folder with NAME.txt beside each NAME.jpg; JSONL, JSON, CSV, TSV, Parquet, WebDataset or a saved
-data set with columns caption, image, references, language; or JSON of captions by photo. {metrics}
+data set with columns caption, image, references, language; JSON of captions by photo; or web pages and
+Markdown with alt texts. {metrics}
 
 [bold]Default backbones[/]: of capscore-weights, embedded-pr-mcs for pr_mcs and embedded for infometic; from
 the Hub, xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k for mcs and text_score,

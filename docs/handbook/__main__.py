@@ -19,7 +19,7 @@ from .made_pages import RECIPES, command_pages, idea_picture, recipe_page
 ROOT = Path(__file__).resolve().parents[2]
 # title of each part of the menu → its pages, which are documents of the repository
 GUIDES = {
-    "Start": ["docs/first-score", "docs/which-metric", "docs/scoring", "docs/scores"],
+    "Start": ["docs/first-score", "docs/which-metric", "docs/scoring", "docs/scores", "docs/alt-texts"],
     "Reference": [
         "metrics",
         *("docs/benchmarking", "docs/reproduced"),
