@@ -5,6 +5,7 @@ Metrics with a backbone are tried on colours, METEOR and SPICE on stand-ins for 
 
 from __future__ import annotations
 
+import argparse
 import inspect
 import itertools
 import json
@@ -22,10 +23,12 @@ from typer.testing import CliRunner
 
 import capscore
 from capscore.cli import app
+from capscore.comparing.systems import read_systems
 from capscore.errors import ImageError, InputError, OptionError
 from capscore.integrations.harness import HarnessMetric
 from capscore.integrations.ray import Score
 from capscore.integrations.torchmetrics import CaptionMetric
+from capscore.integrations.trainer import CaptionCallback
 from capscore.integrations.trl import caption_reward
 from capscore.metrics import load_together
 from capscore.metrics.base import Scorer
@@ -33,6 +36,7 @@ from capscore.metrics.cider import DocumentFrequencies
 from capscore.metrics.loading import options_of
 from capscore.metrics.rows import PreparedRows
 from capscore.metrics.signature import parse_signature
+from capscore.options import LoadOptions, split_options
 from capscore.registry import METRICS, register_metric
 
 from .judges.tiny_models import tiny_judge
@@ -574,13 +578,15 @@ def test_the_command_gives_the_numbers_of_the_library(metric, tmp_path, monkeypa
 
 
 @METRIC
-def test_streams_and_frameworks_give_the_numbers_of_the_library(metric):
+@pytest.mark.parametrize("caption", ["blue dog", ""], ids=["words", "an empty caption"])
+def test_streams_and_frameworks_give_the_numbers_of_the_library(metric, caption, tmp_path):
     """Metrics that compare rows are refused where rows come batch by batch."""
     options = options_for(metric)
     if "document_frequencies" in options_of(metric):
         options["document_frequencies"] = OTHER["document_frequencies"]
     (scorer,) = load_together(metric, **options)
-    given = rows_of(metric, language=["en", "en", "", "", "en"])
+    captions = [*COLUMNS["candidates"][:3], caption, "red"]
+    given = rows_of(metric, language=["en", "en", "", "", "en"], candidates=captions)
     expected = scorer.score(**given)
     harness = HarnessMetric(
         metric,
@@ -591,8 +597,20 @@ def test_streams_and_frameworks_give_the_numbers_of_the_library(metric):
     rows = [dict(zip(given, cells, strict=True)) for cells in zip(*given.values(), strict=True)]
     answers = [harness.process_results(row, [f" {row['candidates']} "])[metric] for row in rows]
     assert harness.aggregation(answers) == pytest.approx(expected.of_set, rel=1e-6)
+    photos = given.get("images", COLUMNS["images"])
+    callback = CaptionCallback(lambda model: captions, photos, [metric], worst=1, **options)
+    callback.references, callback.language = given.get("references"), given["language"]
+    state = argparse.Namespace(is_world_process_zero=True, global_step=1, log_history=[])
+    callback.on_evaluate(argparse.Namespace(output_dir=tmp_path), state, None, metrics={})
+    assert state.log_history[0][f"eval_{metric}"] == pytest.approx(expected.of_set, rel=1e-6)
+    worst = json.loads((tmp_path / "captions" / "step-000001.jsonl").read_text(), parse_constant=pytest.fail)
+    assert expected.ranking[worst["row"]] == pytest.approx(expected.ranking.min())
     names = {"candidates": "caption", "images": "image"}
     rows = [{names.get(name, name): cell for name, cell in row.items()} for row in rows]
+    systems = {name: [{**row, "id": n} for n, row in enumerate(rows)] for name in ("missing", "self")}
+    compared = read_systems(systems, [metric], load=split_options(options, LoadOptions)[0])
+    for scores in compared.scores[metric].values():
+        assert_same(scores, expected.scores)
     if scorer.compares_rows:
         for refused in (
             lambda: capscore.score_stream(rows, scorer),
@@ -608,9 +626,8 @@ def test_streams_and_frameworks_give_the_numbers_of_the_library(metric):
     summary, whole = stream.summary()["metrics"][metric], expected.summary()
     whole["mean"] = whole.pop(metric)
     assert summary.keys() == whole.keys() and summary["signature"] == whole["signature"]
-    assert [summary[name] for name in summary if name != "signature"] == pytest.approx(
-        [whole[name] for name in summary if name != "signature"], rel=1e-6
-    )
+    figures = [name for name in summary if name != "signature"]
+    assert_same(*(np.array([part[name] for name in figures], dtype=float) for part in (summary, whole)))
     batch = {name: np.array([*column, None], dtype=object)[:5] for name, column in _columns(rows).items()}
     assert_same(Score(metric, **options)(batch)[metric], expected.scores)
     columns = _columns(rows)
