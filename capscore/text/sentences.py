@@ -38,6 +38,9 @@ _QUOTES = {
     "（": "）",
     "[": "]",
     '"': '"',
+    "'": "'",
+    "‘": "’",
+    "‚": "‘’",
 }
 _MARKS = re.compile("[{}]".format(re.escape("".join({*_QUOTES, *"".join(_QUOTES.values())}))))
 _OPENING = "“„«»‹›「『《(（[\"'‘‚¿¡*-–—•"
@@ -51,16 +54,17 @@ _ORDINAL = re.compile(r"\d{1,3}|[ivx]{2,}")
 # Words before a number that is a name, and no ordinal.
 _NUMBERED = frozenset("number numbers numéro número numero nummer номер номером номери".split())
 _BEFORE_NUMBERS = frozenset(
-    "no nos núm fig figs pp vol art ch sec jan feb mar apr aug sep sept oct nov dec".split()
+    "no nos nr núm max fig figs pp vol art ch sec jan feb mar apr aug sep sept oct nov dec".split()
 )
 # After these and after ordinals, a sentence ends if an article or a pronoun follows.
 _LAST = frozenset(
-    "etc usw ecc atd itd enz osv ave inc jr sr co ltd "
+    "etc usw ecc atd itd enz osv ave inc jr sr co ltd bros prof col ud mm ft lb oz "
     "u.s u.k u.s.a d.c e.u a.m p.m b.c b.c.e c.e a.d ph.d".split()
 )
 _STARTERS = frozenset(
     "a an the he she it they we i there this these his her their another two der die das ein eine er sie es "
-    "le la les un une il elle ils el los las una lo gli uno o os as um uma ele ela de het een hij zij".split()
+    "le la les un une il elle ils el los las una lo gli uno o os as um uma ele ela de het een hij zij "
+    "hun han hon hendes hans den det ett ona ono oni он она оно они вона він вони".split()
 )
 _VOWELS = frozenset("aeiouyæøœıаеёиоуыэюяіїєαεηιουω")
 _NOT_SHORTENED = frozenset("tv pc dj cd hd vr тв пк km cm mm kg ml км см мм кг".split())
@@ -234,14 +238,14 @@ def _quotations(line: str) -> tuple[set[int], bytearray]:
     for match in _MARKS.finditer(line):
         at, mark = match.start(), match[0]
         has_letters = line[max(0, at - 1) : at].isalnum(), line[at + 1 : at + 2].isalnum()
-        if mark == '"' and all(has_letters):
-            continue  # within a Hebrew abbreviation
+        if mark in "\"'’" and all(has_letters):
+            continue  # an apostrophe, or within a Hebrew abbreviation
         opener = next((one for one in opened if mark in _QUOTES[one]), "")
         if opener:
             start = opened.pop(opener)
             closing.add(at)
             if (start, at) != (first, last):  # not around all of it
                 quoted[start + 1 : at + 1] = b"\1" * (at - start)
-        elif mark in _QUOTES and mark not in opened and not (mark == '"' and has_letters[0]):
+        elif mark in _QUOTES and mark not in opened and not (mark in "\"'" and has_letters[0]):
             opened[mark] = at
     return closing, quoted
