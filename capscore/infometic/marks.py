@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from ..text.languages import stated_code
-from ..text.letters import clean, lower
+from ..text.letters import lower
 from .mark_calibration import MARKED_CLASSES, CaptionBatch, MarkCalibration, PhotoBatch, word_rate
 from .network import padded
 from .words import CaptionWord, without_word
@@ -188,7 +188,7 @@ def _judged(row: MarkedRow, index: dict[str, int]) -> _Judged:
     keys, rests = [], []
     numbers = [number for number, word in enumerate(row.words) if word.semantic and word.end <= row.read_to]
     for number in numbers:
-        text = index.setdefault(lower(clean(row.words[number].text), row.code), len(index))
+        text = index.setdefault(lower(row.words[number].text, row.code), len(index))
         keys.append(text * len(MARKED_CLASSES) + MARKED_CLASSES.index(row.words[number].word_class))
     for number in numbers:
         rest = without_word(row.text, row.words[number])

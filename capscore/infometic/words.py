@@ -22,7 +22,7 @@ from ..backbones.base import Backbone
 from ..errors import CapscoreError, Setting
 from ..text import word_classes
 from ..text.languages import stated_code
-from ..text.letters import clean, lower
+from ..text.letters import lower
 
 if TYPE_CHECKING:
     import torch
@@ -395,7 +395,7 @@ def numbers() -> dict[str, list[str]]:
 
 def _is_number(word: str, code: str) -> bool:
     """Whether a word without another class is a number in a language."""
-    word = lower(clean(word), code)
+    word = lower(word, code)
     if word in numbers().get(code, ()) or any(map(str.isdecimal, word)):
         return True
     return code in ("ja", "zh") and _HAN.match(word) is not None

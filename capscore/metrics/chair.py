@@ -22,7 +22,7 @@ from .. import __version__
 from ..errors import InputError, Setting
 from ..files.columns import is_missing
 from ..files.image_folder import image_key
-from ..text.letters import clean, lower
+from ..text.letters import lower
 from .base import Scorer
 from .rows import ExtraColumn, InputRows, Measured, PreparedRows, row_settings
 from .scores import Scores
@@ -82,7 +82,7 @@ def mentioned_objects(text: str, rules: Literal["published", "mended"] = "publis
     (('bus',), ('bus', 'bus'))
     """
     objects, pairs = _vocabulary(rules)
-    spaced = _SEPARATE.sub(r" \g<0> ", lower(clean(text)))
+    spaced = _SEPARATE.sub(r" \g<0> ", lower(text))
     tokens = [_singular(token) for token in _ENDINGS.sub(r" \g<0> ", spaced).split()]
     words, place = [], 0
     while place < len(tokens):

@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, zip_longest
 
+from ..text.letters import lower
 from ..text.segmentation import chinese_simplifier
 from ..text.word_classes import Word, tag, tagger_name
 from .rules import languages_with, listed, rule
@@ -60,10 +61,10 @@ def _by_article(caption: str, code: str, articles: Mapping[str, str], rng: rando
     """'No dog' for 'a dog'; without an article, 'not' before the first preposition, otherwise at the end."""
     # at the end it is part of the verb: er steigt ein
     places = placed_words(caption, code)[:-1]
-    found = [place for place in places if caption[slice(*place)].lower() in articles]
+    found = [place for place in places if lower(caption[slice(*place)], code) in articles]
     if found:
         place = rng.choice(found)
-        return _replaced(caption, place, articles[caption[slice(*place)].lower()])
+        return _replaced(caption, place, articles[lower(caption[slice(*place)], code)])
     negation = rule(code, "not")
     return _before_preposition(caption, code, negation) or _at_end(caption, f" {negation}")
 
@@ -85,7 +86,7 @@ def _first_verb(tagged: Sequence[Word], code: str) -> int | None:
     """Index of the first verb or auxiliary."""
     auxiliaries = listed(code, "auxiliaries")
     for index, word in enumerate(tagged):
-        if word.word_class == "verb" or word.text.lower() in auxiliaries:
+        if word.word_class == "verb" or lower(word.text, code) in auxiliaries:
             return index
     return None
 
@@ -95,7 +96,7 @@ def _before_verb(caption: str, code: str, tagged: Sequence[Word]) -> str:
     index = _first_verb(tagged, code)
     if index is None:
         return _before_preposition(caption, code, negation) or caption
-    while index and tagged[index - 1].text.lower() in listed(code, "before_verb"):
+    while index and lower(tagged[index - 1].text, code) in listed(code, "before_verb"):
         index -= 1
     return _inserted(caption, tagged[index].start, negation)
 
@@ -112,7 +113,7 @@ def _english(caption: str, code: str, tagged: Sequence[Word]) -> str:
     """Is not, does not run, do not run, not running; without a verb, not in."""
     auxiliaries = listed(code, "auxiliaries")
     for word, after in zip_longest(tagged, tagged[1:]):
-        text, is_verb = word.text.lower(), word.word_class == "verb"
+        text, is_verb = lower(word.text, code), word.word_class == "verb"
         has = text in ("has", "have", "had")
         if text in auxiliaries or (has and after is not None and after.word_class == "verb"):
             return with_text(caption, (word.end, word.end), " not")
@@ -155,15 +156,15 @@ def _french(caption: str, code: str, tagged: Sequence[Word]) -> str:
     if index is None:
         return _before_preposition(caption, code, "pas") or caption
     verb = tagged[index]
-    text = verb.text.lower()
+    text = lower(verb.text, code)
     if text not in listed(code, "auxiliaries"):
-        before = tagged[index - 1].text.lower() if index else ""
+        before = lower(tagged[index - 1].text, code) if index else ""
         opens = before in ("à", "de", "pour", "sans", "d'", "d’", "en train")
         if opens and text.endswith(("er", "ir", "re")):
             return _inserted(caption, verb.start, "ne pas")
         if re.search(r"(?:é|ée|és|ées|u|ue|us|ues|is|ise|ises|it|ite|ert|erte|erts|ertes)$", text):
             return _inserted(caption, verb.start, "pas")
-    while index and tagged[index - 1].text.lower() in ("se", "s'", "s’", "y", "en", "lui", "leur"):
+    while index and lower(tagged[index - 1].text, code) in ("se", "s'", "s’", "y", "en", "lui", "leur"):
         index -= 1
     span = tagged[index].start, verb.end
     inner = caption[slice(*span)]
@@ -175,7 +176,7 @@ def _french(caption: str, code: str, tagged: Sequence[Word]) -> str:
 def _czech(caption: str, code: str, tagged: Sequence[Word]) -> str:
     """The verb with the prefix ne-."""
     for word in tagged:
-        text = word.text.lower()
+        text = lower(word.text, code)
         if word.word_class == "verb" or text in ("je", "jsou", "byl", "byla", "byli", "byly"):
             negated = "není" if text == "je" else f"ne{text}"
             return _replaced(caption, (word.start, word.end), negated)

@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from ..errors import InputError
 from ..text.languages import stated_code
+from ..text.letters import lower, upper
 from ..text.segmentation import has_spaces
 from ..text.word_classes import Word, tag
 from .kinds import check_captions
@@ -104,20 +105,12 @@ def restyle(
 
 
 def _lower(caption: str, code: str) -> str:
-    if code == "tr":
-        caption = caption.replace("İ", "i").replace("I", "ı")
-    return without_stop(caption).lower()
-
-
-def _upper(caption: str, code: str) -> str:
-    if code == "tr":
-        caption = caption.replace("i", "İ")
-    return caption.upper()
+    return lower(without_stop(caption), code)
 
 
 def _title(caption: str, code: str) -> str:
     firsts = [(start, start + 1) for start, _ in placed_words(caption, code)]
-    return with_texts(caption, firsts, [_upper(caption[start], code) for start, _ in firsts])
+    return with_texts(caption, firsts, [upper(caption[start], code) for start, _ in firsts])
 
 
 def _bare(caption: str, code: str) -> str:
@@ -132,7 +125,7 @@ _WRITTEN: dict[str, Callable[[str, str], str]] = {
     "lower": _lower,
     "bare": _bare,
     "title": _title,
-    "capitals": _upper,
+    "capitals": upper,
     "blanks": _blanks,
 }
 
@@ -166,7 +159,7 @@ def _noun_phrase(caption: str, words: Sequence[Word], code: str) -> str | None:
         has_adjective = True
     if joined[first] and _opens(texts[first - 1], code):
         # "der schwarze Hund", but "schwarzer Hund"
-        needed = code == "de" and has_adjective and texts[first - 1].lower() in _DEFINITE
+        needed = code == "de" and has_adjective and lower(texts[first - 1], code) in _DEFINITE
         if needed or caption_random(0, "article", caption).random() >= 0.4:
             first -= 1
     if last - first + 1 > PHRASE:
@@ -182,7 +175,7 @@ _DEFINITE = ("der", "die", "das", "den", "dem")
 
 def _is_turkish_place(word: str, code: str) -> bool:
     """Whether a noun says where something is, so that it belongs to the verb, not to the noun before it."""
-    return code == "tr" and word.lower().endswith(("da", "de", "ta", "te", "dan", "den", "tan", "ten"))
+    return code == "tr" and lower(word, code).endswith(("da", "de", "ta", "te", "dan", "den", "tan", "ten"))
 
 
 def _opens(word: str, code: str) -> bool:
@@ -190,13 +183,13 @@ def _opens(word: str, code: str) -> bool:
     if code in ("zh", "ja"):
         return _COUNTED.fullmatch(word) is not None
     numbers = " ".join(rule(code, "numbers") or ()).split()
-    return word.lower() in (*numbers, *listed(code, "articles"))
+    return lower(word, code) in (*numbers, *listed(code, "articles"))
 
 
 def _sentence(text: str, code: str) -> str:
     """The text with a capital and a full stop."""
     stop = "." if has_spaces(code) else "。"
-    return _upper(text[0], code) + text[1:] + stop
+    return upper(text[0], code) + text[1:] + stop
 
 
 def _stopped(caption: str, words: Sequence[Word], code: str) -> str | None:

@@ -9,6 +9,7 @@ import unicodedata
 from functools import cache
 from importlib.resources import files
 
+from ..text.letters import lower
 from .rules import rule
 from .words import Span, placed_words, weave, with_capital_of, with_text, with_texts, words_and_gaps
 
@@ -110,8 +111,9 @@ def change_number(caption: str, code: str, rng: random.Random) -> str:
     rows = _number_rows(code)
     for start, end in placed_words(caption, code) if rows else ():
         word = caption[start:end]
-        row = rows.get(word.lower().replace("’", "'"), [])
-        if others := [with_capital_of(other, word) for other in row if other != word.lower()]:
+        small = lower(word, code).replace("’", "'")
+        row = rows.get(small, [])
+        if others := [with_capital_of(other, word, code) for other in row if other != small]:
             found.append(((start, end), others))
     digits = _DIGITS_IN_TEXT if code in ("ja", "ko", "th", "zh") else _DIGITS
     for match in digits.finditer(caption):
@@ -156,7 +158,7 @@ def common_nouns() -> list[dict[str, str]]:
 @cache
 def _noun_rows(code: str) -> dict[str, dict[str, str]]:
     """A noun of a language in lower case → its row."""
-    return {row[code].lower(): row for row in reversed(common_nouns()) if code in row}
+    return {lower(row[code], code): row for row in reversed(common_nouns()) if code in row}
 
 
 def replace_by_foreign_word(caption: str, code: str, rng: random.Random) -> str:
@@ -165,10 +167,10 @@ def replace_by_foreign_word(caption: str, code: str, rng: random.Random) -> str:
     if not places:
         return caption
     named = _noun_rows(code)
-    common = [place for place in places if caption[slice(*place)].lower() in named]
+    common = [place for place in places if lower(caption[slice(*place)], code) in named]
     span = rng.choice(common or places)
     word = caption[slice(*span)]
-    row = named[word.lower()] if common else rng.choice(common_nouns())
+    row = named[lower(word, code)] if common else rng.choice(common_nouns())
     others = {text for language, text in row.items() if language != code and text.lower() != word.lower()}
     other = rng.choice(sorted(others))
     if not common:

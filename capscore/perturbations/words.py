@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 
 from ..text import segmentation
+from ..text.letters import upper
 
 Span = tuple[int, int]
 
@@ -140,8 +141,8 @@ def without_stop(caption: str) -> str:
     return caption[:end]
 
 
-def with_capital_of(word: str, model: str) -> str:
-    """The word, with a capital if the model has one."""
+def with_capital_of(word: str, model: str, code: str = "") -> str:
+    """The word, with a capital of the language if the model has one."""
     if model[:1].isupper():
-        return word[0].upper() + word[1:]
+        return upper(word[0], code) + word[1:]
     return word

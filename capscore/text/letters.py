@@ -39,7 +39,7 @@ def clean(text: str) -> str:
 
 
 def lower(text: str, code: str = "") -> str:
-    """A text in the lower case of a language, composed.
+    """A `clean` text in the lower case of a language.
 
     In Turkish, Azerbaijani, Crimean Tatar and Gagauz İ becomes i and I becomes ı. Elsewhere both become i,
     and so does i with a second dot, as Lithuanian writes it below an accent.
@@ -49,13 +49,22 @@ def lower(text: str, code: str = "") -> str:
     """
     if text.isascii() and code not in _DOTTED:
         return text.lower()
-    text = unicodedata.normalize("NFC", text)
+    text = clean(text)
     if code in _DOTTED:
         text = text.replace("İ", "i").replace("I", "ı")
     text = text.lower()
     if "\u0307" in text:
         text = unicodedata.normalize("NFC", _SECOND_DOT.sub("", unicodedata.normalize("NFC", text)))
     return text
+
+
+def upper(text: str, code: str = "") -> str:
+    """A text in the capitals of a language: i becomes İ where `lower` makes i of İ.
+
+    >>> upper("iki köpek", "tr"), upper("iki", "de")
+    ('İKİ KÖPEK', 'IKI')
+    """
+    return (text.replace("i", "İ") if code in _DOTTED else text).upper()
 
 
 class Placed(NamedTuple):

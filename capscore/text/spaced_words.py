@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import chain
 
-from .letters import clean, lower, marks_of_words, placed
+from .letters import lower, marks_of_words, placed
 
 SPACED = "space1"  # in signatures; the number grows whenever a word can change
 
@@ -46,7 +46,7 @@ def spaced_words(text: str, code: str) -> list[str]:
     ":" between digits (3.5, 10:30); '"' in Hebrew abbreviations and "·" in Catalan. Everything else,
     including symbols and emoji, separates words and is dropped.
     """
-    text = lower(clean(text).translate(_ONE_SPELLING), code)
+    text = lower(text.translate(_ONE_SPELLING), code)
     words = _word_pattern(_INSIDE_IN.get(code, _INSIDE)).findall(text)
     if code not in _ELIDING:
         return words

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import unicodedata
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capscore.infometic.words import caption_words
+from capscore.perturbations.unseen import change_number
 from capscore.text.letters import clean, lower, placed
 from capscore.text.segmentation import tokenize, words
 from capscore.text.spaced_words import placed_tokens
@@ -123,3 +125,9 @@ def test_places_lead_back_to_the_text(text):
     for place in range(len(cleaned.text)):
         start, end = cleaned.span(place, place + 1)
         assert 0 <= start < end <= len(text)
+
+
+@pytest.mark.parametrize("typed", ["İki köpek", "I\u0307ki ko\u0308pek", "İKİ KÖPEK", "iki köpek"])
+def test_perturbations_know_turkish_capitals(typed):
+    changed = change_number(typed, "tr", random.Random(0))
+    assert changed != typed and changed.split()[1:] == typed.split()[1:]

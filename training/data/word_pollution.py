@@ -16,6 +16,7 @@ import numpy as np
 
 from capscore.infometic.words import CaptionWord
 from capscore.text.languages import language_code
+from capscore.text.letters import lower
 
 # Number of most similar words that may replace a word; the very first, SAME, are too often synonyms.
 LIKE, SAME = 24, 1
@@ -74,10 +75,10 @@ def frequent_words(captions: Sequence[Sequence[CaptionWord]], *, most: int = 300
     for words in captions:
         for number, word in enumerate(words):
             if word.semantic:
-                kind, folded = word.word_class, word.text.casefold()
+                kind, folded = word.word_class, lower(word.text).casefold()
                 counts[kind][folded] += 1
                 if number == 0:  # the first word of a caption may have a capital anyway
-                    spellings[kind, folded][word.text.lower()] += 1
+                    spellings[kind, folded][lower(word.text)] += 1
                 else:
                     spellings[kind, folded][word.text] += 2
     frequent: dict[str, list[str]] = {}
@@ -116,7 +117,7 @@ def like_words(
         order = np.argsort(-cosines, axis=1, kind="stable")[:, SAME : len(words) - 1][:, :most]
         found[kind] = {}
         for word, similar in zip(words, order.tolist(), strict=True):
-            found[kind][word.casefold()] = [words[index] for index in similar]
+            found[kind][lower(word).casefold()] = [words[index] for index in similar]
     return found
 
 
@@ -161,13 +162,13 @@ def pollute(
     ('A cat sleeps.', (-1, 0, 1))
     """
     code = language_code(language)
-    taken = {word.text.casefold() for word in words} | set(avoid)
+    taken = {lower(word.text).casefold() for word in words} | set(avoid)
     semantic = [number for number, word in enumerate(words) if word.semantic]
     for number in rng.permutation(semantic).tolist():
         word = words[number]
         kind = word.word_class
-        similar = (like or {}).get(kind, {}).get(word.text.casefold(), frequent.get(kind, ()))
-        choices = [other for other in similar if other.casefold() not in taken]
+        similar = (like or {}).get(kind, {}).get(lower(word.text).casefold(), frequent.get(kind, ()))
+        choices = [other for other in similar if lower(other).casefold() not in taken]
         same_form = [other for other in choices if _form(other, kind, code) == _form(word.text, kind, code)]
         if pool := same_form or choices:
             return _replaced(caption, list(words), number, pool[int(rng.integers(len(pool)))])
@@ -178,7 +179,7 @@ def pollute(
 def _form(word: str, kind: str, code: str) -> str:
     if kind == "number":
         return str(any(map(str.isdigit, word)))  # digits are not put in for words
-    folded = word.casefold()
+    folded = lower(word).casefold()
     return next((ending for ending in _ENDINGS.get(code, ()) if folded.endswith(ending)), "")
 
 
