@@ -16,7 +16,7 @@ from ..benchmarks.captioned import CaptionedPhotos, captioned_photos, configs_by
 from ..benchmarks.reading import Configuration, collected_warnings
 from ..benchmarks.run import named_metrics
 from ..errors import CapscoreError, InputError, Setting
-from ..files.columns import FAMILIAR, ColumnNames, columns_of
+from ..files.columns import FAMILIAR, ColumnNames, columns_of, named_columns
 from ..files.console import say_step
 from ..files.photo_names import KnownNames, id_text
 from ..files.read import open_rows
@@ -174,7 +174,7 @@ def read_captions(
 
 
 def _columns(source: RowSource, path: str | Path) -> ColumnNames:
-    image = "image_id" if "image_id" in source.columns else None
+    image = next(iter(named_columns(("image_id",), source.columns)), None)
     try:
         return columns_of(source, RowOptions(image_column=image))
     except InputError as error:  # no option names a column here

@@ -19,7 +19,7 @@ import numpy as np
 
 from .. import __version__
 from ..errors import InputError, Setting
-from ..files.columns import FAMILIAR, OTHER_NAMES, check_column, find_reference_columns, read_numbers
+from ..files.columns import check_column, find_candidate_column, find_reference_columns, read_numbers
 from ..files.matching import Key, MatchedRows, match_rows
 from ..files.references import read_references, with_references
 from ..files.row_source import RowSource
@@ -432,7 +432,8 @@ def _score_columns(systems: Sequence[_System], metrics: Sequence[str]) -> list[s
     """The columns of scores: those that are named, or all metrics that the files have in common."""
     for system in systems:
         for metric in metrics:
-            check_column("metric", metric, system.columns, f" (in {system.source.path})")
+            if metric not in system.columns:
+                check_column("metric", metric, [*system.columns], f" (in {system.source.path})")
     if metrics:
         return list(dict.fromkeys(metrics))
     known = {*METRICS.names(), "score"}
@@ -509,8 +510,7 @@ def _style_notes(systems: Sequence[_System], signatures: Iterable[str]) -> list[
         return []
     styles = []
     for system in systems:
-        names = (*FAMILIAR["candidate"], *OTHER_NAMES["candidate"])
-        column = next((name for name in names if name in system.source.columns), None)
+        column = find_candidate_column(system.source.columns)
         chunks = system.source.chunks(4096, [column]) if column else ()
         captions = [text for chunk in chunks for text in chunk.values(column or "") if isinstance(text, str)]
         if not captions:

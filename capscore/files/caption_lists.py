@@ -30,7 +30,7 @@ def are_tokens(lists: Iterable[object]) -> bool:
     """
     n_lists, n_words = 0, 0
     for items in lists:
-        if not isinstance(items, list) or not items:
+        if not isinstance(items, list | tuple) or not items:
             continue
         for item in items:
             if isinstance(item, str) and not _WORD.fullmatch(item.strip()):

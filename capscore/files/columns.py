@@ -142,7 +142,7 @@ def find_id_column(columns: Sequence[str]) -> str | None:
     >>> find_id_column(["Image_ID", "caption"])
     'Image_ID'
     """
-    return next(iter(named_columns(("image_id", "video_id"), columns)), None)
+    return next(iter(named_columns(("image_id", "video_id", "question_id"), columns)), None)
 
 
 def find_candidate_column(columns: Sequence[str], given: str | None = None) -> str | None:

@@ -87,17 +87,22 @@ def rows_of_document(document: object, notes: list[str]) -> list[Row] | None:
     >>> rows_of_document({"a.jpg": "a dog", "b.jpg": []}, [])
     [{'image': 'a.jpg', 'caption': 'a dog'}, {'image': 'b.jpg', 'caption': None}]
     """
+    return read_document(document, notes)[1]
+
+
+def read_document(document: object, notes: list[str]) -> tuple[str, list[Row] | None]:
+    """The same, after the name of the layout."""
     if isinstance(document, dict):
-        for layout in _layouts(lines=False):
+        for name, layout in _layouts(lines=False).items():
             rows = layout(document, notes)
             if rows is not None:
-                return [*rows]
-    return None
+                return name, [*rows]
+    return "", None
 
 
 def line_reader() -> Callable[[Row], Iterable[Row] | None]:
     """Function from an object of a list or of lines to its rows; None for an object that is a row itself."""
-    layouts = _layouts(lines=True)
+    layouts = [*_layouts(lines=True).values()]
 
     def read(line: Row) -> Iterable[Row] | None:
         for layout in layouts:
@@ -109,12 +114,15 @@ def line_reader() -> Callable[[Row], Iterable[Row] | None]:
     return read
 
 
-def _layouts(lines: bool) -> list[Callable[[Any, list[str]], Iterable[Row] | None]]:
+def _layouts(lines: bool) -> dict[str, Callable[[Any, list[str]], Iterable[Row] | None]]:
     """The layouts of documents or of lines; those of other packages first, as they expect less."""
     outside = LAYOUTS.outside()
-    names = [*outside, *(name for name in LAYOUTS.names() if name not in outside)]
-    known = [LAYOUTS.get(name) for name in names]
-    return [layout for layout in known if callable(layout) and getattr(layout, "lines", False) == lines]
+    found = {}
+    for name in (*outside, *LAYOUTS.names()):
+        layout = LAYOUTS.get(name)
+        if callable(layout) and getattr(layout, "lines", False) == lines:
+            found.setdefault(name, layout)
+    return found
 
 
 def nearest(value: object) -> str:

@@ -19,7 +19,14 @@ import xxhash
 from ..errors import InputError, Setting
 from ..options import RowOptions
 from ..text.languages import language_code
-from .columns import FAMILIAR, OTHER_NAMES, check_column, find_reference_columns, is_missing
+from .columns import (
+    FAMILIAR,
+    OTHER_NAMES,
+    check_column,
+    find_reference_columns,
+    is_missing,
+    named_columns,
+)
 from .photo_names import KnownNames, NameMatches, composed, id_text
 from .row_source import RowSource
 
@@ -265,9 +272,8 @@ def _naming_columns(source: RowSource, options: RowOptions) -> dict[str, tuple[s
         ("language", "language_column", options.language_column, FAMILIAR["language"]),
     ):
         if given is not None:
-            check_column(option, given, source.columns, f" (in {source.path})")
-            found[what] = (given,)
-        elif names := [name for name in familiar if name in source.columns]:
+            found[what] = (check_column(option, given, source.columns, f" (in {source.path})"),)
+        elif names := named_columns(familiar, source.columns):
             found[what] = (names[0],)
     if references := find_reference_columns(source.columns):
         found["references"] = references

@@ -132,7 +132,10 @@ def _open(path: Path, options: RowOptions) -> tuple[RowSource, str | None]:
     for known in FORMATS:
         if suffix in known.suffixes or (not suffix and start.lstrip().startswith(known.starts)):
             source = known.open(path, file, options)
-            source.format = known.name
+            if source.format in ("", "rows"):
+                source.format = known.name
+            elif source.format != known.name:
+                source.format = f"{known.name}, {source.format}"
             return source, split
     expected = f" has an unknown format; expected {EXPECTED}"
     if suffix in (".xlsx", ".xls", ".ods"):

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from ..errors import CapscoreError, InputError, Setting
-from .layouts import has_columns, line_reader, nearest, rows_of_document
+from .layouts import has_columns, line_reader, nearest, read_document
 from .photo_names import IMAGE_SUFFIXES
 from .row_source import Row, RowSource, check_names_differ, layout_error, read_dicts
 
@@ -435,11 +435,11 @@ def open_json(file: TextFile) -> RowSource:
         return _open_objects(file, None)
     notes: list[str] = []
     try:
-        rows = rows_of_document(value, notes)
+        layout, rows = read_document(value, notes)
     except InputError as error:
         raise layout_error(file.path, Setting("path", file.path), ": ", *error.parts) from None
     if rows is not None:
-        return _text_source(file, lambda: ((None, row) for row in rows), notes=notes)
+        return _text_source(file, lambda: ((None, row) for row in rows), notes=notes, format=layout)
     if isinstance(value, dict) and (has_columns(value) or line_reader()(value) is not None):
         return _open_objects(file, [value])
     shown = f"it begins {value!r:.80}. Closest is {nearest(value)}"
@@ -459,7 +459,12 @@ def _open_objects(file: TextFile, objects: list[object] | None) -> RowSource:
 
     def rows() -> _Rows:
         rows_of = line_reader()
+        # captions alone, or lists of references alone
+        are_texts = {type(value) for value in objects or ()} in ({str}, {list})
         for line, place, value in _placed_values(file, objects):
+            if are_texts:
+                yield line, {"caption" if isinstance(value, str) else "references": value}
+                continue
             if not isinstance(value, dict):
                 raise InputError(
                     f"{place}: expected an object per line, or one list of objects, such as "

@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import __version__
 from ..errors import InputError, OptionError, Setting
+from ..files.caption_lists import are_tokens
 from ..files.image_folder import image_key
 from ..statistics.columns import plain
 from ..text.suspicious import OddRows
@@ -174,6 +175,9 @@ class Scorer(ABC):
             ImageError: an image that cannot be read.
             MissingExtraError: a language needs a package that is not installed.
         """
+        if isinstance(references, Sequence) and are_tokens(references):
+            problem = f"the lists hold single words, such as {references[0]!r:.60}, and no texts; "
+            raise InputError(f"{problem}join the tokens of a reference to one text", field="references")
         rows = self.prepare(candidates, images, references, language, on_error=on_error, **extra)
         return self.finish(rows)
 

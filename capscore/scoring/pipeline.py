@@ -20,9 +20,12 @@ from .. import __version__
 from ..errors import InputError, LanguageWarning, OptionError, RowWarning, Setting, TruncationWarning
 from ..files.columns import (
     FAMILIAR,
+    IDS,
     OTHER_NAMES,
     ChunkInputs,
     ColumnNames,
+    named_columns,
+    plain_name,
     read_inputs,
 )
 from ..files.image_folder import ImageFolder
@@ -177,8 +180,9 @@ class RowScorer:
         if scorer.compares_rows and not scorer.needs_images and naming is not None:
             given["images"] = chunk.values(naming)  # by their names; none is opened
         for column in scorer.extra_columns:
-            if column.from_files and column.name in source.columns:
-                given[column.name] = chunk.values(column.name)
+            names = named_columns((column.name,), source.columns)
+            if column.from_files and names:
+                given[column.name] = chunk.values(names[0])
         try:
             with warnings.catch_warnings():  # given once for all chunks
                 for category in (LanguageWarning, TruncationWarning, RowWarning):
@@ -215,8 +219,8 @@ class RowScorer:
 
 def photo_column(source: RowSource, options: RowOptions) -> str | None:
     """The column that names photos; None where there is none, or where it holds their bytes."""
-    known = ("image_id", options.image_column, *FAMILIAR["image"], *OTHER_NAMES["image"], "question_id")
-    column = next((name for name in known if name in source.columns), None)
+    known = ("image_id", plain_name(options.image_column or "image"), *FAMILIAR["image"])
+    column = next(iter(named_columns((*known, *OTHER_NAMES["image"], *IDS), source.columns)), None)
     schema = source.arrow_schema
     if column is None or schema is None or "binary" not in str(schema.field(column).type):
         return column

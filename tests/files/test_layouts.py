@@ -10,10 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import capscore
+from capscore.errors import InputError
 from capscore.files.columns import columns_of
 from capscore.files.layouts import line_reader, nearest, rows_of_document
 from capscore.files.read import open_rows
-from capscore.files.references import photo_cells, photo_columns
+from capscore.files.references import open_with_references, photo_cells, photo_columns
+from capscore.options import RowOptions
 from capscore.registry import LAYOUTS, register_layout
 
 from ..laws import every
@@ -362,3 +364,119 @@ def test_rows_as_they_are_and_what_is_unknown_have_no_layout(value, lines):
     assert rows_of_document(value, []) is None
     if lines:
         assert line_reader()(value) is None
+
+
+def file_of(path, content):
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return path
+
+
+CAPTIONS = ["a red bus on a street", "two dogs in snow", "soup with bread"]
+TEXTS = ["a red bus on the street", "two dogs play in the snow", "a bowl of soup and bread"]
+# of pycocoevalcap, row by row
+CIDER = [5.9299696, 2.6976074, 1.1240899]
+ROWS = [{"caption": text, "references": [other]} for text, other in zip(CAPTIONS, TEXTS, strict=True)]
+# the same three rows: name of the file → its content, and the content of a file of references
+SAME = {
+    "columns.json": ({"predictions": CAPTIONS, "references": TEXTS}, None),
+    "lists.json": ({"caption": CAPTIONS, "references": [[text] for text in TEXTS]}, None),
+    "rows.json": (ROWS, None),
+    "model.json": ({"model": "m", "rows": ROWS}, None),
+    "label.json": ([{"predict": row["caption"], "label": row["references"][0]} for row in ROWS], None),
+    "lines.txt": ("\n".join(CAPTIONS), "\n".join(TEXTS)),
+    "mac.txt": ("\r".join(CAPTIONS) + "\r", "\r\n".join(TEXTS)),
+    "texts.json": (CAPTIONS, [[text] for text in TEXTS]),
+    "ids.jsonl": (
+        "\n".join(json.dumps({"ID": n, "Prediction": text}) for n, text in enumerate(CAPTIONS)),
+        [{"id": n, "references": [text]} for n, text in [*enumerate(TEXTS)][::-1]],
+    ),
+    "pairs.json": (
+        [{f"{n}": text} for n, text in enumerate(CAPTIONS)],
+        {f"{n}.jpg": [text] for n, text in enumerate(TEXTS)},
+    ),
+    "commas.tsv": (
+        "Caption,References\n" + "\n".join(map("{},{}".format, CAPTIONS, TEXTS)),
+        None,
+    ),
+    "excel.csv": (
+        "sep=;\ncaption;references;;\n" + "\n".join(map("{};\"['{}']\";;".format, CAPTIONS, TEXTS)) + "\n;;;",
+        None,
+    ),
+    "headless.tsv": (
+        "\n".join(map("X_{}\t{}".format, range(3), CAPTIONS)),
+        "\n".join(map("X_{}\t{}".format, range(3), TEXTS)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_the_same_rows_in_each_way_of_writing_them_have_the_same_scores(name, tmp_path):
+    content, of_references = SAME[name]
+    references = None
+    if of_references is not None:
+        suffix = ".json"
+        if isinstance(of_references, str):
+            suffix = ".txt"
+        references = file_of(tmp_path / f"references{suffix}", of_references)
+    found = capscore.score_file(file_of(tmp_path / name, content), "cider", references=references)
+    assert found.scores["cider"].scores.tolist() == pytest.approx(CIDER, abs=1e-6)
+
+
+TOKENS = [caption.split() for caption in CAPTIONS]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (
+            "a.json",
+            [{"image_id": n, "caption": words} for n, words in enumerate(TOKENS)],
+            "hold single words",
+        ),
+        ("a.json", {f"{n}.jpg": words for n, words in enumerate(TOKENS)}, "hold single words"),
+        ("a.json", [{"caption": "x", "references": words} for words in TOKENS], "hold single words"),
+        ("a.csv", f'caption\n"{TOKENS[0]}"', "hold single words"),
+        ("a.json", [{"caption": "x", "references": [words] * 3} for words in TOKENS], "hold single words"),
+        ("a.json", {"caption": ["a b", "c d"], "references": ["x", "y", "z"]}, "several lengths .caption 2"),
+        ("a.json", {"prompt": ["a b", "c d"], "completion": ["x", "y"]}, "columns of a table, or captions"),
+        ("a.csv", "image,caption\na.jpg,\"['a dog' 'a cat']\"", "expected a JSON list such as"),
+        ("a.tsv", "a dog runs\tthe dog is running\nx\ty", "if the first line holds a row"),
+        ("a.json", [{"image": "a.jpg", "messages": [{"role": "user"}]}], "0 answers; expected one"),
+    ],
+)
+def test_what_cannot_be_told_apart_is_refused_by_name(name, content, message, tmp_path):
+    path = file_of(tmp_path / name, content)
+    with pytest.raises(InputError, match=message) as caught:
+        source = open_rows(path)
+        columns = columns_of(source)
+        raise source.faults[0] if source.faults else AssertionError(columns)
+    assert f"capscore score {path} --dry-run" in str(caught.value) or "JSON list" in message
+
+
+def test_python_refuses_tokens_as_files_do():
+    with pytest.raises(InputError, match=r"single words.*join the tokens"):
+        capscore.load("cider").score(CAPTIONS, references=TOKENS)
+
+
+@pytest.mark.parametrize(
+    ("captions", "references", "options", "message"),
+    [
+        (CAPTIONS, TEXTS[:2], {}, "it has 2 rows, and that file 3"),
+        (CAPTIONS, [{"image": "a.jpg", "caption": "x"}], {}, "expected a column image_id, or one of images"),
+        (ROWS, ROWS, {"references_column": "caption"}, "has a column 'caption' already"),
+        (CAPTIONS, ROWS, {"references_id_column": "keys"}, "'keys': there is no such column"),
+    ],
+)
+def test_references_that_do_not_fit_are_refused(captions, references, options, message, tmp_path):
+    path = file_of(tmp_path / "a.json", captions)
+    with pytest.raises(InputError, match=message):
+        capscore.score_file(path, "cider", references=file_of(tmp_path / "r.json", references), **options)
+
+
+def test_columns_of_references_can_be_named_and_files_of_references_be_several(tmp_path):
+    rows = file_of(tmp_path / "a.json", [{"image": f"{n}.jpg", "caption": "x"} for n in range(3)])
+    table = "Key,Gold\n" + "\n".join(map("{},{}".format, range(3), TEXTS))
+    first = file_of(tmp_path / "1.csv", table)
+    named = RowOptions(references=[first, first], references_column="gold", references_id_column=" KEY")
+    source = open_with_references(rows, named)
+    assert source.cells("gold")[0] == [[text, text] for text in TEXTS]

@@ -12,7 +12,7 @@ from typing import Any
 
 from capscore.benchmarks.data.load import config_name, load_benchmark
 from capscore.errors import InputError, Setting
-from capscore.files.columns import FAMILIAR, ChunkInputs, find_columns, read_inputs
+from capscore.files.columns import FAMILIAR, ChunkInputs, find_columns, named_columns, read_inputs
 from capscore.files.image_folder import ImageFolder
 from capscore.files.matching import PHOTO_COLUMNS
 from capscore.files.read import open_rows
@@ -89,7 +89,7 @@ def file_rows(
             names the line.
     """
     source = open_rows(path)
-    has_images = any(name in source.columns for name in FAMILIAR["image"])
+    has_images = bool(named_columns(FAMILIAR["image"], source.columns))
     columns = find_columns(source.columns, with_images=has_images or "stand_in" not in source.columns)
     default = None if language is None else language_code(language)
     folder = ImageFolder(Path(source.folder if images is None else images))
