@@ -39,9 +39,7 @@ def test_files_are_one_text_in_which_each_pair_stands_once(tmp_path):
     assert text.pairs == PAIRS and text.sources == ["A red kite.", "Two boats"]
     assert text.rows == (3, 1, 1) and text.counts() == {"de": 3, "ja": 1}
     again = read_parallel_text([first, second, last, last])
-    assert (
-        text.digest() == again.digest() != read_parallel_text([first]).digest() and len(text.digest()) == 32
-    )
+    assert text.digest() == again.digest() != read_parallel_text([first]).digest()
     assert read_parallel_text([first], ["ja", "en"]).pairs == [PAIRS[1]]
 
 

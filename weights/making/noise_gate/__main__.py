@@ -128,15 +128,16 @@ def _finish(
 def split_texts(settings: NoiseGateSettings) -> tuple[list[MarkedText], list[MarkedText], str]:
     """Captions to train on, captions of other photos for validation, and a digest of all.
 
-    A photo is known by its number, so that it is on one side in every data set and language.
+    A photo is known by its number, or else by its name, so that it is on one side in every data set and
+    language.
     """
     training, validation = [], []
     digest = hashlib.sha256()
     for text in read_texts(settings.texts):
         digest.update(f"{text.source}\t{text.text}\n".encode())
-        known = photo_of(text.source.rpartition("/")[2])
-        photo = text.source if known is None else str(known)
-        spot = int.from_bytes(hashlib.sha256(photo.encode()).digest()[:4], "big") / 2**32
+        name = text.source.rpartition("/")[2]
+        photo = photo_of(name) or name.partition("#")[0]  # without the language and number of the caption
+        spot = int.from_bytes(hashlib.sha256(str(photo).encode()).digest()[:4], "big") / 2**32
         (validation if spot < settings.validation_share else training).append(text)
     known = {text.source.partition("/")[0] for text in (*training, *validation)}
     if unknown := [name for name in settings.source_shares if name not in known]:
