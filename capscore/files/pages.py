@@ -203,7 +203,9 @@ class _Reader:
         self, tag: Tag, page: str, base: str, is_markdown: bool
     ) -> Iterator[tuple[Row, InputError | None]]:
         """The row of a picture; none where it is left out."""
-        line = int(str(tag.get(_LINE))) if is_markdown and tag.has_attr(_LINE) else tag.sourceline
+        line, stated = tag.sourceline, str(tag.get(_LINE, ""))
+        if is_markdown and stated.isdecimal():
+            line = int(stated[:9])
         place = f"{page}:{line}"
         image, kind, _ = self._picture(tag, page, base)
         caption = " ".join(str(tag.get("alt") or "").split())
