@@ -380,6 +380,9 @@ def test_a_bad_text_is_left_out_of_the_corpus(tmp_path, monkeypatch):
         ("--keep k.csv --output k.csv --top 2", "k.csv is the file of --output too"),
         ("--keep k.xlsx --top 2", "--keep k.xlsx: expected a name that ends in .jsonl"),
         ("-m infometic --beta 1", "--beta 1.0: expected a number from 0 to below 1"),
+        *((f"--fail-under {share}", "expected a share, such as 5% or 0.05") for share in ("5", "1", "101%")),
+        ("--fail-under 5% -m rouge_l", "--fail-under: by capscore's own calibrations, rouge_l has no ranks"),
+        ("--fail-under 5% --backbone openai/x", "mcs has ranks with embedded, not with openai/x"),
     ],
 )
 def test_wrong_usage_comes_before_any_work(preds, tmp_path, monkeypatch, arguments, message):

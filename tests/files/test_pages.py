@@ -25,13 +25,12 @@ DATA = f"data:image/png;base64,{base64.b64encode(PHOTO).decode()}"
 TINY = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
 
 
-def write_site(folder, **pages):
-    """Pages beside photos of 80 × 64 pixels, an icon and a drawing; `__` in a name is a slash."""
+def write_site(folder, pages):
+    """Pages beside photos of 80 × 64 pixels, an icon and a drawing."""
     files = {"blog/page.html": "", "img/drawing": "<?xml version='1.0'?><svg xmlns='http://x.org'/>"}
     files |= dict.fromkeys(("img/a.png", "blog/b b.png", "blog/é.png", "a.png"), PHOTO)
     files |= {"img/icon.png": encode(noise(48, 48)), "img/a-2x.png": encode(noise(99, 99))}
-    files |= {re.sub("_([a-z]+)$", r".\1", name).replace("__", "/"): text for name, text in pages.items()}
-    for name, content in files.items():
+    for name, content in {**files, **pages}.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
 
@@ -72,7 +71,7 @@ PICTURES = """
 @pytest.mark.parametrize("case", PICTURES.strip().splitlines())
 def test_a_picture_of_a_page_is_a_row_by_the_best_file_or_left_out_aloud(tmp_path, case):
     html, *expected = case.replace("DATA", DATA).replace("TINY", TINY).split(" → ")
-    write_site(tmp_path, blog__page_html=html)
+    write_site(tmp_path, {"blog/page.html": html})
     if len(expected) == 2:
         ((image, caption),), source = rows_of(tmp_path, "image", "caption")
         assert [image or "no file", caption or "no alt"] == expected
@@ -116,7 +115,7 @@ img/a.png une image fr La légende 17"""
 
 
 def test_markdown_gives_rows_with_language_context_and_line(tmp_path):
-    write_site(tmp_path, blog__page_md=MARKDOWN.replace("\n", "\r\n"), blog__empty_md="no picture")
+    write_site(tmp_path, {"blog/page.md": MARKDOWN.replace("\n", "\r\n"), "blog/empty.md": "no picture"})
     rows, source = rows_of(tmp_path, "image", "caption", "language", "context", "line")
     assert [" ".join(map(str, row)) for row in rows] == FOUND.strip().splitlines()
     assert source.places[-1] == "blog/page.md:17"
@@ -136,14 +135,14 @@ def test_a_page_tells_its_encoding_and_its_language(tmp_path, start, encoding):
     word = "“猫”" if encoding == "gb18030" else "“Kätzchen”"
     html = f'{start}<div lang="en-US"><p lang=""><img src="a.png" alt="{word}"></p><b lang="xy-q">'
     html += '<img src="a.png" alt="a"></b><img src="a.png" alt="b"></div><img lang=pt-BR src="a.png" alt="c">'
-    write_site(tmp_path, page_html=html.encode(encoding))
+    write_site(tmp_path, {"page.html": html.encode(encoding)})
     rows, source = rows_of(tmp_path / "page.html", "caption", "language")
     assert rows == [(word, None), ("a", None), ("b", "en-US"), ("c", "pt-BR")]
     assert "lang='xy-q', which is no language: 1 picture, the first at page.html:1" in str(source.notes)
 
 
 def test_a_missing_extra_is_named(tmp_path, monkeypatch):
-    write_site(tmp_path, page_html="<img src=a.png alt=a>")
+    write_site(tmp_path, {"page.html": "<img src=a.png alt=a>"})
     monkeypatch.setitem(sys.modules, "bs4", None)
     with pytest.raises(MissingExtraError, match=r"reading web pages needs .*beautifulsoup4.*\[web\]"):
         rows_of(tmp_path)
@@ -153,7 +152,7 @@ def test_photos_of_many_pages_are_embedded_once_and_results_name_page_and_line(t
     monkeypatch.setattr("capscore.scoring.files.CHUNK_ROWS", 3)
     monkeypatch.setattr("capscore.files.pages.CHUNK_BYTES", 400)
     html, site = '<b lang="en">\n<img src="/a.png" alt="a {}">\n<img src="/img/a.png">', tmp_path / "site"
-    write_site(site, **{f"p{n}_html": html.format(n) for n in range(9)})
+    write_site(site, {f"p{n}.html": html.format(n) for n in range(9)})
     out, page = tmp_path / "o.jsonl", tmp_path / "report.html"
     options = ("--backbone", "toy", "--on-error", "skip", "-o", out, "--report", page, "--worst", 2)
     done = run("score", site, *options)
