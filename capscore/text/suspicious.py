@@ -48,7 +48,7 @@ _ROLES = "USER|ASSISTANT|SYSTEM|Human|User|Assistant"
 # how refusals begin, by language
 _REFUSALS = (
     r"(?:i(?:['’]m| am) )?(?:(?:really|very|so|truly) )?(?:sorry|"
-    r"(?:my )?apologies)\b[,.!:]? (?:but|i|for|as|the)\b",
+    r"i apologi[sz]e|(?:my )?apologies)\b[,.!:]? (?:but|i|for|as|the)\b",
     r"i(?:['’]m| am) (?:unable|not able|afraid|(?:just )?an ai|a language|a text)\b",
     r"(?:unfortunately,? )?i (?:can(?:['’]?t|not| not)|could(?:n['’]t| not)|do(?:n['’]t|"
     r" not)|won['’]t) (?:access|"
@@ -56,7 +56,9 @@ _REFUSALS = (
     "identify|open|process|provide|"
     "recogni|(?:see|view) (?:the|this|that|any|an|your|or|images?)\\b)",
     r"as an? (?:ai|artificial|(?:large )?language|text-based)\b|please (?:provide|upload|share|attach) ",
-    "(?:unfortunately,? )?(?:there (?:is|was) )?no image (?:was|is|has|provided|attached|available|uploaded)",
+    r"(?:unfortunately,? )?(?:there (?:is|was) no image\b|no image (?:was|is|has|provided|attached))",
+    "it (?:seems|looks like|appears)(?: that)? (?:you|there is no|the image)|"
+    "the image is not (?:available|provided)",
     "(?:es )?tut mir (?:sehr )?leid|leider kann ich|ich kann (?:das|dieses|kein|die|diese) (?:bild|foto)",
     "(?:je suis |nous sommes )?désolée?s?,|je ne (?:peux|suis) pas (?:en mesure|capable|"
     "voir [lc]|décrire|vous)",
@@ -70,11 +72,13 @@ _REFUSALS = (
     "извините|простите|к сожалению|я не могу|на жаль|вибачте|λυπάμαι|מצטער|عذر[اًا]|آسف|أعتذر|لا أستطيع|متأسف",
     "申し訳|すみません|ごめんなさい|(?:很|非常)?抱歉|对不起|對不起|我(?:无法|無法|不能)|作为.{0,3}(?:ai|人工智能|"
     "语言模型)",
+    "画像が(?:見え|表示|添付)|我看不[到见見]|이미지를 (?:볼|확인|분석)|görüntüyü göremi|görseli göremi|"
+    "entschuldigung[,!]",
     "죄송|मुझे खेद|माफ़ करें|क्षमा करें|ขออภัย|ขอโทษ",
 )
 _LABELS = (
     r"(?:(?:image|photo|short)[ _])?(?:caption|description)|alt(?:[ _-]?text)?|answer|"
-    r"assistant|output|response|"
+    r"assistant|output|response|title|the (?:caption|description)[\w ]{0,25}|"
     "bildunterschrift|beschreibung|légende|descripci[oó]n|descrição|legenda|didascalia|описание|подпись|"
     "キャプション|説明|描述|标题|標題|설명|캡션|وصف"
 )
@@ -104,9 +108,10 @@ KINDS: dict[str, OddKind] = {
         anywhere=rf"</?{THOUGHT}\b[^<>]*>|[◁\[]/?{THOUGHT}[▷\]]|<\|(?:begin|"
         rf"end)_of_(?:thought|solution)\|>",
         signs="<◁[",
-        begins="(?:(?:okay|ok|alright|hmm|well|so)[,.]? )?(?:let me (?:think|see|look|"
-        "analy)|the user (?:wants|asks|"
-        "is)|i (?:need|have) to (?:describe|caption|look|write))|analysis.*assistantfinal",
+        begins="(?:(?:okay|ok|alright|hmm|well)[,.]? )?(?:so,? |first,? )?"
+        "(?:let me (?:think|see|look|analy)|the user (?:wants|asks|is asking)|"
+        "i(?: need to|['’]ll| will) (?:figure|describe|caption|look|write|analy))|step 1[:.]|"
+        "analysis.*assistantfinal",
     ),
     "photo": OddKind(
         "have placeholders of a photo",
@@ -145,7 +150,7 @@ KINDS: dict[str, OddKind] = {
         r"(?:start|end)_header_id)\|>|\[/?INST\]|<</?SYS>>|</?(?:start|end)_of_turn>"
         rf"|### ?(?:Response|Instruction|Input|{_ROLES})\b",
         signs=":<[#",
-        begins=r"(?:user|assistant|human|model|system)[:\n]",
+        begins=r"(?:user|assistant|human|model|system)(?:[:\n]|$)|q(?:uestion)?:.*\ba(?:nswer)?:",
     ),
     "tokens": OddKind(
         "have special tokens of a model",
@@ -174,8 +179,8 @@ KINDS: dict[str, OddKind] = {
         anywhere=rf"<\|[^|<>\s]+\|>|</?(?!{_HTML}\b)[^\W\d_][\w:.-]*(?:\s[^<>]*)?/?>|<0x[0-9A-F]{{2}}>"
         r"|\[/?(?i:unk|sep|cls|pad|bos|eos|start|end)\]",
         signs="<[",
-        begins=r"(?:start|begin)(?:of)?(?:seq|sequence|token)\b",
-        ends="(?:end|start)(?:of)?(?:seq|sequence|token)",
+        begins=r"(?:start|begin)(?:of)?(?:seq|sequence|token)\b|unk\b",
+        ends=r"(?:end|start)(?:of)?(?:seq|sequence|token)|(?:unk|eos|bos)(?<=\W...)",
     ),
     "pieces": OddKind(
         "have pieces of a tokenizer",
@@ -215,7 +220,7 @@ KINDS: dict[str, OddKind] = {
         anywhere=r"```|\\boxed\{|\\(?:[nrt](?![a-z])|u[0-9a-f]{4}|x[0-9a-f]{2})",
         signs=r"`\\",
         begins=r"[\[{]+\s*(?:\"[^\"]*\"|'[^']*')\s*[:,\]]|"
-        r"[bu](?P<quote>['\"]).*(?P=quote)\W*$|(?:tensor|array)\(",
+        r"[bu](?P<quote>['\"]).*(?P=quote)\W*$|(?:\w+\.)?(?:tensor|array)\(|`",
     ),
     "cells": OddKind(
         "have an error of a spreadsheet",
@@ -240,12 +245,13 @@ KINDS: dict[str, OddKind] = {
         ),
         anywhere=r"\b[A-Z]{1,8}(?:_[a-z]+\d*)?_\d{3,}",
         signs="_",
-        begins=r"\S+\.(?:jpe?g|png|gif|webp|bmp|tiff?|heic|avif|svg)\W*$|(?:dsc[nf]?|img|pxl|p)-?\d{4,}",
+        begins=r"\S+\.(?:jpe?g|png|gif|webp|bmp|tiff?|heic|avif|svg)\W*$|(?:dsc[nf]?|img|pxl|p|"
+        r"screenshot[ _-])-?\d{4,}",
     ),
     "bytes": OddKind(
         "have a caption of coded bytes",
         ("iVBORw0KGgoAAAANSUhEUgAAAAUAAAAFCAYAAACN", "d41d8cd98f00b204e9800998ecf8427e"),
-        begins=r"(?=\S*\d)[a-z0-9+/]{32,}={0,2}$|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
+        begins=r"ivborw0kggo|/9j/4aaq|r0lgod|(?=\S*\d)[a-z0-9+/]{32,}={0,2}$|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
     ),
     "refusal": OddKind(
         "have a refusal in place of a caption",
@@ -296,8 +302,8 @@ KINDS: dict[str, OddKind] = {
             "<NA>",
             "[No caption available].",
         ),
-        begins="(?:nan|none|null|nil|undefined|n/?a|not (?:available|applicable|"
-        "provided)|missing|untitled|todo|tbd|"
+        begins="(?:nan|none|null|nil|undefined|n/?a|n\\.a|test|lorem ipsum.*|object object|"
+        "not (?:available|applicable|provided)|missing|untitled|todo|tbd|"
         r"placeholder|(?:no|empty|missing) (?:caption|description|alt(?:[ -]text)?|text|"
         r"title|image|photo|data)(?: "
         r"(?:available|provided|found|given))?|"
@@ -307,10 +313,11 @@ KINDS: dict[str, OddKind] = {
         "have a caption without a letter", ("-", "?!", "...", "17", "3.5 %"), begins=r"(?=\S)[\W\d_]+$"
     ),
     "loop": OddKind(
-        "have words that repeat to the end",
+        "have words that repeat again and again",
         (
             "a dog a dog a dog a dog",
             "on a hill on a hill on a hill on a hill.",
+            "a cat a cat a cat a cat on it",
             "犬犬犬犬犬犬犬犬",
             "the the the the",
         ),
@@ -359,7 +366,7 @@ def oddity(text: str) -> str:
 
             if is_bad(text):
                 return "decoded"
-    return "loop" if _repeats(text) else ""
+    return "loop" if _repeats(text) or _repeats(text[::-1]) else ""
 
 
 def _is_usual(found: re.Match[str]) -> bool:
