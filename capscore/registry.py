@@ -391,7 +391,7 @@ def register_layout(name: str, example: str, *, lines: bool = False) -> Callable
     """
 
     def named(layout: Any) -> Any:
-        layout.example, layout.lines = example, lines
+        layout.example, layout.lines = example, lines or hasattr(layout, "columns")
         return LAYOUTS.register(name)(layout)
 
     return named

@@ -42,7 +42,7 @@ class ColumnLayout:
     """
 
     columns: Mapping[str, str]
-    example: str
+    example: str = "{}"
     marks: tuple[str, ...] = ()
     lines: bool = True
 
@@ -117,7 +117,7 @@ def line_reader() -> Callable[[Row], Iterable[Row] | None]:
 def _layouts(lines: bool) -> dict[str, Callable[[Any, list[str]], Iterable[Row] | None]]:
     """The layouts of documents or of lines; those of other packages first, as they expect less."""
     outside = LAYOUTS.outside()
-    found = {}
+    found: dict[str, Callable[[Any, list[str]], Iterable[Row] | None]] = {}
     for name in (*outside, *LAYOUTS.names()):
         layout = LAYOUTS.get(name)
         if callable(layout) and getattr(layout, "lines", False) == lines:
