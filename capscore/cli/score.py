@@ -61,7 +61,7 @@ DryRun = Annotated[bool, option("Print how INPUT is understood; score nothing.",
 
 @options.with_metric_options(options.of_score)
 def score(
-    input: Annotated[Path | None, argument("INPUT")] = None,
+    input: Annotated[list[Path] | None, argument("INPUT")] = None,
     photo: Photos = None,
     caption: Captions = None,
     reference: Texts = None,
@@ -97,7 +97,7 @@ def score(
     from ..scoring.files import FileScoring, check_sort, rows_to_score
     from ..show.score_report import write_score_report
 
-    if (input is None) == (not (photo or caption or reference)):
+    if (not input) == (not (photo or caption or reference)):
         expected = "expected one thing to score: a file or a folder of photos, or --photo dog.jpg --caption "
         raise UsageError(f"{expected}'a dog'")
     terminal.check_only_one(Setting("language", language), Setting("language_column", language_column))
@@ -106,10 +106,10 @@ def score(
     named = (image_column, candidate_column, references_column, language_column, references_id_column)
     given = options.columns(*named) | {"split": split, "images": images, "language": language}
     rows = RowOptions(**given, references=references or None, on_error=on_error)
-    if dry_run and input is not None:
+    if dry_run and input:
         return terminal.print_descriptions(describe_file(input, rows, terminal.spell), as_json)
     scoring = FileScoring(
-        rows_to_score(input, photo or [], caption or [], reference or [], rows),
+        rows_to_score(input or [], photo or [], caption or [], reference or [], rows),
         metric or None,
         rows,
         options.load_options({"progress": False if quiet else None, **metric_options}),

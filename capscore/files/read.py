@@ -44,8 +44,8 @@ EXPECTED = "JSONL, JSON, CSV, TSV, Parquet, WebDataset tar, HTML, Markdown, or t
 _OTHER_PHOTOS = (".heic", ".heif", ".dng", ".cr2", ".svg")
 
 
-_PARTS = ((".tar",), (".parquet",), (".jsonl", ".jsonl.gz", ".ndjson"))
-_BESIDE_PARTS = {_PARTS[0]: {".parquet", ".json"}}  # what img2dataset writes about its archives
+_PARTS: tuple[tuple[str, ...], ...] = ((".tar",), (".parquet",), (".jsonl", ".jsonl.gz", ".ndjson"))
+_BESIDE_PARTS: dict[tuple[str, ...], set[str]] = {_PARTS[0]: {".parquet", ".json"}}  # of img2dataset
 
 
 def open_rows(

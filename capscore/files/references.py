@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeGuard
 
 from ..errors import InputError, Setting
 from ..options import RowOptions
@@ -361,7 +361,7 @@ class Rows(_Columns):
 
 
 def read_rows(
-    path: str | Path,
+    path: Files,
     *,
     references: Files | None = None,
     images: str | Path | None = None,
@@ -371,7 +371,8 @@ def read_rows(
     """Read captions of photos from any file that `capscore score` reads, to score them in Python.
 
     Args:
-        path: File or folder; docs/scoring.md lists what can be read.
+        path: File or folder; docs/scoring.md lists what can be read. Several files, or a pattern such as
+            corpus-*.tar, are one input.
         references: File of the references, or several; None for those of the rows themselves.
         images: Folder of the photos; None for photos beside the file, and no images if there are none.
         split: Split of a file that has several.
@@ -418,7 +419,17 @@ def read_rows(
     return rows
 
 
-def open_with_references(path: str | Path, options: RowOptions = RowOptions()) -> RowSource:
+def are_files(rows: object) -> TypeGuard[Files]:
+    """Whether rows are in files: a path, or a list of paths, and not a list of dicts.
+
+    >>> are_files("a.json"), are_files(["a.tar", "b.tar"]), are_files([{"caption": "a dog"}]), are_files([])
+    (True, True, False, False)
+    """
+    listed = rows if isinstance(rows, list | tuple) and rows else [rows]
+    return all(isinstance(item, str | Path) for item in listed)
+
+
+def open_with_references(path: Files, options: RowOptions = RowOptions()) -> RowSource:
     """Open a file of rows, with those of `options.references`; a split is of each file that has splits."""
     if options.references is None:
         return open_rows(path, options)
@@ -427,7 +438,7 @@ def open_with_references(path: str | Path, options: RowOptions = RowOptions()) -
 
 
 def describe_file(
-    path: str | Path, options: RowOptions = RowOptions(), spell: Callable[[Setting], str] = str
+    path: Files, options: RowOptions = RowOptions(), spell: Callable[[Setting], str] = str
 ) -> Iterator[Description]:
     """Descriptions of a file; where `options` name a file of references, of that file and of both together.
 

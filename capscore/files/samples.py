@@ -113,8 +113,10 @@ class Captions:
         for sample in samples:
             for names in (sample.photos, *sample.texts.values()):
                 self._check_one(sample, names)
-            for caption in self._captions(sample) or [None]:
-                self.rows.append((sample, caption))
+            captions = self._captions(sample)
+            self.rows += [(sample, caption) for caption in captions]
+            if not captions:
+                self.rows.append((sample, None))
         self.notes: list[str] = []
         if self._long:
             n = len(self._long)
@@ -270,14 +272,14 @@ class _Archive:
 
     def __init__(self, path: Path, file: Path):
         self.path, self.is_tar = path, zipfile.is_zipfile(file) is False
-        sizes: list[tuple[str, int]] = []
+        self.archive: tarfile.TarFile | zipfile.ZipFile
         if self.is_tar:
-            tar = self.archive = tarfile.open(file, "r:")
+            self.archive = tar = tarfile.open(file, "r:")
             members = {item.name: item for item in tar if item.isfile()}
             sizes = [(item.name, item.size) for item in tar.getmembers() if item.isfile()]
             self._content = lambda name: (tar.extractfile(members[name]) or io.BytesIO()).read()
         else:
-            packed = self.archive = zipfile.ZipFile(file)
+            self.archive = packed = zipfile.ZipFile(file)
             sizes = [(item.filename, item.file_size) for item in packed.infolist() if not item.is_dir()]
             self._content = packed.read
             if sum(size for _, size in sizes) > unpacked_limit(file.stat().st_size):

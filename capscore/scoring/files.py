@@ -27,13 +27,13 @@ from ..errors import CapscoreError, InputError, OptionError, Setting
 from ..files.columns import (
     ColumnNames,
     columns_of,
+    find_id_column,
     find_image_column,
     find_reference_columns,
 )
 from ..files.console import make_console, progress_bar
-from ..files.image_folder import ImageFolder, pair_captions
-from ..files.read import open_rows
-from ..files.references import open_with_references, read_references, with_references
+from ..files.image_folder import ImageFolder, find_images, pair_captions
+from ..files.references import are_files, open_with_references, read_references, with_references
 from ..files.row_source import (
     CHUNK_ROWS,
     Chunk,
@@ -77,7 +77,7 @@ from .pipeline import (
 if TYPE_CHECKING:
     import pandas as pd
 
-Scorable = str | Path | RowSource | Iterable[Mapping[str, object]]  # a file, a folder, or rows
+Scorable = str | Path | RowSource | Iterable[str | Path] | Iterable[Mapping[str, object]]  # files, or rows
 MAX_SHOWN_ROWS, MAX_COLUMNS = 10, 3
 """Rows and metrics up to which a report shows every row."""
 
@@ -445,7 +445,7 @@ class FileScoring:
         spell: Callable[[Setting], str] = str,
     ):
         self.source, self.options, self.calibration, self._output = source, rows, calibration, output
-        self.notes = [*source.notes]
+        self.notes, self._spell = [*source.notes], spell
         if calibration is not None:
             read_calibrations(calibration)
         chosen, backbones = self._chosen(metrics, preset)
@@ -501,7 +501,7 @@ class FileScoring:
         if preset is not None:
             from_preset, notes = preset_metrics(
                 preset,
-                has_images=bool(find_image_column(self.source.columns, self.options.image_column)),
+                has_images=self._has_photos(),
                 has_references=bool(
                     find_reference_columns(self.source.columns, self.options.references_column)
                 ),
@@ -515,6 +515,20 @@ class FileScoring:
         if len({*asked}) < len(asked):
             raise OptionError("two scorers of one metric; score them one after the other", field="metrics")
         return [*found.values()], backbones
+
+    def _has_photos(self) -> bool:
+        """Whether rows have photos; ids alone are none where no folder is given and none of them is found."""
+        column = find_image_column(self.source.columns, self.options.image_column)
+        if column is None or self.options.images is not None or find_id_column(self.source.columns) is None:
+            return column is not None
+        folder = ImageFolder(self.source.folder, allow_urls=True)
+        chunk = next(self.source.chunks(CHUNK_ROWS, [column]))
+        problems: dict[int, InputError] = {}
+        if any(image is not None for image in find_images(chunk, column, folder, problems)):
+            return True
+        where = f"no photo of {column} is found in {folder.folder}, so the rows have none; "
+        self.notes.append(f"{where}{self._spell(Setting('images'))} names their folder")
+        return False
 
     def _check_options(self, names: Sequence[str], load: LoadOptions, *, has_scorers: bool) -> None:
         given = load.arguments()
@@ -684,12 +698,10 @@ def _check_language(scorers: Sequence[Scorer], language: str | None) -> None:
 
 
 def open_rows_to_score(rows: Scorable, options: RowOptions) -> RowSource:
-    """Rows of a file or folder (with those of a file of references), of a source, or of a list of dicts."""
+    """Rows of files or a folder, of a source, or of a list of dicts; with those of a file of references."""
     if isinstance(rows, RowSource):
         return rows
-    if isinstance(rows, str | Path):
-        if options.references is None:
-            return open_rows(rows, options)
+    if are_files(rows):
         return open_with_references(rows, options)
     if not isinstance(rows, Iterable):
         raise InputError(f"got a {type(rows).__name__}; expected a file, a folder or a list of dicts")
@@ -702,19 +714,22 @@ def open_rows_to_score(rows: Scorable, options: RowOptions) -> RowSource:
         raise InputError("there are no rows")
     columns = dict.fromkeys(itertools.chain.from_iterable(listed))
     whole = [{name: row.get(name) for name in columns} for row in listed]
-    return rows_in_memory(whole, [f"row {row} counted from 0" for row in range(len(whole))])
+    source = rows_in_memory(whole, [f"row {row} counted from 0" for row in range(len(whole))])
+    if options.references is None:
+        return source
+    return with_references(source, read_references(options.references, options), options)
 
 
 def rows_to_score(
-    path: Path | None,
+    paths: Sequence[Path],
     photos: Sequence[str],
     captions: Sequence[str],
     references: Sequence[str],
     options: RowOptions,
 ) -> RowSource:
-    """Rows of a file or folder, or else of captions given one by one, as `pair_captions` pairs them."""
-    if path is not None:
-        return open_rows_to_score(path, options)
+    """Rows of files or a folder, or else of captions given one by one, as `pair_captions` pairs them."""
+    if paths:
+        return open_with_references(paths, options)
     source = pair_captions(photos, captions, references)
     if options.references is None:
         return source
@@ -732,7 +747,8 @@ def score_file(
     """Score the captions of a file or folder with several metrics, and write them.
 
     Args:
-        rows: File or folder of any kind that docs/scoring.md lists, or a list of dicts.
+        rows: File or folder of any kind that docs/scoring.md lists, a list of files or a pattern of names,
+            which are one input, or a list of dicts.
         metrics: Metrics by name, METRIC or METRIC@BACKBONE, or scorers that are loaded; None for mcs, or
             those of the preset.
         preset: Set of metrics: coco, clipscore, multilingual, reference-free.

@@ -7,8 +7,9 @@ import math
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import xxhash
@@ -19,9 +20,8 @@ from ..files.columns import (
     find_columns,
 )
 from ..files.image_folder import ImageFolder
-from ..files.row_source import (
-    rows_in_memory,
-)
+from ..files.references import Files, are_files, open_with_references
+from ..files.row_source import CHUNK_ROWS, RowSource, rows_in_memory
 from ..metrics.base import Scorer, sums_by_language
 from ..metrics.rows import PreparedRows
 from ..metrics.scores import COUNTS, Scores
@@ -132,12 +132,18 @@ class BatchScorer:
                 raise InputError(f"the result needs the column name {name!r}, which the rows already use")
         return columns
 
-    def score(self, batch: Mapping[str, Sequence[object]], start: int | None = None) -> dict[str, list[Any]]:
+    def score(
+        self,
+        batch: Mapping[str, Sequence[object]],
+        start: int | None = None,
+        places: Sequence[str] | None = None,
+    ) -> dict[str, list[Any]]:
         """Score a batch of rows.
 
         Args:
             batch: Columns of the same length, as lists or arrays.
             start: Number of the first row, for messages; None counts from the batch's first row.
+            places: Names of the rows in messages, such as "a.jsonl, line 3"; None for their numbers.
 
         Returns:
             The new columns: numbers, None where a row has no score.
@@ -155,7 +161,9 @@ class BatchScorer:
         rows = self._rows(batch, names)
         if not rows:
             return {name: [] for name in new}
-        source = rows_in_memory(rows, [_place(row, index, start, names) for index, row in enumerate(rows)])
+        if places is None:
+            places = [_place(row, index, start, names) for index, row in enumerate(rows)]
+        source = rows_in_memory(rows, places)
         (chunk,) = source.chunks(len(rows))
         prepared = self._scorer.prepare(source, names, chunk, start or 0)
         scores = self._scorer.finish(prepared)
@@ -188,6 +196,20 @@ class BatchScorer:
         return summary_document(found, self._n_rows, self._failures)
 
 
+class _RowOfFile(dict[str, object]):
+    """A row that knows how messages name it."""
+
+    place: str
+
+
+def _rows_of_files(source: RowSource) -> Iterator[_RowOfFile]:
+    for chunk in source.chunks(CHUNK_ROWS):
+        for index, row in enumerate(chunk.dicts()):
+            placed = _RowOfFile(row)
+            placed.place = source.place(chunk, index)
+            yield placed
+
+
 class ScoredStream(Iterator[dict[str, object]]):
     """The rows of a stream with their scores, in order; made by `score_stream`."""
 
@@ -205,12 +227,14 @@ class ScoredStream(Iterator[dict[str, object]]):
                     problem = f"got a {type(row).__name__}; expected a dict with image and caption"
                     raise InputError(problem, row=start + index)
             columns = dict.fromkeys(itertools.chain.from_iterable(batch))
-            new = self._scorer.score({name: [row.get(name) for row in batch] for name in columns}, start)
+            places = [row.place for row in batch if isinstance(row, _RowOfFile)]
+            cells = {name: [row.get(name) for row in batch] for name in columns}
+            new = self._scorer.score(cells, start, places or None)
             start += len(batch)
             ready = []
-            for row, cells in zip(batch, zip(*new.values(), strict=True), strict=True):
-                ready.append({**row, **dict(zip(new, cells, strict=True))})
-            del batch, row
+            for row, numbers in zip(batch, zip(*new.values(), strict=True), strict=True):
+                ready.append({**row, **dict(zip(new, numbers, strict=True))})
+            del batch, row, cells
             yield from ready
         self._scorer.odd.warn()
 
@@ -223,7 +247,7 @@ class ScoredStream(Iterator[dict[str, object]]):
 
 
 def score_stream(
-    rows: Iterable[Mapping[str, object]],
+    rows: Files | Iterable[Mapping[str, object]],
     scorers: Scorer | Sequence[Scorer],
     options: RowOptions = RowOptions(),
     *,
@@ -237,7 +261,8 @@ def score_stream(
     Args:
         rows: Rows as dicts: a `datasets.IterableDataset` (of files, of WebDataset's tar files, of a part by
             `split_dataset_by_node`), or anything that can be iterated over. Images of a data set stay encoded
-            until they are scored.
+            until they are scored. Or the file, folder, pattern such as "corpus-*.tar" or list of files that
+            holds them.
         scorers: Scorer or scorers of metrics whose scores depend on the row alone; CIDEr needs
             `document_frequencies`.
         options: How rows are read; its entries may also be given by name, such as images="photos",
@@ -260,7 +285,12 @@ def score_stream(
     if named:
         (options,) = split_options(named, RowOptions)
     listed = [scorers] if isinstance(scorers, Scorer) else [*scorers]
-    return ScoredStream(_with_encoded_images(rows), BatchScorer(listed, options), batch_rows)
+    if are_files(rows):
+        source = open_with_references(rows, options)
+        options = replace(options, images=options.images or source.folder)
+        return ScoredStream(_rows_of_files(source), BatchScorer(listed, options), batch_rows)
+    in_memory = cast(Iterable[Mapping[str, object]], rows)
+    return ScoredStream(_with_encoded_images(in_memory), BatchScorer(listed, options), batch_rows)
 
 
 def _with_encoded_images(rows: Iterable[Mapping[str, object]]) -> Iterable[Mapping[str, object]]:

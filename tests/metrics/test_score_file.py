@@ -7,7 +7,9 @@ import json
 import pytest
 
 import capscore
-from capscore.errors import CapscoreError
+from capscore.errors import CapscoreError, InputError
+
+from ..cli.conftest import run
 
 ROWS = [
     {"id": "1", "caption": "a cat sits", "references": ["a cat sits there", "one cat"]},
@@ -72,7 +74,7 @@ def test_systems_in_memory_are_compared_without_files():
 @pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
-        (["a cat"], {}, "row 0: got a str; expected a dict"),
+        (["a cat"], {}, "a cat'?: no such file"),
         (7, {}, "got a int; expected a file, a folder or a list of dicts"),
         ([], {}, "there are no rows"),
         (ROWS, {"metrics": ["rouge_l", "rouge_l"]}, "rouge_l is there twice"),
@@ -86,3 +88,42 @@ def test_systems_in_memory_are_compared_without_files():
 def test_what_cannot_be_scored_is_one_error(rows, options, message):
     with pytest.raises(CapscoreError, match=message):
         capscore.score_file(rows, **{"metrics": "rouge_l", **options})
+
+
+def test_several_files_are_one_input_in_python_streams_and_the_terminal(tmp_path):
+    for number, row in enumerate(ROWS):
+        (tmp_path / f"part-{number}.jsonl").write_text(json.dumps(row))
+    whole = capscore.score_file(ROWS, "rouge_l", language="en")["rouge_l"].scores.tolist()
+    pattern, files = str(tmp_path / "part-*.jsonl"), sorted(tmp_path.glob("part-*"))
+    scorer = capscore.load("rouge_l")
+    for given in (pattern, files):
+        found = capscore.score_file(given, "rouge_l", language="en")
+        assert found["rouge_l"].scores.tolist() == pytest.approx(whole, abs=1e-6)
+        streamed = [row["rouge_l"] for row in capscore.score_stream(given, scorer, language="en")]
+        assert streamed == pytest.approx(whole, abs=1e-6)
+        assert len(capscore.read_rows(given).candidates) == len(ROWS)
+    done = run("score", *files, "-m", "rouge_l", "--language", "en", "--json")
+    assert json.loads(done.stdout)["metrics"]["rouge_l"]["mean"] == pytest.approx(sum(whole) / len(whole))
+    files[-1].write_text(json.dumps({**ROWS[-1], "references": 3}))
+    for door in (
+        capscore.score_file,
+        lambda rows, metric: [*capscore.score_stream(rows, capscore.load(metric))],
+    ):
+        with pytest.raises(InputError, match=rf"part-{len(ROWS) - 1}.jsonl, line 1: references"):
+            door(files, "rouge_l")
+
+
+def test_ids_without_photos_need_no_backbone(tmp_path):
+    """As COCO's results and annotations are; the numbers are those of the same rows with their references."""
+    rows = [{"image_id": 1, "caption": "a red bus on a street"}, {"image_id": 2, "caption": "two dogs play"}]
+    texts = [["a red bus on a street"], ["two dogs in snow"]]
+    known = {"images": [{"id": 1, "file_name": "x.jpg"}, {"id": 2}]}
+    known["annotations"] = [{"image_id": n, "caption": few[0]} for n, few in enumerate(texts, start=1)]
+    (tmp_path / "refs.json").write_text(json.dumps(known))
+    together = [{"caption": row["caption"], "references": few} for row, few in zip(rows, texts, strict=True)]
+    whole = capscore.score_file(together, "cider")["cider"].mean
+    (tmp_path / "rows.json").write_text(json.dumps(rows))
+    for given in (rows, tmp_path / "rows.json"):
+        found = capscore.score_file(given, preset="coco", references=tmp_path / "refs.json")
+        assert found["cider"].mean == pytest.approx(whole, abs=1e-6) and "clip_score" not in found.scores
+        assert any("no photo of image is found" in note for note in found.notes)
