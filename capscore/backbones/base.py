@@ -156,6 +156,10 @@ class Backbone(ABC):
     def preprocess(self, image: Image.Image) -> torch.Tensor:
         """One RGB image → float32 input of the image tower. May be called from several threads at once."""
 
+    def unwrapped(self, text: str) -> str:
+        """A text without what stands around it that the text tower does not read; then it has sentences."""
+        return text
+
     @abstractmethod
     def tokenize(self, texts: Sequence[str]) -> Tokens:
         """Texts (already prefixed) → token ids without padding, and which texts were cut."""

@@ -236,6 +236,7 @@ class BackboneScorer(Scorer):
             its sentences, weighted by length. It is not of unit length: its product with a photo's row is the
             mean of the sentences' cosines. Its verdict is the mean of theirs.
         """
+        texts = list(map(self.backbone.unwrapped, texts))
         parts = self._split_texts(texts)
         listed = [part for text in texts for part, _ in parts.get(text, [(text, 1)])]
         embedded = self.embedder.texts(listed, prefix=self.prefix)

@@ -22,7 +22,7 @@ from capscore.backbones import registry
 from capscore.backbones.base import resolve_device, tensors_digest
 from capscore.backbones.embedded import backbone as backbone_module
 from capscore.backbones.embedded.backbone import load_embedded, load_image_tower
-from capscore.backbones.embedded.text_encoder import folded
+from capscore.backbones.embedded.text_rule import TEXT_RULE, folded
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, InputError
 from capscore.files.shipped import weights_folder
@@ -106,23 +106,44 @@ def test_case_and_final_stop_move_no_score_and_the_signature_says_so(embedded, e
     for backbone in (embedded, embedded_free):
         assert np.array_equal(backbone.encode_texts(texts), backbone.encode_texts(folded))
         signature = load("mcs", backbone=backbone, cache=False).score(texts[:1], photos[:1]).signature
-        assert "|prefix:none|text:folded|" in signature
+        assert f"|prefix:none|text:{TEXT_RULE}|" in signature
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("IRMAKTA İKİ KIRMIZI KAYIK.", "ırmakta iki kırmızı kayık"),
-        ("Irmakta İKİ kayık.", "ırmakta İKİ kayık"),
+        ("Irmakta İKİ kayık.", "ırmakta iki kayık"),
         ("Ein Hund läuft im Schnee.", "ein Hund läuft im Schnee"),
-        ("TV on a wall", "tv on a wall"),
+        ("TV on a wall", "TV on a wall"),
+        ("A tv in the US and the USA", "a TV in the US and the USA"),
+        ("A herd of ELEPHANTS IN A ROW", "a herd of elephants in a row"),
+        ("A Herd of Elephants Stop for a Drink", "a herd of elephants stop for a drink"),
+        ("Der Hund im Schnee mit Ball", "der Hund im Schnee mit Ball"),
+        ("A man in New York", "a man in New York"),
+        ("L'Homme D'Un Village", "l'homme d'un village"),
         ("I\u0307ki", "iki"),
-        ("It is a DIN A4 sheet…", "it is a DIN A4 sheet"),
+        ("It is a DIN A4 sheet…", "it is a din A4 sheet"),
         ("犬が走る。", "犬が走る"),
-        ("لماذا؟", "لماذا؟"),
+        ("لماذا؟", "لماذا"),
         ("A dog .\u200f ", "a dog"),
         ("a [MASK] Dog", "a [MASK] dog"),
         ("!", "!"),
+        # what stands around a caption, one in another
+        ('1. **Caption:** "A dog runs."</s>', "a dog runs"),
+        ("Sure! Here's a caption for the image:\n\n“A dog &amp; a cat”", "a dog & a cat"),
+        ('{"caption": "a dog"}', "a dog"),
+        ("好的，以下是图片描述：一 只 狗 。", "一只狗"),
+        ("a_dog w/ a ball , the man 's", "a dog with a ball, the man's"),
+        # and what says something
+        ("The image shows: a dog", "the image shows: a dog"),
+        ("Two signs: stop and go", "two signs: stop and go"),
+        ('"stop" reads the sign "go"', '"stop" reads the sign "go"'),
+        ('"A sign that says "stop" here"', 'a sign that says "stop" here'),
+        ("(a dog) and (a cat)", "(a dog) and (a cat)"),
+        ("[MASK]", "[MASK]"),
+        ("1.5 m of snow", "1.5 m of snow"),
+        ("3 dogs", "3 dogs"),
     ],
 )
 def test_folding(text, expected):

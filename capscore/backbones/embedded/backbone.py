@@ -38,11 +38,11 @@ from .text_encoder import (
     DIM,
     END,
     LANGUAGES,
-    TEXT_RULE,
     PieceTokenizer,
     UniversalSentenceEncoder,
     text_encoder,
 )
+from .text_rule import TEXT_RULE, unwrapped
 
 # The network has no limit of its own; this one bounds the memory that a very long text takes.
 MAX_TOKENS = 512
@@ -108,6 +108,9 @@ class SentenceEncoderBackbone(Backbone):
 
     def text_network(self) -> UniversalSentenceEncoder:
         return self.text
+
+    def unwrapped(self, text: str) -> str:
+        return unwrapped(text)
 
     def tokenize(self, texts: Sequence[str]) -> Tokens:
         ids = self.tokenizer(texts)

@@ -7,8 +7,8 @@ to six bits, and 3.4 M float parameters, all of which can be trained.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import torch
@@ -17,6 +17,7 @@ from torch.nn import functional as F
 
 from ..tokens import Piece, spans_of_pieces
 from . import BLOCKS, WINDOWS, read_package
+from .text_rule import folded
 
 if TYPE_CHECKING:
     from sentencepiece import SentencePieceProcessor
@@ -25,34 +26,6 @@ LANGUAGES = frozenset("ar de en es fr it ja ko nl pl pt ru th tr zh".split())  #
 DIM = 512
 CHANNELS = 256
 UNKNOWN, START, END = 0, 1, 2
-# What texts go through before they become tokens, as signatures name it: `folded`.
-TEXT_RULE = "folded"
-# Blanks, full stops, exclamation marks and ellipses, and signs without width among them.
-_FINAL_STOP = re.compile(r"[\s.!…۔।。！．｡\u200b-\u200f\ufeff]+\Z")
-# A word; digits and signs have no case.
-_WORD = re.compile(r"[^\W\d_]+")
-
-
-def folded(text: str) -> str:
-    """A text as the embedded backbones read it: without capitals that are style, and the stop at its end.
-
-    The first word is in lower case. Where all others are capitalised, as in titles, they are in lower case,
-    too; where some are not, capitals mark nouns and names, which the encoder then knows better, German ones
-    above all. A text with İ is taken for Turkish, where the lower case of I is ı. "[MASK]", which hides a
-    word, keeps its capitals, and a text that is nothing but full stops keeps them.
-
-    >>> folded("A dog runs. It is brown !"), folded("A DOG RUNS"), folded("Ein Hund läuft im Schnee.")
-    ('a dog runs. It is brown', 'a dog runs', 'ein Hund läuft im Schnee')
-    >>> folded("İKİ KÖPEK IRMAKTA"), folded("...")
-    ('iki köpek ırmakta', '...')
-    """
-    text = text.replace("I\u0307", "İ")
-    lower_case = {"I": "ı", "İ": "i"} if "İ" in text else {}
-    words = list(_WORD.finditer(text.replace("[MASK]", "      ")))
-    styled = all(word[0][0] != word[0][0].lower() for word in words[1:])
-    end = len(text) if styled else words[0].end()
-    lower = "".join(lower_case.get(letter, letter.lower()) for letter in text[:end])
-    return _FINAL_STOP.sub("", lower.replace("[mask]", "[MASK]") + text[end:]) or text
 
 
 class PieceTokenizer:
@@ -64,9 +37,21 @@ class PieceTokenizer:
 
     def __init__(self, processor: SentencePieceProcessor):
         self._processor = processor
+        self._is_noun = lru_cache(2**14)(self._is_noun_of_vocabulary)
+
+    def read(self, text: str) -> str:
+        """A text as it is split: `folded`, with the capitals that the vocabulary gives German nouns."""
+        return folded(text, self._is_noun)
+
+    def _is_noun_of_vocabulary(self, word: str) -> bool:
+        """Whether the vocabulary's pieces make a word more likely with a capital than without."""
+        return self._likelihood(word.capitalize()) > self._likelihood(word)
+
+    def _likelihood(self, word: str) -> float:
+        return sum(map(self._processor.get_score, self._processor.encode(word)))
 
     def __call__(self, texts: Sequence[str]) -> list[list[int]]:
-        batch = self._processor.encode(list(map(folded, texts)), add_bos=True, add_eos=True)
+        batch = self._processor.encode(list(map(self.read, texts)), add_bos=True, add_eos=True)
         for row, ids in enumerate(batch):
             if len(ids) == 2:
                 batch[row] = [START, UNKNOWN, END]
@@ -88,7 +73,7 @@ class PieceTokenizer:
 
     def _written(self, text: str) -> tuple[list[int], list[str]]:
         """Ids and pieces of a text, one per unknown character."""
-        found = self._processor.encode(folded(text), out_type=str)
+        found = self._processor.encode(self.read(text), out_type=str)
         ids: list[int] = []
         pieces: list[str] = []
         for number, piece in zip(self._processor.piece_to_id(found), found, strict=True):

@@ -1,0 +1,153 @@
+"""Captions beside their photos, and the same captions written in other ways → what that does to MCS.
+
+    python -m weights.measuring.ways_of_writing --rows photos.jsonl --languages en,de,fr,es,zh
+
+In: a JSON Lines file with the photo, caption and language of each row, such as that of
+`weights.measuring.held_out`. Out: for each way of writing and each language the change of the mean, and the
+share of captions that move by more than .02. A way is a line of
+ways_of_writing.json, or a function in `WAYS`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import html
+import json
+import re
+import string
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+import capscore
+from capscore.errors import RowWarning
+from capscore.files.write import write_text
+from capscore.metrics.base import Scorer
+from capscore.tables import Report, Table
+from training.engine.config import main as run_as_command
+
+from .figures import percent
+
+# Each is a way of writing, in which %s stands for the caption.
+FORMS: list[str] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+MOVED = 0.02  # a change of one caption's score that counts
+SMALL_WORDS = frozenset(
+    "a an the and or but as at by for from in into of on over to up with le la les un une des du de et au"
+    " aux en dans sur avec el los las una unos unas del y o con por para al".split()
+)
+
+
+def _in_capitals(text: str, n_words: int = 1) -> str:
+    """A text, the longest words in capitals."""
+    longest = sorted(set(re.findall(r"[^\W\d_]+", text)), key=lambda word: (-len(word), word))[:n_words]
+    for word in longest:
+        text = re.sub(rf"\b{word}\b", word.upper(), text)
+    return text
+
+
+def _headline(text: str) -> str:
+    """A text as a headline, its small words in lower case."""
+    words = [word if word.lower() in SMALL_WORDS else word[:1].upper() + word[1:] for word in text.split()]
+    return " ".join([string.capwords(words[0]), *words[1:]]) if words else text
+
+
+def _filled(form: str, text: str) -> str:
+    return form.replace("%s", text)
+
+
+def _sentence(text: str) -> str:
+    """A text with a capital and a final stop."""
+    return f"{text[:1].upper()}{text[1:].rstrip(' .。')}."
+
+
+# Way of writing → what it makes of a caption
+WAYS: dict[str, Callable[[str], str]] = {
+    "capital, full stop": _sentence,
+    "no full stop": lambda text: text.rstrip(" .。"),
+    "UPPER CASE": str.upper,
+    "lower case": str.lower,
+    "Title Case": string.capwords,
+    "Headline Case": _headline,
+    "a WORD": _in_capitals,
+    "two WORDS": lambda text: _in_capitals(text, 2),
+    "tokenised": lambda text: re.sub(r"\s*([,;:.!?])", r" \1", re.sub(r"(\w)'s\b", r"\1 's", text)),
+    "blanks doubled": lambda text: text.replace(" ", "  "),
+    "characters apart": lambda text: re.sub(r"(?<=[\u3400-\u9fff])(?=[\u3400-\u9fff])", " ", text),
+    "under_scores": lambda text: text.replace(" ", "_"),
+    "tatweel": lambda text: re.sub(r"(?<=[\u0628\u062a\u0633\u0644])(?=[\u0621-\u064a])", "\u0640", text),
+    "typographic signs": lambda text: text.replace("'", "’").replace("-", "‑"),
+    "w/": lambda text: re.sub(r"\bwith ", "w/ ", text),
+    "HTML escapes": lambda text: html.escape(f'"{text}"'),
+    **{form.replace("%s", "…"): partial(_filled, form) for form in FORMS},
+}
+
+
+def changes(
+    scorer: Scorer, rows: Sequence[Mapping[str, str]], ways: Mapping[str, Callable[[str], str]]
+) -> dict[str, dict[str, np.ndarray]]:
+    """Way of writing → language → change of each caption's score, for those that the way writes otherwise.
+
+    `rows` have the keys image, caption and language.
+    """
+    captions = [row["caption"] for row in rows]
+    images = [row["image"] for row in rows]
+    languages = np.array([row["language"] for row in rows])
+    plain = scorer.score(captions, images).scores
+    found: dict[str, dict[str, np.ndarray]] = {}
+    for name, write in ways.items():
+        written = list(map(write, captions))
+        is_changed = np.array([one != other for one, other in zip(written, captions, strict=True)])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RowWarning)  # captions look odd on purpose
+            moved = scorer.score(written, images).scores - plain
+        found[name] = {}
+        for language in dict.fromkeys(languages.tolist()):
+            chosen = is_changed & (languages == language)
+            if chosen.any():
+                found[name][language] = moved[chosen]
+    return found
+
+
+def table(found: Mapping[str, Mapping[str, np.ndarray]]) -> Table:
+    """Mean change, and share of captions that move by more than .02, per way and language."""
+    languages = list(dict.fromkeys(language for parts in found.values() for language in parts))
+    lines = []
+    for name, parts in found.items():
+        line = [name.replace("\n", "⏎")]
+        for language in languages:
+            moved = parts.get(language)
+            cell = ""
+            if moved is not None:
+                cell = f"{moved.mean():+.4f} {percent(float(np.mean(np.abs(moved) > MOVED)))} %"
+            line.append(cell)
+        lines.append(line)
+    return Table(("way of writing", *languages), lines, f"change of the mean, and captions moved > {MOVED}")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Read rows, measure, print."""
+    parser = argparse.ArgumentParser(description="What ways of writing captions do to their scores.")
+    parser.add_argument("--rows", type=Path, required=True, help="JSON Lines: image, caption, language")
+    parser.add_argument("--languages", default="", help="comma-separated; default: all of the file")
+    parser.add_argument("--backbone", default="embedded")
+    parser.add_argument("--output", type=Path, help="file for all numbers, JSON")
+    args = parser.parse_args(argv)
+    rows = [json.loads(line) for line in args.rows.read_text(encoding="utf-8").splitlines()]
+    if args.languages:
+        rows = [row for row in rows if row["language"] in args.languages.split(",")]
+    scorer = capscore.load("mcs", backbone=args.backbone, progress=False, cache=False)
+    found = changes(scorer, rows, WAYS)
+    print(Report("", [table(found)]).markdown())
+    if args.output:
+        numbers = {
+            name: {language: moved.tolist() for language, moved in parts.items()}
+            for name, parts in found.items()
+        }
+        write_text(args.output, json.dumps(numbers, ensure_ascii=False))
+
+
+if __name__ == "__main__":
+    run_as_command(main)
