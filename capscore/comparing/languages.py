@@ -28,7 +28,7 @@ from ..metrics.signature import format_signature, parse_signature
 from ..options import NO_OPTIONS, LoadOptions, RowOptions, Sampling
 from ..statistics.system_means import SystemComparison, compare_means
 from ..text.languages import language_code
-from .systems import Comparison
+from .systems import Comparison, captioner_caution
 
 # language → photo, as the file names it → caption, and where it stands in words
 Captions = Mapping[str, Mapping[str, tuple[str, str]]]
@@ -123,6 +123,8 @@ def compare_on_benchmark(
         "script_version": first.version,
         "files": files,
     }
+    if len(systems) > 1:
+        notes += captioner_caution(signatures.values())
     names = {name: str(path) for name, path in systems.items()}
     no_rows = dict.fromkeys(systems, 0)
     return Comparison(names, measured, signatures, "photo and language", no_rows, notes, about)

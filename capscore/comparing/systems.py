@@ -98,7 +98,7 @@ def compare_systems(
         if languages is None:
             spoken = next(iter(scored.values())).languages
             languages = spoken if len(set(spoken)) > 1 else None
-    return compare_means_by_language(
+    compared = compare_means_by_language(
         {name: given.scores if isinstance(given, Scores) else given for name, given in systems.items()},
         languages,
         images=images,
@@ -107,6 +107,8 @@ def compare_systems(
         missing=missing,
         higher_is_better=not any("" in given.lower_is_better for given in scored.values()),
     )
+    caution = captioner_caution(given.signature for given in scored.values())
+    return [replace(part, notes=(*part.notes, *caution)) for part in compared]
 
 
 def _photos(scored: Mapping[str, Scores]) -> list[str] | None:
@@ -379,7 +381,10 @@ def read_systems(
     if not common_rows:
         _refuse_missing_scores(scores, matched.keys)
     files = {name: str(source.path) for name, source in sources.items()}
-    notes += [*matched.notes, *_style_notes(read, signatures.values())]
+    notes += matched.notes
+    stated = (system.stated(column, "signature") for system in read for column in columns)
+    if caution := captioner_caution(str(signature or "") for signature in stated):
+        notes += [*caution, *_length_notes(read)]
     return SystemScores(files, scores, matched, signatures, notes)
 
 
@@ -499,37 +504,31 @@ def _may_differ(systems: Sequence[_System], signatures: Iterable[str]) -> list[s
     return ["lang"]
 
 
-_STOPS = (".", "!", "?", "。")
-
-
-def _style_notes(systems: Sequence[_System], signatures: Iterable[str]) -> list[str]:
-    """A note where scores of an embedded backbone compare systems whose captions differ in style."""
-    stated = [parse_signature(signature)[1] for signature in signatures]
-    embedded = [part for part in stated if part.get("backbone", "").startswith("embedded")]
-    if not embedded:
+def captioner_caution(signatures: Iterable[str]) -> list[str]:
+    """What a reader of a comparison on an embedded backbone needs to know; [] for other scores."""
+    stated = [parse_signature(signature)[1].get("backbone", "") for signature in signatures if signature]
+    if not any(backbone.startswith("embedded") for backbone in stated):
         return []
-    styles = []
+    return [
+        "`embedded` is for trying out, for finding wrong captions and for retrieval; it is too small to rank "
+        "captioners: to say which is better, use a backbone from the Hub, or judge"
+    ]
+
+
+def _length_notes(systems: Sequence[_System]) -> list[str]:
+    """A note where systems whose captions differ in length are compared on an embedded backbone."""
+    lengths = {}
     for system in systems:
         column = find_candidate_column(system.source.columns)
         chunks = system.source.chunks(4096, [column]) if column else ()
         captions = [text for chunk in chunks for text in chunk.values(column or "") if isinstance(text, str)]
         if not captions:
             return []
-        seen = [(len(text), text[:1].isupper(), text.rstrip().endswith(_STOPS)) for text in captions]
-        styles.append(np.mean(seen, axis=0))
-    folded = all(part.get("text") == "folded" for part in embedded)  # neither capital nor stop moves a score
-    low, high = np.min(styles, axis=0), np.max(styles, axis=0)
-    if high[0] <= 1.3 * low[0] and (folded or (high - low)[1:].max() <= 0.2):
+        lengths[system.name] = float(np.mean(list(map(len, captions))))
+    if max(lengths.values()) <= 1.3 * min(lengths.values()):
         return []
-    shown = "; ".join(
-        f"{system.name}: {length:.0f} characters"
-        + ("" if folded else f", {capital:.0%} with a capital, {stop:.0%} with a stop")
-        for system, (length, capital, stop) in zip(systems, styles, strict=True)
-    )
-    return [
-        f"captions differ in style ({shown}), which moves scores on `embedded`: to rank captioners, use a "
-        "backbone from the Hub, or judge"
-    ]
+    shown = "; ".join(f"{name}: {length:.0f} characters" for name, length in lengths.items())
+    return [f"captions differ in length ({shown}), which moves scores on `embedded`"]
 
 
 def _refuse_missing_scores(scores: Mapping[str, Mapping[str, np.ndarray]], keys: Sequence[Key]) -> None:

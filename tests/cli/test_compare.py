@@ -292,30 +292,23 @@ def test_wrong_usage_says_what_to_give(arguments, message, tmp_path, monkeypatch
     assert_refused(run("compare", *arguments.split()), message)
 
 
-@pytest.mark.parametrize("backbone, noted", [("embedded", 1), ("embedded-pr-mcs", 1), ("ViT", 0)])
-def test_style_is_noted_where_an_embedded_backbone_compares_captioners(tmp_path, backbone, noted):
+@pytest.mark.parametrize("backbone, n_notes", [("embedded", 1), ("embedded-pr-mcs", 1), ("ViT", 0)])
+def test_a_caution_stands_under_every_comparison_on_an_embedded_backbone(tmp_path, backbone, n_notes):
     files = systems_of(tmp_path, rows([0.1, 0.2]), rows([0.3, 0.1]))
     stated = {"metrics": {"mcs": {"signature": f"mcs|backbone:{backbone}@w1"}}}
     for path in files.values():
         path.with_suffix(".summary.json").write_text(json.dumps(stated))
-    assert read_systems(files).notes == []  # both are alike
-    styled = [{**row, "caption": f"A long caption of {row['caption']}."} for row in rows([0.3, 0.1])]
-    write_jsonl(files["b"], styled)
+    found = read_systems(files).compare()
+    assert len(found.notes) == n_notes
+    texts = str(found), found.markdown(), json.dumps(found.to_dict())
+    assert [" ".join(text.split()).count("too small to rank") for text in texts] == [n_notes] * 3
+    write_jsonl(files["b"], [{**row, "caption": "A long caption."} for row in rows([0.3, 0.1])])
     notes = read_systems(files).notes
-    assert len(notes) == noted
-    shown = "a: 1 characters, 0% with a capital, 0% with a stop; b: 20 characters, 100% with"
-    assert all(shown in note for note in notes)
+    assert len(notes) == 2 * n_notes
+    assert all("(a: 1 characters; b: 15 characters)" in note for note in notes[1:])
 
 
-def test_capitals_and_stops_are_no_difference_where_the_backbone_folds_them(tmp_path):
-    files = systems_of(tmp_path, rows([0.1, 0.2]), rows([0.3, 0.1]))
-    stated = {"metrics": {"mcs": {"signature": "mcs|backbone:embedded@w1|text:folded"}}}
-    for path, caption in zip(files.values(), ("a dog runs on grass", "A dog runs on grass."), strict=True):
-        path.with_suffix(".summary.json").write_text(json.dumps(stated))
-        write_jsonl(path, [{**row, "caption": caption} for row in rows([0.3, 0.1])])
-    assert read_systems(files).notes == []
-    write_jsonl(
-        files["b"], [{**row, "caption": "A dog runs on the green grass."} for row in rows([0.3, 0.1])]
-    )
-    (note,) = read_systems(files).notes
-    assert "(a: 19 characters; b: 30 characters)" in note
+def test_a_caution_stands_under_scores_of_an_embedded_backbone_that_are_compared(embedded_free):
+    scorer = capscore.load("text_score", backbone=embedded_free, cache=False)
+    scored = {name: scorer.score([name, "a"], references=[["a dog"], ["a cat"]]) for name in ("dog", "cat")}
+    assert all("too small to rank" in part.notes[-1] for part in capscore.compare_systems(scored))
