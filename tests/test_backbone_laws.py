@@ -251,8 +251,12 @@ def test_a_pickled_backbone_is_the_same(backbone, backbones):
 
 
 @pytest.mark.parametrize("kind", FOLDERS)
-def test_a_copy_elsewhere_is_the_same_and_another_weight_another(kind, backbones, checkpoints, tmp_path):
+def test_a_copy_elsewhere_is_the_same_and_another_weight_another(
+    kind, backbones, checkpoints, tmp_path, monkeypatch
+):
     loaded, folder = backbones(kind), checkpoints(kind).copied(tmp_path)
+    # another version of torch prints its layers otherwise
+    monkeypatch.setattr(torch.nn.Module, "__repr__", lambda module: str(id(module)))
     same = checkpoints(kind).load(folder)
     assert (same.name, same.fingerprint, same.revision) == (loaded.name, loaded.fingerprint, loaded.revision)
     if kind in ("image tower", "tuned", "noise gate"):

@@ -7,7 +7,6 @@ steps, so that `capscore.embedding.embedder` can decode in parallel, sort by len
 from __future__ import annotations
 
 import copy
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
@@ -103,7 +102,8 @@ class Backbone(ABC):
         languages: BCP 47 primary subtags of the text tower's training languages, or None if not known.
         dtype: "float32", "bfloat16" or "float16".
         device: Device of the towers, such as "cpu" or "cuda:0".
-        fingerprint: Digest that changes whenever an embedding could.
+        fingerprint: Digest that changes whenever an embedding could; of weights and settings alone, so that
+            it is the same with any version of torch and of other libraries.
         recipe: Recipe in `training/` that fine-tuned the backbone, such as "pr_mcs"; "" for none.
         rated_from: Name and revision of the backbone from which this one was fine-tuned on ratings; "" for
             none.
@@ -423,29 +423,6 @@ def tensors_digest(*states: Mapping[str, torch.Tensor]) -> str:
             if flat.numel():
                 digest.update(flat.view(torch.uint8).numpy().data)
     return digest.hexdigest()
-
-
-def architecture_digest(*modules: torch.nn.Module) -> str:
-    """Digest of networks without their weights: layers, activations, heads, epsilons, pooling."""
-    import xxhash
-
-    digest = xxhash.xxh3_128()
-    for module in modules:
-        digest.update(without_addresses(repr(module)).encode())
-        for name, part in module.named_modules():
-            plain = [
-                (key, value)
-                for key, value in vars(part).items()
-                if isinstance(value, (bool, int, float, str, tuple))
-                and key not in ("training", "name_or_path")
-            ]
-            digest.update(f"{name}|{without_addresses(str(sorted(plain, key=str)))}".encode())
-    return digest.hexdigest()
-
-
-def without_addresses(description: str) -> str:
-    """A repr without memory addresses, which differ between processes."""
-    return re.sub(r" at 0x[0-9a-f]+", "", description)
 
 
 def settings_digest(folder: Path) -> str:

@@ -123,12 +123,12 @@ class OpenClipBackbone(ClipTowers):
     """A model of open_clip as a Backbone; made by `load_folder` or `load_open_clip`.
 
     The model's `visual.preprocess_cfg` says how it reads images. `settings` is the digest of the files that
-    say how the weights are used; "" for the architecture's.
+    say how the weights are used, or of the architecture's configuration.
     """
 
     _tokenizer: _Tokenizer
 
-    def __init__(self, model: Any, tokenizer: _Tokenizer, options: BackboneOptions, settings: str = ""):
+    def __init__(self, model: Any, tokenizer: _Tokenizer, options: BackboneOptions, settings: str):
         self._settings = settings
         reading = PreprocessCfg(**model.visual.preprocess_cfg)
         self._transform = image_transform_v2(reading, is_train=False)
@@ -138,15 +138,11 @@ class OpenClipBackbone(ClipTowers):
         super().__init__(model, text, tokenizer, options)
 
     def _identify(self, revision: str) -> None:
-        digest, architecture = base.weights_digest(self._model), base.architecture_digest(self._model)
-        self.revision = revision or f"w{base.fingerprint_of(digest, self._settings or architecture)[:8]}"
+        digest = base.fingerprint_of(base.weights_digest(self._model), self._settings)
+        self.revision = revision or f"w{digest[:8]}"
+        reading = json.dumps(self._model.visual.preprocess_cfg, sort_keys=True, default=str)
         self.fingerprint = base.fingerprint_of(
-            digest,
-            architecture,
-            self.dtype,
-            base.without_addresses(repr(self._transform)),
-            self.max_tokens,
-            self._tokenizer.description,
+            digest, self.dtype, reading, self.max_tokens, self._tokenizer.description
         )
 
     def preprocess(self, image: Image.Image) -> torch.Tensor:

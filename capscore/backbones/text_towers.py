@@ -135,10 +135,9 @@ class PairedBackbone(Backbone):
 
     def _identify(self, revision: str) -> None:
         digest = base.fingerprint_of(base.weights_digest(self._text), self._settings)
-        architecture = base.architecture_digest(self._text)
         self.revision = f"{revision or 'w' + digest[:8]}+{self._image.revision}"
         self.fingerprint = base.fingerprint_of(
-            "paired", digest, architecture, self.dtype, self.max_tokens, self._image.fingerprint
+            "paired", digest, self.dtype, self.max_tokens, self._image.fingerprint
         )
 
     def preprocess(self, image: Image.Image) -> torch.Tensor:

@@ -97,7 +97,6 @@ class TransformersClip(ClipTowers):
         self.fingerprint = base.fingerprint_of(
             "transformers_clip",
             digest,
-            base.architecture_digest(self._model),
             self.dtype,
             self.max_tokens,
             type(self._image_processor).__name__ + preprocessing,

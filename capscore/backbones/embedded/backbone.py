@@ -10,9 +10,11 @@ mean class, because all sentence embeddings lie on one side of the space.
 from __future__ import annotations
 
 import io
+import json
 import os
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -171,9 +173,9 @@ class SentenceEncoderBackbone(Backbone):
     def _take_identity(self, weights: str, revision: str, *kind: object) -> None:
         """Set revision and fingerprint from a digest of the weights, and what the kind of backbone is."""
         self.revision = revision or f"w{weights[:8]}"
-        architecture = base.architecture_digest(self.text, self.image)
+        parts = json.dumps(self.network_parts(), sort_keys=True)
         rules = (TEXT_RULE,) if self.noise_gate is None else (TEXT_RULE, RULE)  # a gate reads by sentence
-        self.fingerprint = base.fingerprint_of(*kind, weights, architecture, self.dtype, MAX_TOKENS, *rules)
+        self.fingerprint = base.fingerprint_of(*kind, FORMAT, weights, parts, self.dtype, MAX_TOKENS, *rules)
 
     def _padded(
         self, ids: Sequence[Sequence[int]], limit: int | None = None
@@ -206,7 +208,9 @@ class EmbeddedBackbone(SentenceEncoderBackbone):
         self.image.trunk.to(self.torch_dtype).to(memory_format=torch.channels_last)
 
     def _identify(self, revision: str) -> None:
-        self._take_identity(base.weights_digest(self.text, self.image), revision, "eye", FORMAT)
+        weights = base.weights_digest(self.text, self.image)
+        config = json.dumps(asdict(self.image.config), sort_keys=True)
+        self._take_identity(weights, revision, "eye", config)
 
     def placed(self, rows: torch.Tensor) -> torch.Tensor:
         return self.image.text(rows)
