@@ -21,7 +21,7 @@ from ..text.languages import stated_code
 from ..text.letters import lower
 from .mark_calibration import MARKED_CLASSES, CaptionBatch, MarkCalibration, PhotoBatch, word_rate
 from .network import padded
-from .words import CaptionWord, without_word
+from .words import CaptionWord, is_collective, without_word
 
 # Photos that are judged at once, with at most so many rows each; photos whose regions are named at once.
 _PHOTOS, _ROWS, _NAMED_PHOTOS = 16, 256, 32
@@ -78,7 +78,7 @@ class RowMarks(NamedTuple):
 
     Attributes:
         fits, p_fits: Whether the caption as a whole fits the photo, and how likely.
-        p_correct: For each word a probability; None for a word that is not judged.
+        p_correct: For each word a probability; None for a word that is not judged, such as a collective noun.
         correct: For each word True (right), False (likely wrong), None (cannot tell, or not judged).
         region: For each word the region most like it; None for a word that is likely wrong or not judged.
         p_mentioned, mentioned: Probability per region that the caption mentions it, and whether it does.
@@ -154,10 +154,11 @@ def _row_marks(calibration: MarkCalibration, false_alarms: float, features: RowF
     mentioned = ((p_mentioned >= 0.5) & fits).tolist()
     n = len(row.words)
     marks = RowMarks(fits, p_fits, [None] * n, [None] * n, [None] * n, p_mentioned.tolist(), mentioned)
+    collective = [is_collective(row.words[number].text, row.code) for number in features.numbers]
     for index, number in enumerate(features.numbers):
         word_class = row.words[number].word_class
         word_curve = calibration.word_curve(row.code, word_class)
-        if word_curve is None or np.isnan(features.alone[index]):
+        if word_curve is None or np.isnan(features.alone[index]) or collective[index]:
             continue
         p = float(word_curve.probabilities(words[index]))
         marks.p_correct[number] = p

@@ -389,8 +389,27 @@ def numbers() -> dict[str, list[str]]:
 
     Words that often mean something else are not among them.
     """
-    lines = files(__package__).joinpath("numbers.tsv").read_text(encoding="utf-8").splitlines()
+    return _word_lists("numbers.tsv")
+
+
+@cache
+def _collective_nouns() -> dict[str, list[str]]:
+    return _word_lists("collective_nouns.tsv")
+
+
+def _word_lists(name: str) -> dict[str, list[str]]:
+    """Language → words, from a file of this package."""
+    lines = files(__package__).joinpath(name).read_text(encoding="utf-8").splitlines()
     return {code: words.split() for code, words in (line.split("\t") for line in lines)}
+
+
+def is_collective(word: str, code: str) -> bool:
+    """Whether a noun says how many there are together ("couple", "group"), not what is seen.
+
+    >>> is_collective("Couple", "en"), is_collective("Gruppe", "de"), is_collective("dog", "en")
+    (True, True, False)
+    """
+    return lower(clean(word), code) in _collective_nouns().get(code, ())
 
 
 def _is_number(word: str, code: str) -> bool:

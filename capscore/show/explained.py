@@ -162,7 +162,9 @@ def wrong_because(wrong: Sequence[Segment]) -> str:
 def verdict(caption: ExplainedCaption) -> str:
     """A sentence about the caption that names the words that are likely wrong."""
     if caption.explanation.get("fits") is False:
-        return "This caption does not fit the photo; words are not judged one by one."
+        return (
+            f"This caption does not fit the photo; words are not judged one by one{_least_likely(caption)}."
+        )
     wrong = wrong_words(caption)
     if wrong:
         listed = ", ".join(f"{piece.text} ({piece.title})" for piece in wrong)
@@ -173,6 +175,16 @@ def verdict(caption: ExplainedCaption) -> str:
     if "unsure" in kinds:
         return "No word can be judged with this photo."
     return "There is no content word, so none can be wrong."
+
+
+def _least_likely(caption: ExplainedCaption) -> str:
+    """The word of a caption that is least likely right, to follow what is said of it; "" if none is known."""
+    known = [word for word in caption.explanation["words"] if word.get("p_correct") is not None]
+    if not known:
+        return ""
+    least = min(known, key=lambda word: word["p_correct"])
+    text = caption.text[least["start"] : least["end"]]
+    return f"; least likely: {text} (right with probability {percent(least['p_correct'])})"
 
 
 # ---- regions ----

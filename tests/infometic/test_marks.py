@@ -357,3 +357,16 @@ def test_a_right_word_lies_in_the_region_that_it_names(rows):
     calibration.words, calibration.fits = {SHARED: {"verb": ALWAYS}}, {SHARED: ALWAYS}
     row = replace(rows[0], regions=regions, shares=np.zeros((3, 4)))
     assert mark_rows(calibration, [row], embed, 0.05)[0].region[1] == 2
+
+
+@pytest.mark.parametrize(
+    "code, noun", [("en", "Couple"), ("en", "groups"), ("de", "Gruppe"), ("zh", "一群人")]
+)
+def test_a_noun_that_counts_what_is_together_is_not_judged(rows, code, noun):
+    first = rows[0]
+    text = first.text.replace(first.words[0].text, noun)
+    end = first.words[0].start + len(noun)
+    row = replace(rows[0], text=text, words=[first.words[0]._replace(text=noun, end=end)], language=code)
+    for language, expected in ((code, None), ("nl", False)):
+        (found,) = judged([replace(row, language=language)], words={SHARED: {"noun": NEVER}})
+        assert found.correct == [expected] and (found.p_correct == [None]) == (expected is None)

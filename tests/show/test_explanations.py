@@ -77,7 +77,8 @@ def test_a_caption_in_pieces():
         ),
         (
             judged("cat", fits=False, cat=(0.05, None)),
-            "This caption does not fit the photo; words are not judged one by one.",
+            "This caption does not fit the photo; words are not judged one by one; least likely: cat "
+            "(right with probability 5 %).",
         ),
     ],
 )
