@@ -409,7 +409,7 @@ def is_collective(word: str, code: str) -> bool:
     >>> is_collective("Couple", "en"), is_collective("Gruppe", "de"), is_collective("dog", "en")
     (True, True, False)
     """
-    return lower(clean(word), code) in _collective_nouns().get(code, ())
+    return lower(word, code) in _collective_nouns().get(code, ())
 
 
 def _is_number(word: str, code: str) -> bool:
