@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -16,18 +14,16 @@ import capscore
 from capscore.benchmarks.protocols import retrieval
 from capscore.benchmarks.tasks import RetrievalTask, TaskOptions
 from capscore.comparing.systems import read_systems
-from capscore.errors import OptionError
+from capscore.errors import InputError, OptionError
 from capscore.integrations.ray import Score
 from capscore.integrations.torchmetrics import CaptionMetric
 from capscore.integrations.trainer import CaptionCallback
 from capscore.options import Sampling
 from capscore.scoring.calibrating import CaptionedPhoto, other_captions
 
+from .metrics.test_formulas import naive_cider
 from .photos import GREY, png
 from .toy import BLUE, RED, ColourBackbone
-
-REFERENCES = [["a dog runs on the grass"], ["two men sit on a bench"], ["a red car in the street"]]
-
 
 # ---- torchmetrics
 
@@ -69,6 +65,8 @@ def test_a_row_has_one_name_whatever_holds_it(ids):
     assert int(metric.n_rows) == 2
     metric.update(["a", "b"], references=[["a"], ["b"]], ids=[None, float("nan")])
     assert int(metric.n_rows) == 4
+    with pytest.raises(InputError, match="there are 1 ids for 2 captions"):
+        metric.update(["a", "b"], references=[["a"], ["b"]], ids=[1])
 
 
 # ---- names
@@ -108,34 +106,13 @@ BUSES = ["a red bus in the city", "a bus", "the bus", "a city bus", "bus on stre
 OTHERS = {"2": "a dog runs on a street", "3": "a cat on a street"}
 
 
-def grams(text: str) -> Counter:
-    words = text.split()
-    return Counter(tuple(words[i : i + n]) for n in range(1, 5) for i in range(len(words) + 1 - n))
-
-
-def coco(caption: str, photo: str, documents: list[list[str]]) -> float:
-    """CIDEr-D as pycocoevalcap computes it, of one caption of a photo, where documents are given."""
-    held = Counter(gram for texts in documents for gram in {gram for text in texts for gram in grams(text)})
-    total = 0.0
-    for text in PHOTOS[photo]:
-        one, other = grams(caption), grams(text)
-        apart = len(caption.split()) - len(text.split())
-        for n in range(1, 5):
-            weight = {g: math.log(len(documents)) - math.log(max(held[g], 1)) for g in {*one, *other}}
-            mine, theirs = ({g: c[g] * weight[g] for g in c if len(g) == n} for c in (one, other))
-            norms = math.hypot(*mine.values()) * math.hypot(*theirs.values())
-            dot = sum(min(mine[g], theirs.get(g, 0)) * theirs.get(g, 0) for g in mine)
-            total += dot / norms * math.exp(-(apart**2) / 72) / 4 if norms else 0
-    return 10 * total / len(PHOTOS[photo])
-
-
 @pytest.mark.parametrize("captions", [BUSES[:1] * 5, BUSES], ids=["a row five times", "five captions"])
 def test_a_photo_with_several_captions_is_one_document(captions, tmp_path):
     rows = [*(("1", text) for text in captions), *OTHERS.items()]
     references = [PHOTOS[photo] for photo, _ in rows]
     texts, ids = [text for _, text in rows], [int(photo) for photo, _ in rows]
-    expected = [coco(text, photo, [*PHOTOS.values()]) for photo, text in rows]
-    by_row = [coco(text, photo, references) for photo, text in rows]
+    naive = [(text, PHOTOS[photo]) for photo, text in rows]
+    expected, by_row = naive_cider(naive, [*PHOTOS.values()]), naive_cider(naive)
     cider = capscore.load("cider")
     known: dict = {"references": references, "language": "en"}
     pixels = [np.full((2, 2, 3), int(photo), np.uint8) for photo, _ in rows]

@@ -380,8 +380,9 @@ class Scorer(ABC):
         statistics: Mapping[str, np.ndarray] = {},
     ) -> Scores:
         """Numbers of the rows that did not fail → `Scores` of all rows."""
-        if rows.empty_as == "worst":
-            values = np.where(rows.empty[rows.kept], self.worst_score(), values)
+        worst = self.worst_score()
+        if rows.empty_as == "worst" and worst is not None:
+            values = np.where(rows.empty[rows.kept], worst, values)
         of_rows = spread({name: components[name] for name in self.component_names}, rows.kept)
         (scores,) = spread({"": values}, rows.kept).values()
         spread_statistics = spread({name: statistics[name] for name in self.statistic_names}, rows.kept)

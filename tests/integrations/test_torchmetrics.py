@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import capscore
-from capscore.errors import CapscoreWarning, InputError
+from capscore.errors import CapscoreWarning
 from capscore.integrations.torchmetrics import CaptionMetric
 
 from ..toy import BLUE, RED, ColourBackbone
@@ -44,16 +44,6 @@ def test_forward_gives_the_batch_and_scores_it_once(metric, expected, monkeypatc
     with pytest.warns(CapscoreWarning, match="no row was scored"):
         assert torch.isnan(metric.compute()) and int(metric.n_rows) == 0
     assert repr(metric) == "CaptionMetric('rouge_l', language='en')"
-
-
-def test_a_row_with_an_id_counts_once(metric, expected):
-    metric.update(CAPTIONS, references=REFERENCES, ids=["a", "b", "c", "d", "e"])
-    metric.update(CAPTIONS[:2], references=REFERENCES[:2], ids=["a", "b"])
-    assert float(metric.compute()) == pytest.approx(expected.mean(), abs=1e-9)
-    metric.update(CAPTIONS[:1], references=REFERENCES[:1])  # without an id it counts
-    assert int(metric.n_rows) == 6
-    with pytest.raises(InputError, match="there are 1 ids for 2 captions"):
-        metric.update(CAPTIONS[:2], references=REFERENCES[:2], ids=[1])
 
 
 def test_references_may_come_second_as_in_torchmetrics(metric, expected):

@@ -46,15 +46,6 @@ def test_strings_and_messages_get_the_score_of_their_caption():
     assert rewards(other, completions, photo=photos) == expected
 
 
-@pytest.mark.parametrize(("metric", "lowest"), [("mcs", 0.0), ("text_score", -1.0)])
-def test_an_empty_caption_gets_the_lowest_score(metric, lowest):
-    columns = {"image": [RED] * 3} if metric == "mcs" else {"references": [["red"]] * 3}
-    completions = ["red", " ", [{"role": "assistant", "content": None}]]
-    assert rewards(caption_reward(metric, **OPTIONS), completions, **columns)[1:] == [lowest, lowest]
-    scored = rewards(caption_reward(metric, empty="score", **OPTIONS), completions, **columns)
-    assert scored[1] == scored[2] > 0
-
-
 REASONING = {
     "<think>blue, blue?</think>\n\nred": "red",
     "blue</think> red": "red",
