@@ -90,11 +90,11 @@ def open_pages(path: Path, file: Path, images: str | Path | None = None) -> RowS
         MissingExtraError: The extra `web` is not installed.
     """
     if path.is_dir():
-        root, names = path, page_names(path)
+        kind, root, names = "web pages", path, page_names(path)
         files = [TextFile(path / name) for name in names]
     else:
         text = TextFile(path, file)
-        root, names, files = text.folder, [path.name], [text]
+        kind, root, names, files = "web page", text.folder, [path.name], [text]
     reader = _Reader(root, Path(images or root))
     starts, lines, places, faults = [], [], list[str](), dict[int, InputError]()
     columns = {*_COLUMNS} - {"language", "context"}  # the others are there where a row has them
@@ -139,7 +139,7 @@ def open_pages(path: Path, file: Path, images: str | Path | None = None) -> RowS
         faults=faults,
         places=places,
         image_folder=reader.folder,
-        format="web pages",
+        format=kind,
         page_column="page",
     )
 
