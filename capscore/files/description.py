@@ -14,8 +14,10 @@ from ..errors import InputError, Setting, in_one_line
 from ..options import RowOptions
 from .columns import (
     ChunkInputs,
+    ColumnNames,
     columns_of,
     find_image_column,
+    find_language_column,
     find_reference_columns,
     is_missing,
     read_inputs,
@@ -29,6 +31,7 @@ _WRONG = {
     "image": "without a photo that is found",
     "candidate": "without a caption",
     "references": "without references that can be read",
+    "columns": "whose columns are not understood",
     "row": "that cannot be read",
 }
 
@@ -45,8 +48,8 @@ class Description:
         rows, photos: Number of rows, and of distinct photos that they name.
         first: The first rows, as they are read.
         notes: Remarks on what is taken by which name, and what is left out.
-        problems: What cannot be read ("candidate", "image", "references", or "row") → number of such rows,
-            and the first of them with its place.
+        problems: What cannot be read ("candidate", "image", "references", "columns" or "row") → number of
+            such rows, and what is wrong with the first.
     """
 
     path: Path
@@ -86,6 +89,7 @@ def describe(
     spell: Callable[[Setting], str] = str,
     *,
     looks_for_photos: bool = True,
+    of_references: bool = False,
 ) -> Description:
     """Say how rows are understood, without scoring them.
 
@@ -94,17 +98,19 @@ def describe(
         options: How rows are read.
         spell: Function that spells the options that problems of rows mention.
         looks_for_photos: Whether photos that are not found are problems.
-
-    Raises:
-        InputError: the column of captions is missing, or several could be meant.
+        of_references: Whether the rows are references of photos, of which captions may be missing.
     """
-    names = columns_of(
-        source,
-        options,
-        with_images=find_image_column(source.columns, options.image_column) is not None,
-        with_references=bool(find_reference_columns(source.columns, options.references_column)),
-    )
-    columns = {"caption": [names.candidate]}
+    try:
+        image = find_image_column(source.columns, options.image_column)
+        references = find_reference_columns(source.columns, options.references_column)
+        if of_references and references:
+            names = ColumnNames(image, references[0], references, find_language_column(source.columns))
+        else:
+            needed = {"with_images": image is not None, "with_references": bool(references)}
+            names = columns_of(source, options, **needed)
+    except InputError as unknown:
+        return _of_unknown_columns(source, unknown.spelled(spell))
+    columns = {} if names.candidate in names.references else {"caption": [names.candidate]}
     for what, read in (("photo", names.image), ("language", names.language)):
         if read is not None:
             columns[what] = [read]
@@ -132,6 +138,18 @@ def describe(
             count, first = found.problems.get(kind, (0, source.at(error, chunk, row).spelled(spell)))
             found.problems[kind] = (count + 1, first)
     found.photos = len(photos)
+    if "caption" not in columns:
+        for shown in found.first:
+            del shown["caption"]
+    return found
+
+
+def _of_unknown_columns(source: RowSource, problem: str) -> Description:
+    """What is known of rows whose columns cannot be told: their names, and the first rows as they are."""
+    first = next(iter(source.chunks(FIRST_ROWS))).dicts()
+    names, notes = [*source.columns], [*source.notes]
+    found = Description(source.path, source.format, {}, names, source.n_rows, first=first, notes=notes)
+    found.problems["columns"] = (source.n_rows, problem)
     return found
 
 

@@ -453,7 +453,7 @@ def describe_file(
     for file in files:
         of_references = RowOptions(on_error=options.on_error, references_column=options.references_column)
         source = open_rows(file, options, needs_split=False, lists_are_rows=False)
-        yield describe(source, of_references, spell, looks_for_photos=False)
+        yield describe(source, of_references, spell, looks_for_photos=False, of_references=True)
     together = describe(open_with_references(path, options), options, spell)
     together.format += f", with the references of {', '.join(map(str, files))}"
     yield together

@@ -62,3 +62,13 @@ def test_rows_that_were_read_describe_their_file(files):
     assert (len(rows), len(rows.images)) == (4, 2)
     assert (found.rows, found.photos, found.unread) == (3, 2, ["image_id"])
     assert "caption     'caption'" in str(found) and "row 1       photo: 'cat.png'" in str(found)
+
+
+def test_columns_that_cannot_be_told_are_shown_with_the_error(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("photo,said\ncat.png,a cat\n", encoding="utf-8")
+    done = run("score", str(path), "--dry-run")
+    assert done.exit_code == 3 and "not read    'photo', 'said'" in done.stdout
+    assert (
+        "row 0       photo: 'cat.png'; said: 'a cat'" in done.stdout and "--candidate-column" in done.stdout
+    )
