@@ -24,7 +24,7 @@ from ..errors import InputError, MissingExtraError, Setting
 from ..text.languages import language_code
 from .console import progress_bar
 from .image_folder import data_bytes
-from .row_source import CHUNK_BYTES, Chunk, Row, RowSource
+from .row_source import CHUNK_BYTES, Chunk, Read, Row, RowSource
 from .text_files import ROW_BYTES, TextFile, longer_than
 
 if TYPE_CHECKING:
@@ -120,21 +120,11 @@ def open_pages(path: Path, file: Path, images: str | Path | None = None) -> RowS
         raise InputError(Setting("path", path), f": {pages}, and no picture to score: {found}")
     shown = [column for column in _COLUMNS if column in columns]
 
-    def read(size: int, columns: Sequence[str] | None) -> Iterator[Chunk]:
-        with open(spool.name, "rb") as rows:
-            first = 0
-            while first < len(places):
-                end = first + 1
-                while end < min(first + size, len(places)) and starts[end + 1] - starts[first] < CHUNK_BYTES:
-                    end += 1
-                yield Chunk(first, lines[first:end], _rows_of(rows, end - first, shown))
-                first = end
-
     return RowSource(
         path,
         shown,
         len(places),
-        read,
+        _spooled(Path(spool.name), starts, lines, shown),
         notes=reader.notes(),
         faults=faults,
         places=places,
@@ -144,9 +134,24 @@ def open_pages(path: Path, file: Path, images: str | Path | None = None) -> RowS
     )
 
 
-def _rows_of(lines: IO[bytes], count: int, columns: Sequence[str]) -> list[Row]:
-    cells = [json.loads(lines.readline()) for _ in range(count)]
-    return [{column: row.get(column) for column in columns} for row in cells]
+def _spooled(spool: Path, starts: Sequence[int], lines: list[int], shown: Sequence[str]) -> Read:
+    """Function that reads the rows that wait in a file; `starts` are their bytes, and its end."""
+
+    def read(size: int, columns: Sequence[str] | None) -> Iterator[Chunk]:
+        with open(spool, "rb") as waiting:
+            first = 0
+            while first < len(lines):
+                end = first + 1
+                while end < min(first + size, len(lines)) and starts[end + 1] - starts[first] < CHUNK_BYTES:
+                    end += 1
+                rows: list[Row] = []
+                for _ in range(first, end):
+                    cells = json.loads(waiting.readline())
+                    rows.append({column: cells.get(column) for column in shown})
+                yield Chunk(first, lines[first:end], rows)
+                first = end
+
+    return read
 
 
 class _Reader:
@@ -193,10 +198,10 @@ class _Reader:
         except Exception as error:  # each parser fails in its own way
             yield {"page": name, "line": 1}, InputError(f"the page cannot be read: {error!s:.200}")
             return
-        base = soup.find("base", href=True)
+        base = "".join(str(tag["href"]) for tag in soup.find_all("base", href=True, limit=1))
         for tag in soup.find_all("img"):
             if tag.find_parent(_NOT_SHOWN) is None:
-                yield from self._row(tag, name, str(base["href"]) if base else "", is_markdown)
+                yield from self._row(tag, name, base, is_markdown)
         soup.decompose()  # its parts know each other, so that it would stay in memory
 
     def _row(
@@ -219,12 +224,14 @@ class _Reader:
         row: Row = {"image": image, "caption": caption or None, "page": page, "line": line}
         row["language"] = self._language(tag, place)
         figure = tag.find_parent("figure")
-        text = figure.find("figcaption") if figure is not None else None
-        row["context"] = (" ".join(text.get_text(" ").split()) if text is not None else "") or None
+        for text in figure.find_all("figcaption", limit=1) if figure else ():
+            row["context"] = " ".join(text.get_text(" ").split()) or None
+        fault = None
         if not caption:
-            yield row, self._no_alt
-        else:
-            yield row, None if image else self._no_source
+            fault = self._no_alt
+        elif not image:
+            fault = self._no_source
+        yield row, fault
 
     def _language(self, tag: Tag, place: str) -> str | None:
         """The nearest `lang`, if it is a language; `lang=""` says that none is known."""
