@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 Batch = TypeVar("Batch", bound=Sized)
 # CLIPScore's weight (Hessel et al. 2021, section 3).
 PUBLISHED_W = 2.5
+# What CLIPScore's code writes before each text.
+PUBLISHED_PREFIX = "A photo depicts "
 DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 # Crops that `Backbone.encode_regions` gives to the image tower at once.
 _MAX_CROPS = 32
@@ -65,7 +67,7 @@ class BackboneOptions:
 
     name: str
     revision: str = ""
-    prefix: str = ""
+    prefix: str | None = None
     languages: frozenset[str] | None = None
     device: str = "cpu"
     dtype: str = "float32"
@@ -79,7 +81,8 @@ class BackboneOptions:
 
     def give_to(self, backbone: Backbone) -> None:
         """Set what the options say on a backbone that is being made."""
-        backbone.name, backbone.prefix, backbone.languages = self.name, self.prefix, self.languages
+        backbone.name, backbone.prefix, backbone.languages = self.name, self.prefix or "", self.languages
+        backbone.states_prefix = self.prefix is not None
         backbone.device, backbone.dtype = self.device, self.dtype
 
 
@@ -96,6 +99,7 @@ class Backbone(ABC):
         revision: Hub commit, or "w" and eight hexadecimal digits of a digest of weights and settings.
         dim: Length d of an embedding.
         prefix: Text put before every candidate and reference; "" for none.
+        states_prefix: Whether `prefix` is what its makers say; otherwise a metric takes its own.
         max_tokens: Context length, special tokens included.
         logit_scale: Factor (not its logarithm) on cosines during the model's training.
         w: Factor on cosines of photo and text in CLIPScore and the metrics built on it.
@@ -123,6 +127,7 @@ class Backbone(ABC):
     revision: str
     dim: int
     prefix: str = ""
+    states_prefix: bool = True
     max_tokens: int
     logit_scale: float
     w: float = PUBLISHED_W

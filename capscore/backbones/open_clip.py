@@ -211,8 +211,8 @@ def load_folder(folder: Path, options: BackboneOptions) -> Backbone:
     with checkpoint.refusing(f"{path}"):
         model_cfg, preprocess_cfg = config["model_cfg"], dict(config.get("preprocess_cfg", {}))
         model_cfg = {**model_cfg, **{part: dict(model_cfg[part]) for part in ("text_cfg", "vision_cfg")}}
-        own = {"prefix": "", "w": base.PUBLISHED_W, **config.get("capscore", {})}  # of a converted metric
-        prefix, w = options.prefix or str(own["prefix"]), float(own["w"])
+        own = {"w": base.PUBLISHED_W, **config.get("capscore", {})}  # of a converted metric
+        prefix, w = options.prefix or own.get("prefix", options.prefix), float(own["w"])
         if not 0 < w < float("inf"):
             raise ValueError(f"w is {w}")
     digest = base.settings_digest(folder)

@@ -283,5 +283,6 @@ def load_sentence_transformers(folder: Path, options: BackboneOptions) -> Backbo
     longest = context_length(config, encoder, tokenizer)
     max_tokens = min(about.get("max_seq_length") or longest, longest)
     tower = TextTower(encoder, _linear(dense, state), tokenizer, max_tokens)
-    options = replace(options, prefix=options.prefix + prompt)
+    if prompt:
+        options = replace(options, prefix=(options.prefix or "") + prompt)
     return PairedBackbone(tower, options, settings=base.settings_digest(folder))

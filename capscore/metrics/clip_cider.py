@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from ..backbones.base import PUBLISHED_PREFIX
 from ..errors import InputError, Setting
 from .cider import PHOTO_IDS, Consensus, DocumentFrequencies
 from .clip_score import clip_score
@@ -39,6 +40,7 @@ class CLIPCIDEr(BackboneScorer):
     citation = ("hessel-etal-2021-clipscore", "vedantam-etal-2015-cider")
     score_range = (0, None)
     default_backbone = "ViT-B-32-quickgelu/openai"
+    published_prefix = PUBLISHED_PREFIX
     component_names = ("clip_term", "cider")
     needs_references = True
     splits_texts = True

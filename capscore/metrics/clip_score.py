@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from ..backbones.base import PUBLISHED_W
+from ..backbones.base import PUBLISHED_PREFIX, PUBLISHED_W
 from ..errors import ImageError, InputError, Setting
 from .rows import InputRows, Measured
 from .with_backbone import BackboneScorer, row_cosines
@@ -41,6 +41,7 @@ class CLIPScore(BackboneScorer):
     citation: ClassVar[tuple[str, ...]] = ("hessel-etal-2021-clipscore",)
     score_range = (0, None)
     default_backbone = "ViT-B-32-quickgelu/openai"
+    published_prefix = PUBLISHED_PREFIX
 
     def __init__(self, embedder: Embedder, *, pairs: Literal["images", "texts"] | None = None, **common: Any):
         super().__init__(embedder, **common)

@@ -12,6 +12,7 @@ class MCS(CLIPScore):
     """
 
     metric = "mcs"
+    published_prefix = ""
     title = "MCS"
     citation = ("kim-etal-2023-pr-mcs", "hessel-etal-2021-clipscore")
     default_backbone = "xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k"

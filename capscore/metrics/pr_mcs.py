@@ -36,6 +36,7 @@ class PRMCS(CLIPScore):
     """
 
     metric = "pr_mcs"
+    published_prefix = ""
     title = "PR-MCS"
     citation = ("kim-etal-2023-pr-mcs",)
     default_backbone = "embedded-pr-mcs"

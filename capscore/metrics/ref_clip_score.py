@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..backbones.base import PUBLISHED_W
+from ..backbones.base import PUBLISHED_PREFIX, PUBLISHED_W
 from .clip_score import clip_score
 from .with_backbone import BackboneScorer
 
@@ -33,6 +33,7 @@ class RefCLIPScore(BackboneScorer):
     citation = ("hessel-etal-2021-clipscore",)
     score_range = (0, None)
     default_backbone = "ViT-B-32-quickgelu/openai"
+    published_prefix = PUBLISHED_PREFIX
     component_names = ("clip_score", "text_score")
     needs_references = True
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import logging
+import re
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from ..backbones.base import Backbone
     from ..embedding.embedder import EmbeddedRows, Embedder
 
+# a letter, digit or sign after which a word begins with a blank
+_ENDS_IN_WORD = re.compile(r"[^\W\u2e80-\u9fff\uff00-\uffef]\Z|[.,;:!?)]\Z").search
 _LOG = logging.getLogger(__name__)
 # options of `load` for the backbone, and for its embedder
 _OF_BACKBONE = ("device", "dtype", "revision", "image_tower")
@@ -40,7 +43,8 @@ class BackboneScorer(Scorer):
 
     Args:
         embedder: Embedder of images and texts; holds the backbone.
-        prefix: Text before each candidate and reference; None takes the backbone's own.
+        prefix: Text before each candidate and reference, with a blank after a word; None takes what the
+            backbone's makers state, else what the metric was published with.
         long: Way to read a text beyond the backbone's context: "cut" reads its beginning, as published, and
             "sentences" all of it, sentence by sentence, weighted by length. Default: "cut"; for `embedded`
             and its relatives "sentences", which there splits every text of several sentences.
@@ -50,6 +54,7 @@ class BackboneScorer(Scorer):
     takes_backbone: ClassVar[bool] = True
     needs_images: ClassVar[bool] = True
     retrieves_by_cosine: ClassVar[bool] = True
+    published_prefix: ClassVar[str] = ""
     embedder: Embedder
 
     def __init__(
@@ -63,9 +68,16 @@ class BackboneScorer(Scorer):
         super().__init__(**common)
         self.embedder = embedder
         self.check({"prefix": prefix, "long": long})
-        self.prefix = embedder.backbone.prefix if prefix is None else prefix
+        self.prefix = _before_words(self._default_prefix() if prefix is None else prefix)
         self.long = long or ("sentences" if embedder.backbone.by_sentence else "cut")
         self.cuts_by_wish = long == "cut" and embedder.backbone.by_sentence
+
+    def _default_prefix(self) -> str:
+        """The prefix that the backbone's makers state, else the one that the metric was published with."""
+        backbone = self.embedder.backbone
+        if backbone.prefix or backbone.states_prefix:
+            return backbone.prefix
+        return self.published_prefix
 
     @classmethod
     def open_backbone(cls, spec: Any, options: Mapping[str, Any]) -> Embedder:
@@ -308,6 +320,15 @@ class BackboneScorer(Scorer):
             )
             hint = ("; ", Setting("long", "sentences"), " reads all of it") if self.long == "cut" else ()
             warn(TruncationWarning(message, *hint))
+
+
+def _before_words(prefix: str) -> str:
+    """A prefix that does not run into the caption's first word; Chinese and Japanese have no blanks.
+
+    >>> _before_words("A photo depicts"), _before_words("一张照片"), _before_words("")
+    ('A photo depicts ', '一张照片', '')
+    """
+    return f"{prefix} " if _ENDS_IN_WORD(prefix) else prefix
 
 
 def row_cosines(

@@ -99,7 +99,8 @@ def test_the_config_of_a_text_tower_may_lie_in_a_subfolder_but_not_be_missing(lo
     with pytest.raises(BackboneUnavailable, match=r"no config\.json of its text tower"):
         load(folder)
     write_xlmr_config(folder / "tiny")
-    assert load(folder).fingerprint == loaded("xlmr").fingerprint
+    rows = [towers.encode_texts(["a dog"]) for towers in (load(folder), loaded("xlmr"))]
+    assert np.array_equal(*rows)
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (folder / name).unlink()
     with pytest.raises(BackboneUnavailable, match="no tokenizer of its text tower"):

@@ -6,6 +6,7 @@ import math
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import capscore
@@ -92,3 +93,18 @@ def test_reading_the_options_needs_no_torch():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_prefix_of_clip_score_is_the_metrics_unless_the_backbone_states_another(backbones):
+    towers, captions, photo = backbones("clip"), ["a black dog", "一只狗"], np.zeros((8, 8, 3), np.uint8)
+    assert not towers.states_prefix and not towers.prefix  # a folder that says nothing
+
+    def score(metric, **options):
+        return capscore.load(metric, backbone=towers, cache=False, **options).score(captions, [photo] * 2)
+
+    published = score("clip_score")
+    for same in (score("mcs", prefix="A photo depicts "), score("clip_score", prefix="A photo depicts")):
+        assert same.scores.tolist() == published.scores.tolist()
+        assert "|prefix:A%20photo%20depicts%20|" in same.signature
+    for none in (score("mcs"), score("clip_score", prefix="")):
+        assert "|prefix:none|" in none.signature and none.scores.tolist() != published.scores.tolist()

@@ -194,6 +194,7 @@ class EmbeddedBackbone(SentenceEncoderBackbone):
 
     def __init__(self, image: ImageTower, config: Mapping[str, Any], options: BackboneOptions):
         options.give_to(self)
+        self.states_prefix = True  # it was trained without one
         self.text, self.tokenizer = text_encoder()
         self.image = image
         trained_on = frozenset(map(language_code, config["languages"] or ()))
