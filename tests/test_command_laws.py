@@ -86,6 +86,7 @@ CASES = {
         "rows.jsonl -m mcs,cider",
         "rows.jsonl --references --calibration --document-frequencies",
         "--output=o.jsonl --output=o.csv --report=o.html",
+        more=True,
     ),
 }
 
