@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import sys
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 import xxhash
 
-from ..errors import InputError, Setting
+from ..errors import CorpusWarning, InputError, Setting
 from ..files.columns import (
     ColumnNames,
     find_columns,
@@ -166,7 +167,9 @@ class BatchScorer:
         source = rows_in_memory(rows, places)
         (chunk,) = source.chunks(len(rows))
         prepared = self._scorer.prepare(source, names, chunk, start or 0)
-        scores = self._scorer.finish(prepared)
+        with warnings.catch_warnings():  # a batch is no corpus
+            warnings.simplefilter("ignore", CorpusWarning)
+            scores = self._scorer.finish(prepared)
         for metric, part in scores.items():
             self._running[metric].add(prepared[metric], part)
         errors = row_errors(scores)
