@@ -44,6 +44,12 @@ _HTML = (
     "figure|font|h[1-6]|hr|html|i|"
     "img|li|ol|p|pre|q|small|span|strong|sub|sup|table|tbody|td|th|title|tr|tt|u|ul)"
 )
+
+
+def _texts(joined: str) -> tuple[str, ...]:
+    return tuple(joined.split(" ¦ "))
+
+
 _ROLES = "USER|ASSISTANT|SYSTEM|Human|User|Assistant"
 # how refusals begin, by language
 _REFUSALS = (
@@ -98,12 +104,8 @@ KINDS: dict[str, OddKind] = {
     ),
     "reasoning": OddKind(
         "have reasoning before their caption",
-        (
-            "<think>two</think> a dog",
-            "◁think▷ two",
-            "[THINK]two",
-            "Okay, let me look.",
-            "two</thinking> a dog",
+        _texts(
+            "<think>two</think> a dog ¦ ◁think▷ two ¦ [THINK]two ¦ Okay, let me look. ¦ two</thinking> a dog"
         ),
         anywhere=rf"</?{THOUGHT}\b[^<>]*>|[◁\[]/?{THOUGHT}[▷\]]|<\|(?:begin|"
         rf"end)_of_(?:thought|solution)\|>",
@@ -129,21 +131,10 @@ KINDS: dict[str, OddKind] = {
     ),
     "turns": OddKind(
         "have turns of a conversation",
-        (
-            *(
-                "USER: what? ASSISTANT: a dog",
-                "a dog. Human: and",
-                "<|im_start|>a dog",
-                "[INST] a dog",
-                "<<SYS>> a",
-            ),
-            *(
-                "user\na dog",
-                "<start_of_turn>model",
-                "### Response: a dog",
-                "red<|im_end|>",
-                "Assistant: a dog",
-            ),
+        _texts(
+            "USER: what? ASSISTANT: a dog ¦ a dog. Human: and ¦ <|im_start|>a dog ¦ [INST] a dog ¦ "
+            "<<SYS>> a ¦ user\na dog ¦ <start_of_turn>model ¦ ### Response: a dog ¦ "
+            "red<|im_end|> ¦ Assistant: a dog"
         ),
         anywhere=rf"(?:^|(?<=[\s\"'>.]))(?:{_ROLES}) ?:|<\|(?:im_(?:start|end)|user|"
         rf"assistant|system|end|eot_id|"
@@ -154,27 +145,10 @@ KINDS: dict[str, OddKind] = {
     ),
     "tokens": OddKind(
         "have special tokens of a model",
-        (
-            *(
-                "a dog</s>",
-                "<pad>",
-                "startseq a dog",
-                "a dog endseq .",
-                "<start> a dog",
-                "[UNK] dog",
-                "a dog [SEP]",
-            ),
-            *(
-                "[CLS]",
-                "[PAD]",
-                "<bos>a",
-                "a <unk>",
-                "<|endoftext|>",
-                "<0x0A>",
-                "a dog <EOS>",
-                "<extra_id_0>",
-                "<eot>",
-            ),
+        _texts(
+            "a dog</s> ¦ <pad> ¦ startseq a dog ¦ a dog endseq . ¦ <start> a dog ¦ [UNK] dog ¦ "
+            "a dog [SEP] ¦ [CLS] ¦ [PAD] ¦ <bos>a ¦ a <unk> ¦ <|endoftext|> ¦ <0x0A> ¦ "
+            "a dog <EOS> ¦ <extra_id_0> ¦ <eot>"
         ),
         anywhere=rf"<\|[^|<>\s]+\|>|</?(?!{_HTML}\b)[^\W\d_][\w:.-]*(?:\s[^<>]*)?/?>|<0x[0-9A-F]{{2}}>"
         r"|\[/?(?i:unk|sep|cls|pad|bos|eos|start|end)\]",
@@ -206,16 +180,10 @@ KINDS: dict[str, OddKind] = {
     ),
     "code": OddKind(
         "have code or JSON around their caption",
-        (
-            *(
-                '{"caption": "a dog"}',
-                "{'caption': 'a dog'}",
-                "['a dog', 'two']",
-                "```a dog```",
-                "b'a dog'",
-                'u"a dog"',
-            ),
-            *("tensor([101, 2])", "array(['a'], dtype=object)", r"\boxed{a dog}", r"a dog\n", r"caf\u00e9"),
+        _texts(
+            "{\"caption\": \"a dog\"} ¦ {'caption': 'a dog'} ¦ ['a dog', 'two'] ¦ ```a dog``` ¦ "
+            "b'a dog' ¦ u\"a dog\" ¦ tensor([101, 2]) ¦ array(['a'], dtype=object) ¦ "
+            "\\boxed{a dog} ¦ a dog\\n ¦ caf\\u00e9"
         ),
         anywhere=r"```|\\boxed\{|\\(?:[nrt](?![a-z])|u[0-9a-f]{4}|x[0-9a-f]{2})",
         signs=r"`\\",
@@ -236,12 +204,8 @@ KINDS: dict[str, OddKind] = {
     ),
     "file": OddKind(
         "have the name of a file as caption",
-        (
-            "IMG_1234.jpg",
-            "DSC_0042",
-            "photo of IMG_20200101_1",
-            "dog-in-park.png",
-            "COCO_val2014_000000000042",
+        _texts(
+            "IMG_1234.jpg ¦ DSC_0042 ¦ photo of IMG_20200101_1 ¦ dog-in-park.png ¦ COCO_val2014_000000000042"
         ),
         anywhere=r"\b[A-Z]{1,8}(?:_[a-z]+\d*)?_\d{3,}",
         signs="_",
@@ -255,34 +219,18 @@ KINDS: dict[str, OddKind] = {
     ),
     "refusal": OddKind(
         "have a refusal in place of a caption",
-        (
-            *(
-                "I'm sorry, but I can't help",
-                "As an AI language model",
-                "I cannot see the image",
-                "Lo siento, no puedo",
-            ),
-            *(
-                "No image was provided",
-                "Es tut mir leid",
-                "Je suis désolé, mais",
-                "申し訳ありません",
-                "抱歉，我无法",
-            ),
+        _texts(
+            "I'm sorry, but I can't help ¦ As an AI language model ¦ I cannot see the image ¦ "
+            "Lo siento, no puedo ¦ No image was provided ¦ Es tut mir leid ¦ "
+            "Je suis désolé, mais ¦ 申し訳ありません ¦ 抱歉，我无法"
         ),
         begins="|".join(_REFUSALS),
     ),
     "label": OddKind(
         "have a caption that begins with a label",
-        (
-            *(
-                "Caption: red",
-                "Sure! Here is a caption:",
-                "Image description: red",
-                "**Caption:** red",
-                "描述：红色",
-            ),
-            *("Here's a caption for the image:", "Bildunterschrift: rot"),
+        _texts(
+            "Caption: red ¦ Sure! Here is a caption: ¦ Image description: red ¦ **Caption:** red ¦ "
+            "描述：红色 ¦ Here's a caption for the image: ¦ Bildunterschrift: rot"
         ),
         begins=rf"(?:{_LABELS})\W?\s*[:：]|(?:sure|certainly|of course|absolutely)[!,.] |"
         rf"here(?:['’]s| is| are) "
@@ -290,17 +238,8 @@ KINDS: dict[str, OddKind] = {
     ),
     "none": OddKind(
         "have a caption such as nan or none",
-        (
-            "nan",
-            "None",
-            "NA",
-            "null",
-            "N/A",
-            "undefined",
-            "no caption",
-            "(none)",
-            "<NA>",
-            "[No caption available].",
+        _texts(
+            "nan ¦ None ¦ NA ¦ null ¦ N/A ¦ undefined ¦ no caption ¦ (none) ¦ <NA> ¦ [No caption available]."
         ),
         begins="(?:nan|none|null|nil|undefined|n/?a|n\\.a|test|lorem ipsum.*|object object|"
         "not (?:available|applicable|provided)|missing|untitled|todo|tbd|"
@@ -314,12 +253,9 @@ KINDS: dict[str, OddKind] = {
     ),
     "loop": OddKind(
         "have words that repeat again and again",
-        (
-            "a dog a dog a dog a dog",
-            "on a hill on a hill on a hill on a hill.",
-            "a cat a cat a cat a cat on it",
-            "犬犬犬犬犬犬犬犬",
-            "the the the the",
+        _texts(
+            "a dog a dog a dog a dog ¦ on a hill on a hill on a hill on a hill. ¦ "
+            "a cat a cat a cat a cat on it ¦ 犬犬犬犬犬犬犬犬 ¦ the the the the"
         ),
     ),
     "name": OddKind("have the name of their photo as caption"),

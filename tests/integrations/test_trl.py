@@ -47,20 +47,14 @@ def test_strings_and_messages_get_the_score_of_their_caption():
 
 
 REASONING = {
-    "<think>blue, blue?</think>\n\nred": "red",
-    "blue</think> red": "red",
-    "<think>blue": "",
-    "<THINKING>blue</THINKING><answer>red</answer>": "red",
+    "<think>blue, blue?</think>\n\nred": "red", "blue</think> red": "red", "<think>blue": "", "red": "red",
+    "<THINKING>blue</THINKING><answer>red</answer>": "red", "[THINK]blue[/THINK]red": "red",
     "<think>a <think> tag, </reflection> or</think> red <think>blue</think>": "red",
-    "[THINK]blue[/THINK]red": "red",
-    "◁think▷blue◁/think▷red": "red",
+    "◁think▷blue◁/think▷red": "red", "<|channel|>analysis<|message|>blue": "",
     "<|begin_of_thought|>blue<|end_of_thought|><|begin_of_solution|>red<|end_of_solution|>": "red",
     "<|channel|>analysis<|message|>blue<|end|><|channel|>final<|message|>red<|return|>": "red",
-    "<|channel|>analysis<|message|>blue": "",
-    "analysisWe see blue.assistantfinalred": "red",
-    "<SUMMARY>blue</SUMMARY><REASONING>blue</REASONING><CONCLUSION>red</CONCLUSION>": "red",
-    "red": "red",
-}
+    "analysisWe see blue.assistantfinalred": "red", "<REASONING>blue</REASONING><CONCLUSION>red": "red",
+}  # fmt: skip
 
 
 def test_reasoning_is_left_out_where_asked_and_warned_of_otherwise():
@@ -71,7 +65,7 @@ def test_reasoning_is_left_out_where_asked_and_warned_of_otherwise():
     as_they_are = caption_reward("rouge_l", language="en")
     with pytest.warns(RowWarning, match=r"[0-9]+ have reasoning .*strip_reasoning=True leaves reasoning out"):
         scored = rewards(as_they_are, [*REASONING], **columns)
-    assert min(scored[:-1]) < scored[-1] == 1
+    assert min(scored) < scored[3] == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # once per kind
         assert rewards(as_they_are, [*REASONING], **columns) == scored

@@ -20,18 +20,11 @@ SPACED = [
     ("de", "Die Straße, „sagt“ er: GROẞ und weiß – geht’s?", "die straße sagt er groß und weiß geht's"),
     ("de", "Ein T-Shirt mit 3,5 % Öl um 10:30 Uhr.", "ein t-shirt mit 3,5 öl um 10:30 uhr"),
     ("fr", "L’homme d'à côté s'assied.", "l' homme d' à côté s' assied"),
-    (
-        "fr",
-        "Qu'est-ce que c'est ? Aujourd'hui, jusqu'au soir",
-        "qu' est-ce que c' est aujourd'hui jusqu' au soir",
-    ),
-    ("fr", "Le portrait d’aujourd’hui ; quelqu’un rit", "le portrait d' aujourd'hui quelqu'un rit"),
-    ("it", "Un'altra parte dell’acqua, un po' di sole", "un' altra parte dell' acqua un po di sole"),
+    ("fr", "Qu'est-ce que c'est ? jusqu'au soir", "qu' est-ce que c' est jusqu' au soir"),
     ("ca", "L'home de la col·lecció", "l' home de la col·lecció"),
     ("es", "¿Dónde está el niño? ¡Aquí!", "dónde está el niño aquí"),
     ("nl", "'s Avonds liggen er foto’s", "s avonds liggen er foto's"),
-    ("tr", "İstanbul'da IŞIK, İKİ KÖPEK ve ılık çay", "istanbul'da ışık iki köpek ve ılık çay"),
-    ("az", "QIRMIZI İt", "qırmızı it"),
+    ("tr", "İstanbul'da IŞIK", "istanbul'da ışık"),
     ("id", "Anak-anak bermain; 1.000 orang", "anak-anak bermain 1.000 orang"),
     ("sw", "Ng'ombe wawili", "ng'ombe wawili"),
     ("quz", "T’ika, ñan", "t'ika ñan"),
@@ -55,11 +48,7 @@ SPACED = [
 # By hand: words of UniDic are short units (走っ て いる), those of MeCab-ko morphemes as they are written.
 SEGMENTED = [
     ("ja", "２匹の犬が、草原を走っている。", "2 匹 の 犬 が 草原 を 走っ て いる"),
-    (
-        "ja",
-        "赤いシャツを着た男性がＡＢＣの iPhone を見る！",
-        "赤い シャツ を 着 た 男性 が abc の iphone を 見る",
-    ),
+    ("ja", "赤いシャツを着たＡＢＣの iPhone！", "赤い シャツ を 着 た abc の iphone"),
     ("zh", "两只狗在草地上奔跑。", "两只 狗 在 草地 上 奔跑"),
     ("zh", "一個穿著紅色襯衫的男人正在騎自行車", "一個 穿著 紅色 襯衫 的 男人 正在 騎 自行車"),
     ("zh-TW", "台灣的計程車停在馬路邊，共 3.5 公里", "台灣 的 計程車 停 在 馬路邊 共 3.5 公里"),
@@ -90,17 +79,7 @@ def test_english_and_no_language_are_ptb(language):
 
 
 def test_texts_that_blanks_do_not_split():
-    texts = [
-        "犬が走る。",
-        "ein Hund",
-        "ein Schild: 出口",
-        "สุนัขวิ่ง",
-        "한국어 문장",
-        "日本 ab",
-        "🐕",
-        "",
-        "一只狗 在跑",
-    ]
+    texts = "犬が走る。|ein Hund|ein Schild: 出口|สุนัขวิ่ง|한국어 문장|日本 ab|🐕||一只狗 在跑".split("|")
     for language in ("de", None):
         assert segmentation.not_split_by_blanks(texts, language) == ["犬が走る。", "สุนัขวิ่ง", "一只狗 在跑"]
     for language in ("ja", "ko", "th", "zh-TW"):

@@ -17,28 +17,16 @@ FINE = [
     *("a dog runs", "AT&T & salt; a < b", "None of the dogs", "a nan bread", "a sign: stop", "[MASK] cat"),
     *("2人の男性がＴシャツを着ている", "ÇA VA À ÉTÉ", "MAÇÃ É", "der „Spaß“", "„schnell“ – 50 °C", "мальчик"),
     *("น้ำตก\u200bที่สวยงาม", "رجل أنيق", "ένα κορίτσι", "zażółć gęślą jaźń", "người đàn ông"),
-    *(
-        "a sign [STOP]",
-        "Sorry sign on a door",
-        "I see a dog",
-        "a dog <3 a cat",
-        "Thinking man: a statue",
-        "№ 5 bus",
-    ),
+    *("a sign [STOP]", "Sorry sign on a door", "I see a dog", "a dog <3 a cat", "Thinking man: art", "№ 5"),
     *(
         "Il-Ġnus jiġru fil-ġnien",
         "a user: of tools",
         "#dog on a beach",
-        "man in cap, man in hat, man in coat",
+        "man in a cap, man in a hat",
+        "ha ha",
     ),
-    *("the very very very big dog", "Missing person poster", "Null island", "ha ha ha", "a red 1000000 sign"),
-    *(
-        "Alternating stripes: red",
-        "As an airplane lands",
-        "The user holds a phone",
-        "a.m. traffic",
-        "IMG at dusk",
-    ),
+    *("the very very very big dog", "Missing person poster", "Null island", "a red 1000000 sign", "a.m. fog"),
+    *("Alternating stripes: red", "As an airplane lands", "The user holds a phone", "IMG at dusk", "a trunk"),
 ]
 
 
