@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
@@ -368,7 +368,9 @@ def register_reading(name: str) -> Callable[[Item], Item]:
     return READINGS.register(name)
 
 
-def register_layout(name: str, example: str, *, lines: bool = False) -> Callable[[Item], Item]:
+def register_layout(
+    name: str, example: str, *, lines: bool = False, marks: Collection[str] = ()
+) -> Callable[[Item], Item]:
     """Decorator for a function `(value, notes) -> rows` of a layout of JSON, which all commands then read.
 
     Of a value in another layout it returns None. Rows are dicts such as `{"image": …, "caption": …}`; the
@@ -379,6 +381,7 @@ def register_layout(name: str, example: str, *, lines: bool = False) -> Callable
         example: Short text of JSON in it, for errors.
         lines: Whether values are objects of a list or of lines, each of which may be several rows; otherwise
             they are whole documents.
+        marks: Names one of which every such object has, so that others are not looked at; () if none are.
 
     >>> @register_layout("tagged photos", '{"photos": [{"file": "a.jpg", "tag": "a dog"}]}')
     ... def tagged_photos(document, notes):
@@ -392,6 +395,7 @@ def register_layout(name: str, example: str, *, lines: bool = False) -> Callable
 
     def named(layout: Any) -> Any:
         layout.example, layout.lines = example, lines or hasattr(layout, "columns")
+        layout.marks = marks or getattr(layout, "marks", ())
         return LAYOUTS.register(name)(layout)
 
     return named

@@ -296,7 +296,8 @@ class _System:
         """Column of scores → float64 (n,), NaN where a row has none."""
         numbers = {**self.computed}
         read = [column for column in columns if column not in numbers]
-        for column, found in zip(read, read_numbers(self.source, *read), strict=True):
+        names = [check_column("metric", column, self.source.columns) for column in read]
+        for column, found in zip(read, read_numbers(self.source, *names), strict=True):
             numbers[column] = np.array(found)
         return numbers
 
@@ -437,8 +438,7 @@ def _score_columns(systems: Sequence[_System], metrics: Sequence[str]) -> list[s
     """The columns of scores: those that are named, or all metrics that the files have in common."""
     for system in systems:
         for metric in metrics:
-            if metric not in system.columns:
-                check_column("metric", metric, [*system.columns], f" (in {system.source.path})")
+            check_column("metric", metric, system.columns, f" (in {system.source.path})")
     if metrics:
         return list(dict.fromkeys(metrics))
     known = {*METRICS.names(), "score"}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, islice
@@ -103,15 +103,27 @@ def read_document(document: object, notes: list[str]) -> tuple[str, list[Row] | 
 def line_reader() -> Callable[[Row], Iterable[Row] | None]:
     """Function from an object of a list or of lines to its rows; None for an object that is a row itself."""
     layouts = [*_layouts(lines=True).values()]
+    of_names: dict[tuple[str, ...], list[Any]] = {}  # names of an object → layouts that it may be in
 
     def read(line: Row) -> Iterable[Row] | None:
-        for layout in layouts:
+        names = tuple(line)
+        if names not in of_names:
+            if len(of_names) > 1000:  # objects that hardly share names
+                of_names.clear()
+            of_names[names] = [layout for layout in layouts if _may_be_in(layout, names)]
+        for layout in of_names[names]:
             rows = layout(line, [])
             if rows is not None:
                 return rows
         return None
 
     return read
+
+
+def _may_be_in(layout: object, names: Sequence[str]) -> bool:
+    """Whether an object with some names may be in a layout, which may have marks."""
+    marks = getattr(layout, "marks", ())
+    return not marks or not set(marks).isdisjoint(names)
 
 
 def _layouts(lines: bool) -> dict[str, Callable[[Any, list[str]], Iterable[Row] | None]]:
@@ -474,7 +486,12 @@ def _rows_of_objects(objects: list[Any]) -> list[Row] | None:
 # ---- objects of a list or of lines ----
 
 
-@register_layout("Crossmodal-3600", '{"image/key": "0a", "de": {"caption": ["Ein Hund."]}}', lines=True)
+@register_layout(
+    "Crossmodal-3600",
+    '{"image/key": "0a", "de": {"caption": ["Ein Hund."]}}',
+    lines=True,
+    marks=("image/key",),
+)
 def crossmodal(line: Row, notes: list[str]) -> list[Row] | None:
     """Captions of a photo in many languages."""
     if "image/key" not in line:
@@ -492,6 +509,7 @@ def crossmodal(line: Row, notes: list[str]) -> list[Row] | None:
     "samples of lmms-eval",
     '{"doc_id": 0, "doc": {"image_id": "dog.jpg"}, "filtered_resps": ["a dog"]}',
     lines=True,
+    marks=("doc_id",),
 )
 def lmms_sample(line: Row, notes: list[str]) -> list[Row] | None:
     """What was answered, and photo and references of the document or, without it, of what metrics got."""
@@ -521,6 +539,7 @@ def _sample_photo(parts: list[Row], otherwise: object) -> object:
     '{"image": "dog.jpg", "conversations": [{"from": "human", "value": "<image>"}, '
     '{"from": "gpt", "value": "a dog"}]}',
     lines=True,
+    marks=("conversations", "messages"),
 )
 def conversations(line: Row, notes: list[str]) -> list[Row] | None:
     """Rows of LLaVA, of LLaMA-Factory and of chats: the one answer is the caption.
@@ -564,6 +583,7 @@ def _with_one_photo(row: Row) -> Row:
     "results of ms-swift",
     '{"response": "a dog", "labels": "a dog runs", "images": [{"bytes": null, "path": "dog.jpg"}]}',
     lines=True,
+    marks=("response",),
 )
 def ms_swift(line: Row, notes: list[str]) -> list[Row] | None:
     """What `swift infer` writes: the answer, what it is compared with, and a list of the photo."""
@@ -581,6 +601,7 @@ def ms_swift(line: Row, notes: list[str]) -> list[Row] | None:
     '{"custom_id": "dog.jpg", "response": {"status_code": 200, "body": {"choices": '
     '[{"message": {"content": "a dog"}}]}}}',
     lines=True,
+    marks=("custom_id",),
 )
 def batch_output(line: Row, notes: list[str]) -> list[Row] | None:
     """Answers of OpenAI's and Anthropic's batches; one that failed is a row without a caption."""
@@ -602,6 +623,7 @@ def batch_output(line: Row, notes: list[str]) -> list[Row] | None:
     "sentences of a photo",
     '{"filename": "dog.jpg", "cocoid": 42, "sentences": {"raw": "A dog.", "sentid": 7}}',
     lines=True,
+    marks=("sentences",),
 )
 def sentences_of_photo(line: Row, notes: list[str]) -> list[Row] | None:
     """Rows of HuggingFaceM4/COCO, or of Karpathy's photos: one sentence, or a list of them."""
@@ -618,6 +640,11 @@ def sentences_of_photo(line: Row, notes: list[str]) -> list[Row] | None:
     return [{**about, "caption": sentence["raw"]} for sentence in sentences]
 
 
+@lru_cache(1024)
+def _numbered_names(names: tuple[str, ...]) -> list[str]:
+    return [name for name in names if _NUMBERED_CAPTION.fullmatch(name)]
+
+
 @register_layout(
     "numbered captions",
     '{"file_name": "dog.wav", "caption_1": "a dog", "caption_2": "a dog barks"}',
@@ -625,7 +652,7 @@ def sentences_of_photo(line: Row, notes: list[str]) -> list[Row] | None:
 )
 def numbered_captions(line: Row, notes: list[str]) -> list[Row] | None:
     """The captions of Clotho and its kin, a column each; empty ones are none."""
-    names = [name for name in line if _NUMBERED_CAPTION.fullmatch(name)]
+    names = _numbered_names(tuple(line))
     if not names or named_columns(FAMILIAR["candidate"], [*line]):
         return None
     more = {key: value for key, value in line.items() if key not in names}
@@ -634,7 +661,10 @@ def numbered_captions(line: Row, notes: list[str]) -> list[Row] | None:
 
 
 @register_layout(
-    "reports", '{"id": "p1", "report": "The lungs are clear.", "image_path": ["p1/0.png"]}', lines=True
+    "reports",
+    '{"id": "p1", "report": "The lungs are clear.", "image_path": ["p1/0.png"]}',
+    lines=True,
+    marks=("report",),
 )
 def reports(line: Row, notes: list[str]) -> list[Row] | None:
     """Reports of R2Gen, which are about several photos of a patient; the first stands for them."""
@@ -660,6 +690,7 @@ def photo_per_object(line: Row, notes: list[str]) -> list[Row] | None:
     "scores per caption",
     '{"image": "dog.jpg", "caption": ["a dog", "a cat"], "score": [0.9, 0.1]}',
     lines=True,
+    marks=("caption", "captions"),
 )
 def scores_per_caption(line: Row, notes: list[str]) -> list[Row] | None:
     """Several captions of a photo, with a list of numbers that has one for each."""

@@ -249,7 +249,7 @@ class TextFile:
             for number, line in enumerate(lines, start=1):
                 if len(line) > longest:
                     raise self.error(longer_than(limit), line=number)
-                if _UNDECODED.search(line):
+                if not line.isascii() and _UNDECODED.search(line):
                     raise self.error(self._how_to_convert(line), line=number)
                 yield number, line
 
@@ -330,6 +330,9 @@ class TextFile:
     def json_lines(self) -> Iterator[tuple[int, object]]:
         """Number and value of each line of JSON that is not blank."""
         for number, line in self.text_lines():
+            if line.strip() in ("{", "["):
+                hint = f"; `jq -c . {self.path}` writes an object per line"
+                raise self.error(f"not valid JSON: the object is on several lines{hint}", line=number)
             if line.strip():
                 yield number, self.decoded(line, number)
 
