@@ -57,17 +57,8 @@ def test_words_classes_and_places_do_not_depend_on_typing(language):
 @pytest.mark.parametrize(
     ("language", "text", "expected"),
     [
-        *(
-            ("tr", "İKİ KÖPEK IRMAK", "iki köpek ırmak"),
-            ("az", "QIRMIZI İt", "qırmızı it"),
-            ("crh", "İ I", "i ı"),
-        ),
-        *(
-            ("tr", "I\u0307ki", "iki"),
-            ("de", "İstanbul", "istanbul"),
-            ("de", "GROẞ", "groß"),
-            ("el", "ΣΚΎΛΟΣ", "σκύλος"),
-        ),
+        *(("tr", "İKİ KÖPEK IRMAK", "iki köpek ırmak"), ("az", "QIRMIZI İt", "qırmızı it")),
+        *(("tr", "I\u0307ki", "iki"), ("de", "İstanbul GROẞ", "istanbul groß"), ("el", "ΣΚΎΛΟΣ", "σκύλος")),
         *(("lt", "Ìr i\u0307\u0300r J\u0301", "ìr ìr j\u0301"), ("en", "I SEE", "i see"), ("ru", "ЁЖ", "ёж")),
     ],
 )
@@ -83,11 +74,7 @@ def test_lower_case_of_languages(language, text, expected):
     ("language", "text", "parts"),
     [
         ("fr", "Quelqu'un d'Aujourd'hui", "Quelqu'un d' Aujourd'hui"),
-        (
-            "fr",
-            "AUJOURD'HUI L'Entr'acte, un P'tit rock'n'roll",
-            "AUJOURD'HUI L' Entr'acte un P'tit rock'n'roll",
-        ),
+        ("fr", "AUJOURD'HUI L'Entr'acte P'tit rock'n'roll", "AUJOURD'HUI L' Entr'acte P'tit rock'n'roll"),
         ("fr", "Jusqu'à Lorsqu'il S'est chez McDonald's", "Jusqu' à Lorsqu' il S' est chez McDonald's"),
         ("it", "L'acqua Dell'arte c'è Quest'uomo", "L' acqua Dell' arte c' è Quest' uomo"),
         ("ca", "L'home D'Aigua", "L' home D' Aigua"),

@@ -17,7 +17,7 @@ FINE = [
     *("a dog runs", "AT&T & salt; a < b", "None of the dogs", "a nan bread", "a sign: stop", "[MASK] cat"),
     *("2人の男性がＴシャツを着ている", "ÇA VA À ÉTÉ", "MAÇÃ É", "der „Spaß“", "„schnell“ – 50 °C", "мальчик"),
     *("น้ำตก\u200bที่สวยงาม", "رجل أنيق", "ένα κορίτσι", "zażółć gęślą jaźń", "người đàn ông"),
-    *("a sign [STOP]", "Sorry sign on a door", "I see a dog", "a dog <3 a cat", "Thinking man: art", "№ 5"),
+    *("a sign [STOP]", "Sorry sign on a door", "I see a dog", "a dog <3 a cat", "Thinking man: art"),
     *(
         "Il-Ġnus jiġru fil-ġnien",
         "a user: of tools",
