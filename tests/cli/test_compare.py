@@ -153,20 +153,6 @@ def test_rows_are_matched_by_photo_and_language_and_time(tmp_path):
     assert found.rows.photos == ["0.jpg", "0.jpg", "1.jpg", "1.jpg", "2.jpg", "2.jpg", "0.jpg"]
 
 
-def test_photos_are_matched_however_they_are_named(tmp_path):
-    names = [[f"val/COCO_val2014_00000000000{n}.jpg" for n in (7, 9)], ["9", "0007"]]
-    columns = ("image_path", "question_id")
-    files = [[{c: name, "mcs": 0.1} for name in found] for c, found in zip(columns, names, strict=True)]
-    found = read_systems(systems_of(tmp_path, *files))
-    assert found.rows.matched_by == "photo" and found.rows.photos == names[0]
-
-
-def test_photos_of_one_name_in_two_folders_stay_apart(tmp_path):
-    given = [{"image": "x/1.jpg", "mcs": 1.0}, {"image": "y/1.jpg", "mcs": 2.0}]
-    found = read_systems(systems_of(tmp_path, given, given[::-1]))
-    assert found.rows.photos == ["x/1.jpg", "y/1.jpg"] and found.scores["mcs"]["b"].tolist() == [1.0, 2.0]
-
-
 def test_ids_come_first_and_photos_must_agree(tmp_path):
     given = [{"id": n, "image": f"{n}.jpg", "mcs": float(n)} for n in range(3)]
     renumbered = [{**row, "id": n} for n, row in enumerate(given[::-1])]

@@ -152,12 +152,6 @@ def test_ids_that_contradict_names_are_of_another_numbering(tmp_path, annotation
     assert references_of(source) == REFERENCES[::-1]
 
 
-def test_names_are_compared_composed(tmp_path):
-    references = as_json(tmp_path / "r.json", {"cafe\u0301.jpg": "A café."})
-    rows = as_json(tmp_path / "c.json", {"caf\u00e9": "a café"})
-    assert references_of(matched(rows, references)) == [["A café."]]
-
-
 def test_mismatched_references_are_named_with_their_row(tmp_path, annotations):
     rows = [{"img": NAMES[42], "hyp": "a dog"}, {"img": "other.jpg", "hyp": "a cow"}]
     source = matched(as_json(tmp_path / "p.json", rows), annotations)
@@ -186,15 +180,6 @@ def test_references_in_several_languages_are_those_of_the_row(tmp_path):
     assert references_of(source) == [["Un chien."], ["Ein Hund."], None, None]
     assert "without a language" in str(source.faults[2]) and "in language 'es'" in str(source.faults[3])
     assert references_of(matched(tmp_path / "p.json", references, language="fr")) == [["Un chien."]] * 4
-
-
-def test_a_name_that_two_images_have_means_neither(tmp_path):
-    images = [{"id": n, "file_name": f"{n}/x.jpg"} for n in (1, 2)]
-    texts = [{"image_id": n, "caption": f"A dog {n}."} for n in (1, 2)]
-    about = as_json(tmp_path / "a.json", {"images": images, "annotations": texts})
-    rows = [{"image": "x.jpg", "caption": "a dog"}, {"image": "2/x.jpg", "caption": "a dog"}]
-    source = matched(as_json(tmp_path / "p.json", rows), about)
-    assert [*source.faults] == [0] and references_of(source)[1] == ["A dog 2."]
 
 
 @pytest.mark.parametrize(
