@@ -47,16 +47,23 @@ def check_no_tokens(source: RowSource, *columns: str) -> None:
     for column in columns:
         if column not in source.lists:
             continue
-        (cells,) = source.cells(column)
-        if source.cells_are_text:
-            cells = [written_list(cell) if str(cell).lstrip().startswith("[") else None for cell in cells]
-        if are_tokens(cells):
-            first = next(cell for cell in cells if cell)
+        if are_tokens(_lists_in(source, column)):
+            first = next(cell for cell in _lists_in(source, column) if cell)
             raise layout_error(
                 source.path,
                 f"{source.path}: the lists in {column!r} hold single words, such as {first!r:.60}, and are "
                 "no lists of captions; join the tokens of a caption to one text",
             )
+
+
+def _lists_in(source: RowSource, column: str) -> Iterator[object]:
+    """Cells of a column, read as they are asked for; written lists as lists, other texts as None."""
+    for chunk in source.chunks(CHUNK_ROWS, [column]):
+        for cell in chunk.values(column):
+            if source.cells_are_text:
+                yield written_list(cell) if str(cell).lstrip().startswith("[") else None
+            else:
+                yield cell
 
 
 def one_caption_per_row(source: RowSource, options: RowOptions = RowOptions()) -> RowSource:
