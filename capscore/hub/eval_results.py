@@ -13,6 +13,7 @@ from ..benchmarks.result_file import runs_of
 from ..errors import CapscoreError, InputError, Setting
 from ..files.write import write_text
 from ..metrics.signature import parse_signature
+from ..tables import level_text
 from .push import check_repo_id
 
 FOLDER = ".eval_results"
@@ -135,7 +136,9 @@ def _notes(document: Content, run: Content, result: Content, statistic: Content)
     measured = f"{statistic['name']} times 100"
     if statistic["interval"]:
         low, high = statistic["interval"]
-        measured += f", {run['options']['confidence']:.0%} interval {100 * low:.2f} to {100 * high:.2f}"
+        measured += (
+            f", {level_text(run['options']['confidence'])} interval {100 * low:.2f} to {100 * high:.2f}"
+        )
     options = {"data": run["benchmark"], "config": run["config"], "split": run["split"]}
     options |= {"metric": result["metric"].partition("@")[0], "backbone": result["backbone"]}
     if run["options"]["raters"] != "flatten":

@@ -89,13 +89,15 @@ def push(plan: Plan, repo_id: str, *, overwrite_card: bool = False) -> Pushed:
 
     api, kind = HfApi(endpoint=constants.ENDPOINT, library_name="capscore"), plan.repo_type
     card, sent = plan.card(), dict(plan.files)
-    with _errors_of_the_hub():
+    made: list[str] = []
+    with _errors_of_the_hub(made):
         api.whoami()  # without a token, says how to log in
         RepoCard(card.decode("utf-8")).validate(repo_type=kind)
         created = not api.repo_exists(repo_id, repo_type=kind)
         if created:
             sdk = "gradio" if kind == "space" else None
             api.create_repo(repo_id, repo_type=kind, space_sdk=sdk)
+            made.append(repo_id)
         head = api.repo_info(repo_id, repo_type=kind).sha
         present = set(api.list_repo_files(repo_id, repo_type=kind, revision=head))
         stale = set(plan.reads(sorted(present | sent.keys()))) - sent.keys()
@@ -119,8 +121,8 @@ def push(plan: Plan, repo_id: str, *, overwrite_card: bool = False) -> Pushed:
 
 
 @contextmanager
-def _errors_of_the_hub() -> Iterator[None]:
-    """Turn any error of the Hub into one line."""
+def _errors_of_the_hub(made: Sequence[str]) -> Iterator[None]:
+    """Turn any error of the Hub into one line; it names a repository that was `made` and stays empty."""
     from huggingface_hub import constants
 
     variable = offline_variable()
@@ -134,7 +136,10 @@ def _errors_of_the_hub() -> Iterator[None]:
         why = f"{type(error).__name__}: {message_of(error)}"
         if type(error) is RuntimeError and error.__cause__:  # an upload wraps the errors of its threads
             why += f": {message_of(error.__cause__)}"
-        raise CapscoreError(f"the Hub ({constants.ENDPOINT}) failed: {why}; nothing was sent") from error
+        left = "".join(f", and {name}, which was created for it, is empty" for name in made)
+        raise CapscoreError(
+            f"the Hub ({constants.ENDPOINT}) failed: {why}; nothing was sent{left}"
+        ) from error
 
 
 def files_in(folder: Path, pattern: str = "**/*") -> dict[str, Path]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import threading
 from unittest import mock
 
 import numpy as np
@@ -72,6 +74,21 @@ def test_the_package_is_read_ahead_once_and_an_error_reaches_the_reader(monkeypa
     with pytest.raises(OSError):
         embedded.read_package()
     assert embedded.read_package() == "late"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked on Unix alone")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_process_that_is_forked_while_the_package_is_read_reads_it_itself(monkeypatch):
+    forked = threading.Event()
+    monkeypatch.setattr(embedded, "_read", lambda: forked.wait(20) or "read")
+    embedded.start_reading()
+    child = os.fork()
+    if not child:
+        monkeypatch.setattr(embedded, "_read", lambda: "read in the child")
+        os._exit(embedded.read_package() != "read in the child")
+    forked.set()
+    assert os.waitpid(child, 0)[1] == 0
+    embedded.read_package()
 
 
 # The network, with weights of its own

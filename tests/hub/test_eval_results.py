@@ -34,7 +34,7 @@ def result(signature: str, metric: str = "mcs", **changed) -> dict:
 
 def document(*results: dict, **changed) -> dict:
     """A file of results of one benchmark."""
-    options = {"raters": "flatten", "bootstrap": 1000, "confidence": 0.95, "seed": 0, "missing": "raise"}
+    options = {"raters": "flatten", "bootstrap": 1000, "confidence": 0.995, "seed": 0, "missing": "raise"}
     run = {"benchmark": "flickr8k_human", "config": "expert", "split": "test", "script_version": "1.0.0"}
     run |= {"capscore_version": "0.9.0", "files": {}, "n_rows": 12, "options": options, **changed}
     return stamped({**run, "results": list(results)}) | {
@@ -58,7 +58,7 @@ def test_entries_hold_data_set_task_value_command_signature_and_versions():
         date="2026-11-27",
         source_url="https://pypi.org/project/capscore/0.9.0/",
         source_name="capscore 0.9.0",
-        notes="tau_c times 100, 95% interval 52.49 to 56.27, 12 rows. "
+        notes="tau_c times 100, 99.5% interval 52.49 to 56.27, 12 rows. "
         "capscore benchmark --data flickr8k_human --config expert --split test --metric mcs --backbone own. "
         "mcs|backbone:own@w1|w:2.5. torch 2.15.0, numpy 2.4.6",
     )

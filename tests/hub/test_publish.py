@@ -182,6 +182,13 @@ def test_a_network_does_not_replace_a_tower_and_further_files_stay(hub, network,
     assert push(plan_weights(student), "jo/tiny").changed and "LICENSE" in hub.files_of("jo/tiny")
 
 
+def test_a_failure_names_the_repository_that_was_created_for_it(hub, student):
+    hub.refused["commit"] = 422
+    assert failed(*send(student)).endswith(
+        "; nothing was sent, and jo/tiny, which was created for it, is empty"
+    )
+
+
 @pytest.mark.parametrize("step", ["preupload", "lfs-batch", "lfs", "commit"])
 def test_a_failure_leaves_no_half_commit(hub, student, step):
     commit = push(plan_weights(student), "jo/tiny").commit

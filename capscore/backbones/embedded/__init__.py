@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import zipfile
 from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.util import find_spec
@@ -51,6 +52,8 @@ _VECTORS = {
 }
 Package = tuple[dict[str, np.ndarray], float, "SentencePieceProcessor"]
 _being_read: list[Future[Package]] = []
+if hasattr(os, "register_at_fork"):  # a process that is forked has no thread that goes on reading
+    os.register_at_fork(after_in_child=_being_read.clear)
 
 
 def start_reading() -> None:
