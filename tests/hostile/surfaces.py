@@ -21,9 +21,7 @@ import capscore
 from capscore.backbones import loading
 from capscore.errors import CapscoreError
 
-from ..backbones.tiny_transformers import write_clip
 from ..cli.conftest import read_jsonl, write_jsonl
-from ..infometic.tiny_pairs import tiny_model
 from ..photos import encode
 from ..toy import BLUE, RED, ColourBackbone
 from .case import Outcome
@@ -265,28 +263,3 @@ def app(folder: Path, given: Any) -> Outcome:
             assert str(folder) not in error.message, "a path of this machine is shown"
             return Outcome(1, error.message)
     return Outcome(0, "", str(shown[0]))
-
-
-def weights(folder: Path, given: Any) -> Outcome:
-    """A CLIP checkpoint, or weights of InfoMetIC, of which one file is hostile.
-
-    Its content is text, bytes, changed entries, or a function of its path.
-    """
-    from capscore.infometic.network import InfoMetIC
-
-    kind, name, content = given
-    copy = folder / kind
-    if kind == "network":
-        tiny_model().save_pretrained(copy)
-    else:
-        write_clip(copy)
-    if isinstance(content, dict):
-        content = json.dumps({**json.loads((copy / name).read_text()), **content})
-    (copy / name).unlink(missing_ok=True)
-    if name.endswith("index.json"):
-        (copy / "model.safetensors").unlink()
-    written(copy, {name: content})
-    load = InfoMetIC.from_pretrained if kind == "network" else capscore.load_backbone
-    outcome, _ = call(lambda: load(str(copy), device="cpu"))
-    assert not list(folder.rglob("harmed")) and not Path("harmed").exists(), "code of a checkpoint was run"
-    return outcome

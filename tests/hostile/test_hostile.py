@@ -11,7 +11,7 @@ import signal
 import pytest
 
 from .case import check, sample
-from .tables import benchmarks, folders, images, options, rows, texts
+from .tables import benchmarks, images, options, rows, texts
 
 LIMIT_S = 60  # for one case; the slowest needs a few seconds
 
@@ -54,5 +54,5 @@ class TestTexts(Hostile):
     tables = (texts, rows, images)
 
 
-class TestFolders(Hostile):
-    tables = (options, folders, benchmarks)
+class TestOptions(Hostile):
+    tables = (options, benchmarks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 
 import pytest
@@ -82,6 +83,30 @@ def test_another_models_folder_is_refused(tmp_path):
 
 # What is not loaded
 
+BAD = [
+    *(("width", width) for width in (-1, 2**40)),
+    ("heads", 0),
+    ("inter_layers", 10**6),
+    ("input_scale", "NaN"),
+    ("mask_padding", "no"),
+]
+NO_FILES = {
+    "a folder": os.mkdir,
+    "a pipe": os.mkfifo,
+    "a device": lambda path: path.symlink_to("/dev/zero"),
+    "a list": lambda path: path.write_text("[]"),
+    "UTF-16": lambda path: path.write_text('{"model_type": "infometic"}', "utf-16"),
+}
+
+
+@pytest.mark.parametrize("name", [CONFIG, WEIGHTS])
+@pytest.mark.parametrize("kind", NO_FILES)
+def test_what_is_no_file_of_weights_is_refused(folder, name, kind):
+    (folder / name).unlink()
+    NO_FILES[kind](folder / name)
+    with pytest.raises(BackboneUnavailable, match=name):
+        InfoMetIC.from_pretrained(folder)
+
 
 @pytest.mark.parametrize(
     ("changes", "message"),
@@ -90,6 +115,7 @@ def test_another_models_folder_is_refused(tmp_path):
         ({"format": 2}, "config.json is of format 2; .* reads format 1"),
         ({"weights": None}, "config.json"),
         ({"heads": 5}, "config.json: heads=5 does not divide the width 6"),
+        *(({name: value}, "config.json") for name, value in BAD),
         ({"layers": 5}, "config.json: .*'layers'"),
         ({"inter_layers": 1}, r"Unexpected key.*inter_layers\.1\."),
         ({"inter_layers": 3}, r"Missing key.*inter_layers\.2\."),
