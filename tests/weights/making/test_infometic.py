@@ -19,7 +19,6 @@ from weights.making.held_out import HeldOut, Photo, held_out_photos
 from weights.making.infometic import (
     Settings,
     beginning,
-    photo_files,
     photo_windows,
     write_rows,
 )
@@ -179,15 +178,6 @@ def test_windows_lie_in_the_upright_photo_and_depend_on_its_name(tmp_path):
     assert photo_windows(tmp_path / "3.jpg") == BOTH
 
 
-@pytest.mark.parametrize(
-    ("changes", "field"), [({"most": ["en"]}, "most"), ({"beginnings": float("nan")}, "beginnings")]
-)
-def test_impossible_settings_are_refused(tmp_path, changes, field):
-    with pytest.raises(InputError) as caught:
-        settings(tmp_path, **changes)
-    assert caught.value.field == field
-
-
 GOOD = json.dumps({"id": "flickr8k/111", "language": "en", "caption": "A dog runs."})
 
 
@@ -204,9 +194,3 @@ def test_a_file_that_is_damaged_is_named_and_none_is_half_written(folder, path, 
     with pytest.raises(InputError, match=message) as caught:
         write_rows(settings(folder))
     assert caught.value.field == path.split(".")[0].split("/")[0] and not (folder / "rows.jsonl").exists()
-
-
-def test_a_folder_without_photos_is_an_error(folder):
-    assert {photo.number for photo in photo_files(folder / "photos")} == {int(name[:3]) for name in PHOTOS}
-    with pytest.raises(InputError, match=r"nowhere has no photo \(\*\.jpg\)"):
-        photo_files(folder / "nowhere")

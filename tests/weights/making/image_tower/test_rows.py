@@ -22,11 +22,8 @@ from weights.making.image_tower.rows import (
 )
 
 from ..official_files import (
-    COCO,
-    PHOTOS,
     SAYS,
     draw_photo,
-    text_row,
     write_coco_rows,
     write_data,
     write_photos,
@@ -80,17 +77,6 @@ def test_a_photo_has_its_captions_of_all_sources(rows):
         None,
     )
     assert len(alone.captions["ja"]) == 5
-
-
-def test_a_photo_is_read_from_the_first_folder_that_has_it(rows, folders):
-    found = {str(row.photo): row for row in rows.photos}
-    assert found["COCO 99"].name == "coco128/train2017/000000000099.jpg"
-    assert found["COCO 99"].file == folders[1] / found["COCO 99"].name and found["COCO 99"].file.is_file()
-    assert {name: row.source for name, row in found.items()} == {
-        **dict.fromkeys(("COCO 98", "COCO 99"), "coco"),
-        **dict.fromkeys(("Flickr 111", "Flickr 222", "Flickr 700"), "flickr8k"),
-    }
-    assert len(photo_files(folders[1])) == len(PHOTOS) + len(COCO)
 
 
 def test_held_out_photos_are_left_out_of_every_source_and_counted(rows):
@@ -151,30 +137,6 @@ def test_fewer_photos_are_spread_over_all_and_one_needs_a_caption(rows, folders)
     alone = Caption(Photo("flickr", 5), "5_a.jpg", "en", "A dog.", "flickr8k")
     with pytest.raises(InputError, match="no caption is of an available photo"):
         training_rows([alone], folders[1], photo_files(folders[1]), HeldOut({}))
-
-
-def test_texts_that_lack_a_source_are_an_error(folders, tmp_path):
-    write_jsonl(tmp_path / "zh.jsonl", [text_row("tatoeba", "a", "zh", "一只狗。")])
-    write_jsonl(tmp_path / "ja.jsonl", [text_row("jsts", "one-2", "ja", "犬。")])
-    for source, message in (
-        ("flickr8k-cn", "has no caption of flickr8k-cn"),
-        ("jsts", "'' of jsts names no photo"),
-    ):
-        with pytest.raises(InputError, match=message):
-            read_captions(folders[0], tmp_path, sources=(source,))
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("others/1_a.jpg", "has no photo in a folder 'flickr8k'"),
-        ("coco_train2014/1_a.jpg", "expected a name of coco_train2014"),
-    ],
-)
-def test_unusable_folders_of_photos_are_refused(tmp_path, name, message):
-    write_lines(tmp_path / name, [])
-    with pytest.raises(InputError, match=f"^photos: .*{message}"):
-        photo_files(tmp_path)
 
 
 # --- labelled photos

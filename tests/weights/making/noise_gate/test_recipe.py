@@ -89,23 +89,6 @@ def test_the_direction_is_that_of_training_captions_of_other_photos_than_validat
     np.testing.assert_allclose(rows @ away, -rows @ mean / np.linalg.norm(mean) * 0.05, atol=1e-3)
 
 
-@pytest.mark.slow
-def test_a_gate_can_be_trained_further_and_an_interrupted_run_ends_with_the_same_weights(
-    marked, trained, tmp_path
-):
-    assert not train(settings(marked, tmp_path / "part", max_minutes=1e-9)).finished
-    assert train(settings(marked, tmp_path / "part")).finished
-    # with a learning rate of next to nothing a gate stays what it was
-    train(settings(marked, tmp_path / "on", start=str(trained), learning_rate=1e-12, max_steps=1))
-    gates = [
-        load_backbone(folder, device="cpu").text.gate
-        for folder in (trained, tmp_path / "part", tmp_path / "on")
-    ]
-    for name, tensor in gates[0].state_dict().items():
-        np.testing.assert_allclose(gates[1].state_dict()[name], tensor, atol=1e-5)
-        np.testing.assert_allclose(gates[2].state_dict()[name], tensor, atol=1e-3)
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

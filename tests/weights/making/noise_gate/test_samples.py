@@ -24,10 +24,7 @@ from weights.making.noise_gate.texts import MarkedText, marked
 from .captions import marked_captions
 
 TEXTS = marked_captions()
-SENTENCE, NOUN, ARTICLE = (
-    as_written(text)
-    for text in marked(["A man rides a horse near two old boats.", "dogs", "the dog"], "en", [None] * 3)
-)
+SENTENCE = as_written(marked(["A man rides a horse near two old boats."], "en", [None])[0])
 
 
 @pytest.fixture(scope="module")
@@ -38,11 +35,6 @@ def tokenizer(embedded):
 def batches(tokenizer, **changes) -> SampleBatches:
     given = {"language_shares": {"en": 3, "de": 1}, "source_shares": {}, "batch_size": 16, "steps": 40}
     return SampleBatches(TEXTS, tokenizer, **{**given, **changes})
-
-
-def test_more_noise_takes_more():
-    assert [taken_of("repetition", share) for share in (0, 0.1, 1)] == pytest.approx([0, 1 - 0.9**6, 1])
-    assert taken_of("substitution", 0.36) == pytest.approx(0.488)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -77,14 +69,6 @@ def test_damage_is_what_its_kind_says_and_takes_by_the_words_that_it_touches(kin
         assert sorted(word.strip(".") for word in after) == sorted(word.strip(".") for word in before)
         moved = sum(word.strip(".") != other.strip(".") for word, other in zip(after, before, strict=True))
         assert found.taken == pytest.approx(taken_of(kind, moved / 3))
-
-
-def test_a_single_noun_and_a_missing_article_are_no_damage():
-    for seed in range(20):
-        assert [
-            damaged(NOUN, kind, random.Random(seed)) for kind in ("removal", "jumble", "substitution")
-        ] == [None] * 3
-        assert damaged(ARTICLE, "removal", random.Random(seed)) is None
 
 
 def described(language: str, text: str, nouns) -> MarkedText:
