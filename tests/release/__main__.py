@@ -22,8 +22,9 @@ from .archives import build_twice, check_contents, requirements
 
 ROOT = Path(__file__).resolve().parents[2]
 SMOKE, LICENCES = (Path(__file__).with_name(name) for name in ("smoke.py", "licences.py"))
+STORED = ROOT / "tests/test_stored_scores.py"
 # what a clean installation is tried with
-EXTRAS = "embedded,app,leaderboard"
+EXTRAS = "embedded,nouns,app,leaderboard"
 
 
 def run(*command: object, env: dict[str, str] | None = None, cwd: Path | None = None) -> str:
@@ -52,7 +53,10 @@ def install(
 
 
 def smoke(python: Path, folder: Path) -> str:
-    """Use what is installed from an empty folder, without a network library's settings of ours."""
+    """Use what is installed from an empty folder, without a network library's settings of ours.
+
+    Stored signatures and scores must be those of this Python and these versions.
+    """
     home = folder / "home"
     home.mkdir(parents=True)
     settings = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
@@ -62,8 +66,13 @@ def smoke(python: Path, folder: Path) -> str:
         "HF_DATASETS_OFFLINE": "1",
         "HF_EVALUATE_OFFLINE": "1",
     }
-    run(sys.executable, "-m", "uv", "pip", "check", "--python", python)
-    return run(python, "-I", SMOKE, env=settings, cwd=home).strip()
+    uv = [sys.executable, "-m", "uv", "pip"]
+    run(*uv, "check", "--python", python)
+    said = run(python, "-I", SMOKE, env=settings, cwd=home).strip()
+    run(*uv, "install", "--quiet", "--python", python, "pytest>=8")
+    alone = ("--noconftest", "--config-file", os.devnull, "--rootdir", home, "-p", "no:cacheprovider")
+    run(python, "-I", "-m", "pytest", *alone, STORED, env=settings, cwd=home)
+    return said
 
 
 def licences(wheels: Sequence[Path], folder: Path) -> str:

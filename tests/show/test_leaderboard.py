@@ -16,9 +16,11 @@ import capscore
 from capscore.benchmarks.result_file import check_document, environment, read_results, runs_of, stamped
 from capscore.cli import app
 from capscore.errors import InputError
+from capscore.metrics.signature import parse_signature
 from capscore.show.pages import leaderboard_page
 
 from ..processes import ROOT
+from ..shipped_weights import pr_mcs_on
 
 
 def result(metric, backbone, signature, n_rows, *statistics):
@@ -145,3 +147,12 @@ def test_results_of_the_repository_are_of_the_schema():
         assert number.value is None or -1 <= number.value <= 1
         assert Version(number.version) <= Version(capscore.__version__)
         assert number.file.startswith(number.benchmark)
+
+
+def test_results_are_of_the_weights_and_the_text_rule_that_ship(embedded, embedded_free):
+    shipped = {towers.name: towers for towers in (embedded, embedded_free, pr_mcs_on(embedded))}
+    for number in read_results([ROOT / "results"]):
+        if towers := shipped.get(number.backbone):
+            settings = parse_signature(number.signature)[1]
+            assert settings["backbone"] == f"{towers.name}@{towers.revision}", number.file
+            assert settings["text"] == towers.text_rule, number.file
