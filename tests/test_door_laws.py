@@ -92,7 +92,7 @@ def test_systems_may_have_any_name():
     names = ["missing", "self", "rows", "systems", "images", "name", "all", "en"]
     systems = {name: [0.1 * number, 0.2, 0.3] for number, name in enumerate(names)}
     (found,) = capscore.compare_systems(systems, images=["a", "b", "c"])
-    assert [*found.means] == names and [other.system for other in found.differences] == names[1:]
+    assert [*found.figures] == names and [other.system for other in found.differences] == names[1:]
 
 
 # ---- documents of CIDEr

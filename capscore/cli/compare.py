@@ -5,9 +5,11 @@ file are computed first, with the options of `capscore score`. Rows are matched 
 by photo or references (--match-by order: by their order), and by language where rows have one. Files with
 different rows or settings are refused.
 
-For each metric: means, differences to the first system (or --baseline), their intervals (paired
-bootstrap over photos), and p-values by approximate randomisation, Holm-corrected for the number of
-systems; then the same for each language. Means of rows are compared, not corpus scores such as corpus BLEU.
+First comes the table as papers print it, of systems and metrics (--table table.tex, .md, .csv); then for each
+metric the differences to the first system (or --baseline), their intervals (paired bootstrap over photos),
+and p-values by approximate randomisation, Holm-corrected for the number of systems, also for each language.
+Of BLEU and METEOR the number of the corpus is compared, computed anew for each draw of photos; of files that
+hold scores of rows, and of other metrics, the mean of rows.
 
 With [bold]--data[/], a set of captioned photos (xm3600, multi30k, …), each file has one caption per photo and
 language; each language is scored with all references of the set. Default metric there: cider.
@@ -15,12 +17,14 @@ language; each language is scored with all references of the set. Default metric
 [bold]Exit codes[/]: 0 compared; 1 failed (other rows, other settings, a damaged file); 2 wrong usage; 130
 interrupted.
 
-[bold]Example[/]: capscore compare small.jsonl large.jsonl --metric mcs,cider --images photos
+[bold]Example[/]: capscore compare ours.json baseline.json --references captions.json --images photos
+--preset clipscore --table table.tex --report page.html
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from ..errors import Setting
@@ -29,8 +33,11 @@ from . import options, terminal
 from .options import argument, column_option, option
 
 Metrics = Annotated[
-    list[str] | None, options.metrics_option("Metrics, or columns of scores. Default: all columns.")
+    list[str] | None,
+    options.metrics_option("METRIC, METRIC@BACKBONE, or a column of scores. Default: all columns."),
 ]
+Paper = Annotated[Path | None, option("File for the table of a paper: .tex, .md or .csv.", "--table")]
+Page = Annotated[Path | None, option("HTML page: table, chart, photos that differ most.")]
 Baseline = Annotated[str | None, option("System to compare with. Default: the first.")]
 MatchBy = Annotated[
     Literal["id", "photo", "references", "order"] | None,
@@ -46,11 +53,14 @@ Data = Annotated[str | None, option("Set of captioned photos, such as xm3600.", 
 def compare(
     files: Annotated[list[str], argument("FILE")],
     metric: Metrics = None,
+    preset: options.Preset = None,
     baseline: Baseline = None,
     common_rows: options.CommonRows = False,
     match_by: MatchBy = None,
     output: options.Output = None,
     markdown: options.Markdown = None,
+    table: Paper = None,
+    report: Page = None,
     force: options.Force = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -86,7 +96,7 @@ def compare(
     systems = options.named_files(files)
     if baseline is not None and baseline not in systems:
         raise terminal.UsageError(Setting("baseline", baseline), f": expected {' or '.join(systems)}")
-    terminal.check_result_files(force, output=output, markdown=markdown)
+    terminal.check_result_files(force, output=output, markdown=markdown, table=table, report=report)
     terminal.check_only_one(Setting("language", language), Setting("language_column", language_column))
     columns = options.columns(
         image_column, candidate_column, references_column, language_column, references_id_column
@@ -102,6 +112,7 @@ def compare(
     load = options.load_options({"progress": False if quiet or as_json else None, **metric_options})
     if data is not None:
         where = Configuration(data, None, data_dir)
+        terminal.check_alone("data", {"preset": preset, "report": report})
         found = compare_on_benchmark(
             where,
             systems,
@@ -115,6 +126,10 @@ def compare(
     elif len(systems) < 2:
         raise terminal.UsageError("give the scored files of at least 2 systems")
     else:
-        read = read_systems(systems, metric or [], rows, load, match_by=match_by, common_rows=common_rows)
+        read = read_systems(
+            systems, metric or [], rows, load, preset=preset, match_by=match_by, common_rows=common_rows
+        )
         found = read.compare(baseline, sampling)
+    if table is not None:
+        found.table().write(table)
     terminal.show_results(found, output=output, markdown=markdown, as_json=as_json, quiet=quiet)

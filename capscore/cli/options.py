@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
-from ..metrics.loading import Option, all_options, check_stated_options, component_of
+from ..metrics.loading import PRESETS, Option, all_options, check_stated_options, component_of
 from ..options import LoadOptions
 from ..registry import METRICS
 from .terminal import UsageError, as_usage
@@ -114,6 +114,10 @@ Configs = Annotated[list[str] | None, option("Configuration; repeatable, or all.
 AllConfigs = Annotated[list[str] | None, option("Configuration; repeatable. Default: all.", "--config", "-c")]
 DataDir = Annotated[Path | None, option("Folder of the files, or of such folders.", metavar="FOLDER")]
 ImageDir = Annotated[Path | None, option("Folder of the photos, if elsewhere.", metavar="FOLDER")]
+Preset = Annotated[
+    Literal["coco", "clipscore", "multilingual", "reference-free"] | None,
+    option(f"Metrics: {', '.join(PRESETS)}.", metavar="NAME"),
+]
 TestSplit = Annotated[str | None, option("Split. Default: test.")]
 Report = Annotated[Path | None, option("HTML page: distributions, all rows.")]
 Output = Annotated[Path | None, option("File for the results, as JSON.", "--output", "-o")]

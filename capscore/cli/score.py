@@ -19,21 +19,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from ..errors import Setting
 from ..files.console import make_console
-from ..metrics import PRESETS
 from ..options import OutputOptions, RowOptions
 from . import options, terminal
 from .options import argument, option
 from .terminal import UsageError, say
 
 _NOT_SAVED = "The scores of rows were not saved; --output scores.jsonl saves them."
-Preset = Annotated[
-    Literal["coco", "clipscore", "multilingual", "reference-free"] | None,
-    option(f"Metrics: {', '.join(PRESETS)}.", metavar="NAME"),
-]
 Photos = Annotated[list[str] | None, option("Photo, instead of INPUT; repeatable.", metavar="PHOTO")]
 Captions = Annotated[list[str] | None, option("Caption of --photo; repeatable.", metavar="TEXT")]
 Texts = Annotated[list[str] | None, option("Reference; repeatable.", metavar="TEXT")]
@@ -66,7 +61,7 @@ def score(
     caption: Captions = None,
     reference: Texts = None,
     metric: Metrics = None,
-    preset: Preset = None,
+    preset: options.Preset = None,
     images: options.Images = None,
     references: options.References = None,
     language: options.Language = None,

@@ -296,6 +296,7 @@ def check_result_file(option: str, path: Path | None, kinds: Sequence[str], forc
 def check_result_files(force: bool, **paths: Path | None) -> None:
     """Check before the work that files can be written: option → path; errors as in `check_result_file`."""
     kinds = {"output": (".json",), "markdown": (".md",), "report": (".html", ".htm")}
+    kinds["table"] = (".tex", ".md", ".csv")
     for name, path in paths.items():
         check_result_file(name, path, kinds[name], force)
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from ..benchmarks.reading import Configuration
 from ..options import LoadOptions, RowOptions, Sampling, split_options
 from ..scoring.files import Scorable
+from .comparison import Comparison
 from .languages import compare_on_benchmark
-from .systems import Comparison, compare_systems, read_systems
+from .systems import compare_systems, read_systems
 
 __all__ = ["Comparison", "compare", "compare_on_benchmark", "compare_systems", "read_systems"]
 
@@ -21,6 +22,7 @@ def compare(
     systems: Mapping[str, Scorable],
     metrics: str | Sequence[str] = (),
     *,
+    preset: str | None = None,
     baseline: str | None = None,
     match_by: str | None = None,
     common_rows: bool = False,
@@ -36,7 +38,9 @@ def compare(
 
     Args:
         systems: System → file of its rows, of any kind that `capscore score` reads, or a list of dicts.
-        metrics: Metrics, or columns of scores; () takes all metrics that the files have in common.
+        metrics: Metrics (METRIC or METRIC@BACKBONE), their components, such as "bleu_4", or columns of
+            scores; () takes those of the preset, or all that the files have in common.
+        preset: Set of metrics, as in `score_file`; BLEU is shown as BLEU-1 to BLEU-4.
         baseline: System that the others are compared with; None for the first.
         match_by: "id", "photo", "references" or "order"; None takes the first of the others that all have.
         common_rows: Whether rows that not all systems have a score for are left out; otherwise they are an
@@ -66,5 +70,5 @@ def compare(
         return compare_on_benchmark(
             where, systems, named or ["cider"], configs, rows=rows, load=load, sampling=sampling
         )
-    read = read_systems(systems, named, rows, load, match_by=match_by, common_rows=common_rows)
+    read = read_systems(systems, named, rows, load, preset=preset, match_by=match_by, common_rows=common_rows)
     return read.compare(baseline, sampling)

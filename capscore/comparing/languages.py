@@ -26,9 +26,10 @@ from ..metrics.loading import component_of
 from ..metrics.rows import empty_caption, is_empty
 from ..metrics.signature import format_signature, parse_signature
 from ..options import NO_OPTIONS, LoadOptions, RowOptions, Sampling
-from ..statistics.system_means import SystemComparison, compare_means
+from ..statistics.systems import SystemComparison, compare_figures
 from ..text.languages import language_code
-from .systems import Comparison, captioner_caution
+from .comparison import Comparison
+from .systems import captioner_caution, statistics_of
 
 # language → photo, as the file names it → caption, and where it stands in words
 Captions = Mapping[str, Mapping[str, tuple[str, str]]]
@@ -249,12 +250,12 @@ def _compare(
         except InputError as error:
             photo = "" if error.row is None else f", photo {photos[error.row].key}"
             raise InputError(f"{name} on {language.where}: {system}{photo}: ", *error.parts) from error
-        systems[system] = scores.components[component] if component else scores.scores
+        systems[system] = statistics_of(scores, component)
         signature = signature or scores.signature
     # empty captions that the scorer leaves out have no score
-    if not np.isfinite(np.array([*systems.values()])).all(axis=0).any():
+    if not np.isfinite([part.scores for part in systems.values()]).all(axis=0).any():
         raise CapscoreError(f"{name} has no score for any photo of {language.where}")
-    found = compare_means(
+    found = compare_figures(
         systems,
         images=range(len(photos)),
         sampling=sampling,

@@ -9,36 +9,30 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from .. import __version__
-from ..errors import InputError, Setting
+from ..errors import InputError, OptionError, Setting
 from ..files.columns import check_column, find_candidate_column, find_reference_columns, read_numbers
 from ..files.matching import Key, MatchedRows, match_rows
 from ..files.references import read_references, with_references
 from ..files.row_source import RowSource
 from ..files.write import summary_path
 from ..metrics.base import Scorer
-from ..metrics.loading import is_lower_better
+from ..metrics.loading import component_of, is_lower_better
 from ..metrics.scores import Scores
 from ..metrics.signature import parse_signature
 from ..options import NO_OPTIONS, LoadOptions, OutputOptions, RowOptions, Sampling
 from ..registry import METRICS
-from ..scoring.files import FileScoring, Scorable, ScoredFile, open_rows_to_score
-from ..statistics.bootstrap import Interval
+from ..scoring.files import FileScoring, Scorable, ScoredFile, chosen_by_preset, open_rows_to_score
 from ..statistics.columns import Column
-from ..statistics.system_means import ALL, SystemComparison, SystemDifference, compare_means_by_language
-from ..tables import Report, Result, Table, counted, fixed, level_text, signed
+from ..statistics.systems import RowStatistics, SystemComparison, compare_by_language
 from ..text.sentences import RULE as SENTENCE_RULE
-
-if TYPE_CHECKING:
-    import pandas as pd
+from .comparison import Comparison
 
 
 def compare_systems(
@@ -54,10 +48,11 @@ def compare_systems(
 ) -> list[SystemComparison]:
     """Test whether the captions of one system score higher than those of another, on the same photos.
 
-    The difference of two means comes with an interval (paired bootstrap over photos) and a p-value
-    (approximate randomisation), Holm-corrected for the number of systems. It says whether the metric
-    prefers a system on photos like these, not whether people would. Means of rows are compared: a corpus
-    score, such as corpus BLEU, is not tested. p-values are not corrected for several metrics or languages.
+    The difference comes with an interval (paired bootstrap over photos) and a p-value (approximate
+    randomisation), Holm-corrected for the number of systems. It says whether the metric prefers a system on
+    photos like these, not whether people would. Means of rows are compared, or of `Scores` of a metric such
+    as BLEU the numbers of the corpus, computed anew from the photos of each draw. p-values are not corrected
+    for several metrics or languages.
 
     Args:
         systems: Name → `Scores` of one metric, or a list of n scores; at least 2 systems, rows in one order.
@@ -81,7 +76,7 @@ def compare_systems(
     >>> found = capscore.compare_systems(
     ...     {"small": [0.50, 0.54, 0.61, 0.40, 0.58, 0.52, 0.49],
     ...      "large": [0.55, 0.59, 0.65, 0.48, 0.60, 0.57, 0.50]}, images=photos)
-    >>> {name: round(mean, 4) for name, mean in found[0].means.items()}
+    >>> {name: round(mean, 4) for name, mean in found[0].figures.items()}
     {'small': 0.52, 'large': 0.5629}
     >>> large = found[0].differences[0]
     >>> round(large.difference, 4), large.p_value     # 6 photos: 2 of 64 ways are as extreme
@@ -98,8 +93,11 @@ def compare_systems(
         if languages is None:
             spoken = next(iter(scored.values())).languages
             languages = spoken if len(set(spoken)) > 1 else None
-    compared = compare_means_by_language(
-        {name: given.scores if isinstance(given, Scores) else given for name, given in systems.items()},
+    compared = compare_by_language(
+        {
+            name: statistics_of(given) if isinstance(given, Scores) else given
+            for name, given in systems.items()
+        },
         languages,
         images=images,
         baseline=baseline,
@@ -171,135 +169,34 @@ def _check_signatures(
 # ---- scored files ----
 
 
-@dataclass(frozen=True)
-class Comparison(Result):
-    """Systems that were compared on the same rows.
-
-    Attributes:
-        systems: System → its file.
-        metrics: Metric, or column of scores → comparison of all rows, then of each language if there are
-            several; on a benchmark, of each language alone.
-        signatures: Metric → signature, where it is known; "var" for a setting in which languages differ.
-        matched_by: What rows were matched by, in words.
-        n_left: System → number of its rows that were left out.
-        notes: Remarks that a reader needs.
-        about: What was read of a benchmark: its name, split, version and the checksums of its files.
-    """
-
-    systems: dict[str, str]
-    metrics: dict[str, list[SystemComparison]]
-    signatures: dict[str, str]
-    matched_by: str
-    n_left: dict[str, int]
-    notes: list[str]
-    about: dict[str, object] = field(default_factory=dict)
-
-    def means(self, metric: str) -> dict[str, float]:
-        """System → mean of all rows, or on a benchmark the plain mean over languages."""
-        parts = self.metrics[metric] if self.about else self.metrics[metric][:1]
-        return {name: math.fsum(part.means[name] for part in parts) / len(parts) for name in self.systems}
-
-    def to_dict(self) -> dict[str, object]:
-        """Everything, ready for JSON."""
-        metrics = {}
-        for metric, parts in self.metrics.items():
-            metrics[metric] = {
-                "signature": self.signatures.get(metric),
-                "means": self.means(metric),
-                "comparisons": [part.to_dict() for part in parts],
-            }
-        return {
-            **self.about,
-            "systems": self.systems,
-            "matched_by": self.matched_by,
-            "rows_left_out": self.n_left,
-            "metrics": metrics,
-            "notes": self.notes,
-            "version": __version__,
-        }
-
-    def to_pandas(self) -> pd.DataFrame:
-        """A `pandas.DataFrame`, a line per metric, rows and system: mean, difference, interval, p."""
-        import pandas as pd
-
-        lines = []
-        for metric, parts in self.metrics.items():
-            for part in parts:
-                differences = {other.system: other for other in part.differences}
-                for system, mean in part.means.items():
-                    line = {"metric": metric, "rows": part.rows, "system": system, "mean": mean}
-                    if other := differences.get(system):
-                        line |= {"difference": other.difference, "p": other.p_value_holm}
-                        if other.interval is not None:
-                            line |= {"low": other.interval.low, "high": other.interval.high}
-                    lines.append(line)
-        return pd.DataFrame(lines)
-
-    def report(self) -> Report:
-        """A table per metric and language, how the tests were made, signatures, and a sentence per metric."""
-        parts: list[Table | str] = []
-        for metric, comparisons in self.metrics.items():
-            if self.about:
-                parts.append(self._means_by_language(metric))
-            if len(self.systems) > 1:
-                parts += [comparison_table(metric, comparison) for comparison in comparisons]
-        parts += comparison_remarks([*itertools.chain.from_iterable(self.metrics.values())])
-        parts += [self.signatures[metric] for metric in self.metrics if self.signatures.get(metric)]
-        parts.append(self._matching())
-        parts += [f"note: {note}" for note in self.notes]
-        if not self.about:
-            parts += [verdict(metric, comparisons) for metric, comparisons in self.metrics.items()]
-            return Report("", parts)
-        title = f"{self.about['benchmark']} ({self.about['split']}): {', '.join(self.systems)}"
-        return Report(title, parts)
-
-    def _matching(self) -> str:
-        left = [f"{count:,} of {name}" for name, count in self.n_left.items() if count]
-        more = f"; rows that not all systems have were left out: {', '.join(left)}" if left else ""
-        return f"Rows were matched by {self.matched_by}{more}."
-
-    def _means_by_language(self, metric: str) -> Table:
-        """A row per language: the mean of every system, the best in bold; then the mean over languages."""
-        rows: list[list[str]] = []
-        bold = set()
-        for comparison in self.metrics[metric]:
-            means = comparison.means
-            if len(means) > 1:
-                best = comparison.best
-                bold |= {(len(rows), 2 + at) for at, name in enumerate(means) if name in best}
-            rows.append([comparison.rows, f"{comparison.n_rows:,}", *map(fixed, means.values())])
-        if len(rows) > 1:
-            rows.append(["mean", "", *map(fixed, self.means(metric).values())])
-        return Table(("language", "photos", *self.systems), rows, f"{metric}: means", bold=frozenset(bold))
-
-
 class _System:
     """The rows of a system, their scores in the file or computed, and what is stated of them."""
 
     def __init__(self, name: str, source: RowSource):
         self.name, self.source, self.metrics = name, source, _summary(source.path)
-        self.computed: dict[str, np.ndarray] = {}
+        self.computed: dict[str, RowStatistics] = {}
 
     @property
     def columns(self) -> list[str]:
         """Columns of the rows, and those that were computed."""
         return [*self.source.columns, *(name for name in self.computed if name not in self.source.columns)]
 
-    def take(self, found: ScoredFile) -> None:
-        """Take the scores that were computed, as if the file had them."""
-        self.metrics = {**self.metrics, **found.metrics()}
-        for name, (metric, component) in found.columns.items():
-            if metric and component in found.numbers(metric):
-                self.computed[name] = found.numbers(metric)[component]
+    def take(self, found: ScoredFile, names: Sequence[str]) -> None:
+        """Take metrics or components that were computed, as if the file had columns of these names."""
+        summaries = found.metrics()
+        for name in names:
+            metric, component = component_of(name)
+            self.metrics = {**self.metrics, name: summaries[metric]}
+            self.computed[name] = statistics_of(found.scores[metric], component)
 
-    def numbers(self, columns: Sequence[str]) -> dict[str, np.ndarray]:
-        """Column of scores → float64 (n,), NaN where a row has none."""
-        numbers = {**self.computed}
-        read = [column for column in columns if column not in numbers]
+    def statistics(self, columns: Sequence[str]) -> dict[str, RowStatistics]:
+        """Column of scores → its n rows, NaN where one has no score."""
+        found = {**self.computed}
+        read = [column for column in columns if column not in found]
         names = [check_column("metric", column, self.source.columns) for column in read]
-        for column, found in zip(read, read_numbers(self.source, *names), strict=True):
-            numbers[column] = np.array(found)
-        return numbers
+        for column, numbers in zip(read, read_numbers(self.source, *names), strict=True):
+            found[column] = RowStatistics.of_mean(np.array(numbers))
+        return found
 
     def stated(self, column: str, what: str) -> Any:
         """What the summary states of the metric that a column belongs to, such as its signature."""
@@ -316,24 +213,32 @@ class SystemScores:
 
     Attributes:
         files: System → its file.
-        scores: Metric → system → float64 (n,).
+        statistics: Metric → system → what is known of its n rows.
         rows: How the rows were matched.
         signatures: Metric → signature, where it is known.
         notes: Remarks that a reader needs.
     """
 
     files: dict[str, str]
-    scores: dict[str, dict[str, np.ndarray]]
+    statistics: dict[str, dict[str, RowStatistics]]
     rows: MatchedRows
     signatures: dict[str, str]
     notes: list[str]
 
+    @property
+    def scores(self) -> dict[str, dict[str, np.ndarray]]:
+        """Metric → system → float64 (n,), the scores of the rows."""
+        found: dict[str, dict[str, np.ndarray]] = {}
+        for column, systems in self.statistics.items():
+            found[column] = {name: part.scores for name, part in systems.items()}
+        return found
+
     def compare(self, baseline: str | None = None, sampling: Sampling = Sampling(10_000)) -> Comparison:
-        """Test the differences of each metric's means; rows that lack a score are left out."""
+        """Test the differences of each metric; rows that lack a score are left out."""
         metrics = {}
-        for column, scores in self.scores.items():
-            metrics[column] = compare_means_by_language(
-                scores,
+        for column, systems in self.statistics.items():
+            metrics[column] = compare_by_language(
+                systems,
                 self.rows.languages,
                 images=self.rows.photos,
                 baseline=baseline,
@@ -351,6 +256,7 @@ def read_systems(
     rows: RowOptions = RowOptions(),
     load: LoadOptions = NO_OPTIONS,
     *,
+    preset: str | None = None,
     match_by: str | None = None,
     common_rows: bool = False,
 ) -> SystemScores:
@@ -362,45 +268,56 @@ def read_systems(
     for name, path in systems.items():
         source = open_rows_to_score(path, replace(rows, references=None))
         read.append(_System(name, source))
-    _add_references(read, metrics, rows)
+    _add_references(read, metrics, rows, always=preset is not None)
+    notes = []
+    if preset is not None:
+        from_preset, notes = chosen_by_preset(preset, read[0].source, rows)
+        if not from_preset:
+            raise OptionError(Setting("preset", preset), ": the files lack the photos or references it needs")
+        for name in from_preset:
+            metrics = [*metrics, *(METRICS.get(name).in_tables or (name,))]
     sources = {system.name: system.source for system in read}
     matched = match_rows(sources, rows, match_by=match_by, common_rows=common_rows)
     if common_rows:
         matched = _only_common(read, matched)
     _compute_missing(read, metrics, rows, load)
     columns = _score_columns(read, metrics)
-    notes = _signature_notes(read, columns, common_rows)
-    scores: dict[str, dict[str, np.ndarray]] = {column: {} for column in columns}
+    notes += _signature_notes(read, columns, common_rows)
+    statistics: dict[str, dict[str, RowStatistics]] = {column: {} for column in columns}
     signatures: dict[str, str] = {}
     for system in read:
-        numbers = system.numbers(columns)
+        found = system.statistics(columns)
         for column in columns:
-            scores[column][system.name] = numbers[column][matched.numbers[system.name]]
+            statistics[column][system.name] = found[column].only(matched.numbers[system.name])
+    notes += _notes_on_means(statistics)
     for column in columns:
         if stated := read[0].stated(column, "signature"):
             signatures[column] = str(stated)
     if not common_rows:
-        _refuse_missing_scores(scores, matched.keys)
+        _refuse_missing_scores(statistics, matched.keys)
     files = {name: str(source.path) for name, source in sources.items()}
     notes += matched.notes
     stated = (system.stated(column, "signature") for system in read for column in columns)
     if caution := captioner_caution(str(signature or "") for signature in stated):
         notes += [*caution, *_length_notes(read)]
-    return SystemScores(files, scores, matched, signatures, notes)
+    return SystemScores(files, statistics, matched, signatures, notes)
 
 
 def _missing(system: _System, metrics: Sequence[str]) -> list[str]:
-    """The metrics that are to be computed for a system."""
-    return [name for name in metrics if METRICS.find(name) is not None and name not in system.source.columns]
+    """The metrics, or their components, that are to be computed for a system."""
+    known = [name for name in metrics if METRICS.find(component_of(name)[0]) is not None]
+    return [name for name in known if name not in system.source.columns]
 
 
-def _add_references(systems: Sequence[_System], metrics: Sequence[str], rows: RowOptions) -> None:
+def _add_references(
+    systems: Sequence[_System], metrics: Sequence[str], rows: RowOptions, *, always: bool
+) -> None:
     """Give the rows that will be scored the references of a file of their own, where one is named."""
     if rows.references is None:
         return
     known = None
     for system in systems:
-        if _missing(system, metrics):
+        if always or _missing(system, metrics):
             known = known or read_references(rows.references, rows)
             system.source = with_references(system.source, known, rows)
 
@@ -423,15 +340,72 @@ def _compute_missing(
     loaded: dict[str, Scorer] = {}
     scorings = []
     for system in systems:
-        missing = _missing(system, metrics)
-        if not missing:
-            continue
-        chosen = [loaded.get(name, name) for name in missing]
-        scoring = FileScoring(system.source, chosen, rows, load, OutputOptions())
-        loaded |= {scorer.metric: scorer for scorer in scoring.scorer.scorers}
-        scorings.append((system, scoring))
-    for system, scoring in scorings:
-        system.take(scoring.run())
+        for batch in _batches(_missing(system, metrics)):
+            chosen = [loaded.get(name, name) for name in batch]
+            scoring = FileScoring(system.source, chosen, rows, load, OutputOptions())
+            loaded |= zip(batch, scoring.scorer.scorers, strict=True)
+            scorings.append((system, scoring, [*itertools.chain.from_iterable(batch.values())]))
+    for system, scoring, names in scorings:
+        system.take(scoring.run(), names)
+
+
+def _batches(names: Sequence[str]) -> list[dict[str, list[str]]]:
+    """METRIC or METRIC@BACKBONE → what is named of it; each metric once in a batch.
+
+    >>> _batches(["bleu_1", "bleu_4", "mcs@x", "mcs@y"])
+    [{'bleu': ['bleu_1', 'bleu_4'], 'mcs@x': ['mcs@x']}, {'mcs@y': ['mcs@y']}]
+    """
+    batches: list[dict[str, list[str]]] = []
+    for name in dict.fromkeys(names):
+        metric, (_, sign, backbone) = component_of(name)[0], name.partition("@")
+        scored_as = f"{metric}{sign}{backbone}"
+        for batch in batches:
+            if scored_as in batch or metric not in {known.partition("@")[0] for known in batch}:
+                batch.setdefault(scored_as, []).append(name)
+                break
+        else:
+            batches.append({scored_as: [name]})
+    return batches
+
+
+def statistics_of(scores: Scores, component: str = "") -> RowStatistics:
+    """What makes the number of all rows together of a metric, or of a component: counts, or scores."""
+    values = scores.components[component] if component else scores.scores
+    key = f"corpus_{component}" if component else scores.aggregation
+    kind = METRICS.find(scores.metric)
+    if kind is None or not scores.statistics or key not in kind.corpus_names:
+        return RowStatistics.of_mean(values)
+    corpus_of, names, codes = kind.corpus_of, [*scores.statistics], np.array(scores.languages, dtype=object)
+    languages = sorted({*scores.languages})
+    parts = []
+    for code in languages:
+        parts += [np.where(codes == code, numbers, 0.0) for numbers in scores.statistics.values()]
+
+    def figure(sums: np.ndarray) -> np.ndarray:
+        by_language = {}
+        for code, rows in zip(languages, sums.reshape(len(languages), len(names), -1), strict=True):
+            by_language[code] = dict(zip(names, rows, strict=True))
+        return np.asarray(corpus_of(by_language)[key])
+
+    return RowStatistics(values, np.array(parts), figure)
+
+
+def _notes_on_means(statistics: Mapping[str, Mapping[str, RowStatistics]]) -> list[str]:
+    """Notes on metrics of which papers print a corpus figure, where files hold scores of rows alone."""
+    columns = []
+    for column, systems in statistics.items():
+        metric, component = component_of(column)
+        kind = METRICS.find(metric)
+        key = f"corpus_{component}" if component else getattr(kind, "aggregation", "")
+        if kind is not None and key in kind.corpus_names:
+            if not all(part.of_corpus for part in systems.values()):
+                columns.append(column)
+    if not columns:
+        return []
+    return [
+        f"{', '.join(columns)}: means of rows, as the files hold no counts for the number that papers print; "
+        "compare the files of captions for it"
+    ]
 
 
 def _score_columns(systems: Sequence[_System], metrics: Sequence[str]) -> list[str]:
@@ -531,105 +505,15 @@ def _length_notes(systems: Sequence[_System]) -> list[str]:
     return [f"captions differ in length ({shown}), which moves scores on `embedded`"]
 
 
-def _refuse_missing_scores(scores: Mapping[str, Mapping[str, np.ndarray]], keys: Sequence[Key]) -> None:
-    for column, by_system in scores.items():
-        for name, values in by_system.items():
-            if (missing := np.isnan(values)).any():
+def _refuse_missing_scores(
+    statistics: Mapping[str, Mapping[str, RowStatistics]], keys: Sequence[Key]
+) -> None:
+    for column, by_system in statistics.items():
+        for name, part in by_system.items():
+            if (missing := np.isnan(part.scores)).any():
                 raise InputError(
                     f"{column}: {missing.sum():,} rows of {name} have no score, such as "
                     f"{keys[int(missing.argmax())]}; ",
                     Setting("common_rows", True),
                     " compares only the rows that every system has a score for",
                 )
-
-
-# ---- tables ----
-
-_HEADINGS = ("system", "mean", "difference", "interval", "p")
-
-
-def comparison_table(metric: str, comparison: SystemComparison) -> Table:
-    """A row per system, the baseline first; the best mean in bold, unless several systems share it."""
-    means = comparison.means
-    rows = [(comparison.baseline, fixed(means[comparison.baseline]), "", "", "")]
-    rows += [_difference_cells(means[other.system], other) for other in comparison.differences]
-    bold = [(index, 1) for index, row in enumerate(rows) if row[0] in comparison.best]
-    if len(bold) > 1:
-        bold = []
-    title = metric
-    if comparison.rows != ALL:
-        title += f", {comparison.rows}"
-    counts = counted(comparison.n_rows, "row")
-    if comparison.resampled_by != "row":
-        counts += f", {counted(comparison.n_images, 'photo')}"
-    return Table(_HEADINGS, rows, f"{title} ({counts})", bold=frozenset(bold))
-
-
-def _difference_cells(mean: float, other: SystemDifference) -> tuple[str, str, str, str, str]:
-    interval = p_value = ""
-    if other.interval is not None:
-        interval = _ends(other.interval)
-    if other.p_value_holm is not None:
-        p_value = f"{other.p_value_holm:.2g}"
-    return other.system, fixed(mean), signed(other.difference), interval, p_value
-
-
-def _ends(interval: Interval) -> str:
-    return f"{signed(interval.low)} to {signed(interval.high)}"
-
-
-def comparison_remarks(comparisons: Sequence[SystemComparison]) -> Iterator[str]:
-    """How differences, intervals and p-values were made, and each note of a comparison once."""
-    for comparison in comparisons:
-        if comparison.differences:
-            yield from _sampling_remarks(comparison)
-            break
-    notes: dict[str, str] = {}
-    for comparison in comparisons:
-        rows = f"{comparison.rows}: "
-        if comparison.rows == ALL:
-            rows = ""
-        for note in comparison.notes:
-            notes.setdefault(note, f"note: {rows}{note}")
-    yield from notes.values()
-
-
-def _sampling_remarks(comparison: SystemComparison) -> Iterator[str]:
-    """What was drawn how often, and what the p-values are corrected for; nothing without intervals."""
-    intervals = [other.interval for other in comparison.differences if other.interval is not None]
-    if not intervals:
-        return
-    unit = {"image": "photos"}.get(comparison.resampled_by, "rows")
-    yield (
-        f"Differences are system minus {comparison.baseline}, with {level_text(intervals[0].confidence)} "
-        f"intervals; {comparison.n_samples:,} draws of {unit}, seed {comparison.seed}."
-    )
-    n_others = len(comparison.differences)
-    if n_others > 1:
-        yield (
-            f"p-values are corrected for the {n_others} comparisons with {comparison.baseline} "
-            "(Holm), not for several metrics or languages."
-        )
-
-
-def verdict(metric: str, comparisons: Sequence[SystemComparison]) -> str:
-    """One sentence about all rows: which systems score higher or lower than the baseline."""
-    outcomes = [_outcome(other, comparisons[0]) for other in comparisons[0].differences]
-    return f"{metric}: {'; '.join(outcomes)}."
-
-
-def _outcome(other: SystemDifference, comparison: SystemComparison) -> str:
-    """What a system's test says; where less is better, that it is."""
-    baseline = comparison.baseline
-    if other.interval is None or other.p_value_holm is None:
-        return f"too few photos to tell {other.system} and {baseline} apart"
-    p_value = f"p {other.p_value_holm:.2g}"
-    if other.p_value_holm >= 1 - other.interval.confidence:
-        return f"no difference between {other.system} and {baseline} is shown, {p_value}"
-    direction = "lower"
-    if other.difference > 0:
-        direction = "higher"
-    if not comparison.higher_is_better:
-        direction = {"lower": "better (lower)", "higher": "worse (higher)"}[direction]
-    size = f"{fixed(abs(other.difference))} ({_ends(other.interval)})"
-    return f"{other.system} scores {direction} than {baseline} by {size}, {p_value}"

@@ -67,6 +67,8 @@ class Scorer(ABC):
         component_names: Keys of `Scores.components`.
         corpus_names: Keys of `Scores.corpus`.
         statistic_names: Keys of `Scores.statistics`.
+        in_tables: Components that tables of papers show in place of the score; () for the score.
+        printed_times_100: Whether tables of papers print it times 100.
         compares_photos: Whether candidates are photos, such as drawn ones; only with an option that says so.
         needs_images: Whether the metric opens images. Other metrics accept `images` and do not open them, so
             that the same rows can go to every metric.
@@ -100,6 +102,8 @@ class Scorer(ABC):
     component_names: ClassVar[tuple[str, ...]] = ()
     corpus_names: ClassVar[tuple[str, ...]] = ()
     statistic_names: ClassVar[tuple[str, ...]] = ()
+    in_tables: ClassVar[tuple[str, ...]] = ()
+    printed_times_100: ClassVar[bool] = False
     compares_photos: ClassVar[bool] = False
     needs_images: ClassVar[bool] = False
     needs_references: ClassVar[bool] = False
@@ -318,11 +322,13 @@ class Scorer(ABC):
         parts = {name: np.stack([row.components[name] for row in rows]) for name in self.component_names}
         return np.stack([row.scores for row in rows]), parts
 
-    def corpus_of(self, sums: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    @classmethod
+    def corpus_of(cls, sums: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
         """Numbers of all rows together, from sums of `Scores.statistics`; {} where they need more.
 
         Args:
-            sums: Language of rows → name of a statistic → its sum.
+            sums: Language of rows → name of a statistic → its sum; or an array of sums, of as many sets of
+                rows, for an array of each number.
         """
         return {}
 

@@ -37,6 +37,7 @@ class BLEU(ReferenceScorer):
     component_names = ("bleu_1", "bleu_2", "bleu_3", "bleu_4")
     corpus_names = ("corpus_bleu_1", "corpus_bleu_2", "corpus_bleu_3", "corpus_bleu_4")
     statistic_names = _COUNTS
+    in_tables = component_names
     aggregation = "corpus_bleu_4"
 
     def compare(self, texts: Texts) -> Compared:
@@ -55,11 +56,12 @@ class BLEU(ReferenceScorer):
             statistics=dict(zip(_COUNTS, counts.T, strict=True)),
         )
 
-    def corpus_of(self, sums: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-        corpus = np.full(4, math.nan)
-        if sums:
-            corpus = _bleu_of(np.sum([[of[name] for name in _COUNTS] for of in sums.values()], axis=0))
-        return dict(zip(self.corpus_names, corpus.tolist(), strict=True))
+    @classmethod
+    def corpus_of(cls, sums: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+        if not sums:
+            return dict.fromkeys(cls.corpus_names, math.nan)
+        counts = np.sum([[of[name] for name in _COUNTS] for of in sums.values()], axis=0)
+        return dict(zip(cls.corpus_names, _bleu_of(counts.T).T, strict=True))
 
 
 def bleu(rows: TokenRows) -> np.ndarray:

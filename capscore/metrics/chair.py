@@ -7,7 +7,6 @@ row the objects mentioned and made up, CHAIRi, CHAIRs and recall; and the same o
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
@@ -156,6 +155,8 @@ class Chair(Scorer):
     component_names = ("chair_i", "chair_s", "recall")
     lower_components = ("chair_i", "chair_s")
     corpus_names = ("corpus_chair_s", "corpus_chair_i", "corpus_recall")
+    in_tables = ("chair_s", "chair_i")
+    printed_times_100 = True
     needs_references = True
     splits_texts: ClassVar[bool] = True
     value_names = ("n_captions", "n_wrong", "n_mentions", "n_made_up", "n_recalled", "n_objects", "source")
@@ -258,13 +259,15 @@ class Chair(Scorer):
         }
         return self.make_scores(rows, 1 - components["chair_i"], components, settings, values)
 
-    def corpus_of(self, sums: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-        total = {
-            name: sum(of_language[name] for of_language in sums.values()) for name in self.statistic_names
-        }
+    @classmethod
+    def corpus_of(cls, sums: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+        total = {}
+        for name in cls.statistic_names:
+            total[name] = np.sum([of_language[name] for of_language in sums.values()], axis=0)
         parts = (("n_wrong", "n_captions"), ("n_made_up", "n_mentions"), ("n_recalled", "n_objects"))
-        shares = (total[part] / total[whole] if total[whole] else math.nan for part, whole in parts)
-        return dict(zip(self.corpus_names, shares, strict=True))
+        with np.errstate(invalid="ignore"):  # 0 of 0
+            shares = [np.float64(total[part]) / total[whole] for part, whole in parts]
+        return dict(zip(cls.corpus_names, shares, strict=True))
 
     @property
     def _digest(self) -> str:

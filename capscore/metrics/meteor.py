@@ -375,12 +375,16 @@ class METEOR(ReferenceScorer):
         settings |= {"modules": "/".join(modules) or None, "segmenter": texts.segmenters}
         return Compared(scores, settings, statistics=dict(zip(_COUNTS, counts.T, strict=True)))
 
-    def corpus_of(self, sums: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    @classmethod
+    def corpus_of(cls, sums: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
         counts: dict[str, np.ndarray] = {}
         for code, of_language in sums.items():
             here = np.array([of_language[name] for name in _COUNTS])
             counts[code or UNSTATED] = counts.get(code or UNSTATED, 0.0) + here
         if not counts:
             return {"corpus_meteor": math.nan}
-        scores = [_score(part[:-1].tolist(), _LANGUAGES[code]) for code, part in counts.items()]
-        return {"corpus_meteor": float(np.average(scores, weights=[part[-1] for part in counts.values()]))}
+        n_rows, total = sum(part[-1] for part in counts.values()), 0.0
+        for code, part in counts.items():
+            of_sets = [_score(sums, _LANGUAGES[code]) for sums in part[:-1].reshape(7, -1).T.tolist()]
+            total += np.reshape(of_sets, part[-1].shape) * part[-1]
+        return {"corpus_meteor": total / n_rows}

@@ -177,6 +177,7 @@ class ReferenceScorer(Scorer):
 
     needs_references: ClassVar[bool] = True
     splits_texts: ClassVar[bool] = True
+    printed_times_100: ClassVar[bool] = True
     waits: ClassVar[bool] = True
 
     def language_problem(self, code: str) -> str:

@@ -499,13 +499,7 @@ class FileScoring:
         named = [name.partition("@")[0] if isinstance(name, str) else name for name in metrics]
         from_preset: list[str] = []
         if preset is not None:
-            from_preset, notes = preset_metrics(
-                preset,
-                has_images=self._has_photos(),
-                has_references=bool(
-                    find_reference_columns(self.source.columns, self.options.references_column)
-                ),
-            )
+            from_preset, notes = chosen_by_preset(preset, self.source, self.options, self._spell)
             self.notes += notes
             if not from_preset and not named:
                 problem = ": the input lacks the photos or references that it needs"
@@ -515,20 +509,6 @@ class FileScoring:
         if len({*asked}) < len(asked):
             raise OptionError("two scorers of one metric; score them one after the other", field="metrics")
         return [*found.values()], backbones
-
-    def _has_photos(self) -> bool:
-        """Whether rows have photos; ids alone are none where no folder is given and none of them is found."""
-        column = find_image_column(self.source.columns, self.options.image_column)
-        if column is None or self.options.images is not None or find_id_column(self.source.columns) is None:
-            return column is not None
-        folder = ImageFolder(self.source.folder, allow_urls=True)
-        chunk = next(self.source.chunks(CHUNK_ROWS, [column]))
-        problems: dict[int, InputError] = {}
-        if any(image is not None for image in find_images(chunk, column, folder, problems)):
-            return True
-        where = f"no photo of {column} is found in {folder.folder}, so the rows have none; "
-        self.notes.append(f"{where}{self._spell(Setting('images'))} names their folder")
-        return False
 
     def _check_options(self, names: Sequence[str], load: LoadOptions, *, has_scorers: bool) -> None:
         given = load.arguments()
@@ -683,6 +663,32 @@ class FileScoring:
                 float(np.mean(sums[counts > 0] / counts[counts > 0])) if scored.any() else math.nan
             )
         return len(found), means
+
+
+def chosen_by_preset(
+    preset: str, source: RowSource, options: RowOptions, spell: Callable[[Setting], str] = str
+) -> tuple[list[str], list[str]]:
+    """The metrics of a preset that rows have inputs for, and notes on what is left out."""
+    has_photos, notes = _has_photos(source, options, spell)
+    has_references = bool(find_reference_columns(source.columns, options.references_column))
+    found, more = preset_metrics(preset, has_images=has_photos, has_references=has_references)
+    return found, notes + more
+
+
+def _has_photos(
+    source: RowSource, options: RowOptions, spell: Callable[[Setting], str]
+) -> tuple[bool, list[str]]:
+    """Whether rows have photos; ids alone are none where no folder is given and none of them is found."""
+    column = find_image_column(source.columns, options.image_column)
+    if column is None or options.images is not None or find_id_column(source.columns) is None:
+        return column is not None, []
+    folder = ImageFolder(source.folder, allow_urls=True)
+    chunk = next(source.chunks(CHUNK_ROWS, [column]))
+    problems: dict[int, InputError] = {}
+    if any(image is not None for image in find_images(chunk, column, folder, problems)):
+        return True, []
+    where = f"no photo of {column} is found in {folder.folder}, so the rows have none; "
+    return False, [f"{where}{spell(Setting('images'))} names their folder"]
 
 
 def _hash_of(name: str) -> int:

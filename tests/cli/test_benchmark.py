@@ -228,9 +228,9 @@ def test_systems_are_compared_by_language(captioned, tmp_path):
     given = (f"mine={small}", other, "-m", "cider,rouge_l", "--json")
     found = json.loads(systems(captioned, *given).stdout)
     assert list(found["systems"]) == ["mine", "other"] and list(found["metrics"]) == ["cider", "rouge_l"]
-    assert found["metrics"]["cider"]["means"]["mine"] == pytest.approx(2.527355475, abs=1e-6)
+    assert found["metrics"]["cider"]["figures"]["mine"] == pytest.approx(2.527355475, abs=1e-6)
     german = found["metrics"]["cider"]["comparisons"][0]
-    assert german["means"]["other"] == pytest.approx(2.667263927, abs=1e-6)
+    assert german["figures"]["other"] == pytest.approx(2.667263927, abs=1e-6)
 
 
 # ---- capscore data ----

@@ -61,7 +61,7 @@ def test_systems_that_the_command_scored(scored, tmp_path):
     means = {path.stem: sum(row["bleu"] for row in read_jsonl(path)) / 3 for path in scored}
     (comparison,) = found["comparisons"]
     (large,) = comparison["differences"]
-    assert comparison["means"] == pytest.approx(means)
+    assert comparison["figures"] == pytest.approx(means)
     assert large["difference"] == pytest.approx(means["large"] - means["small"])
     assert large["p_value"] == large["p_value_holm"] == 0.25  # 3 photos, all with the same sign: 2 of 8 ways
     assert found["signature"].startswith("bleu|") and document["matched_by"] == "photo and language"

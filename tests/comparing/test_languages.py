@@ -47,21 +47,21 @@ def test_cider_per_language_with_all_references(folder, tmp_path):
     found = run(folder, write_systems(tmp_path, "small", "large", "other"))
     parts = languages(found)
     for (code, part), config in zip(parts.items(), ("de", "quz"), strict=True):
-        assert part.means == pytest.approx(MEANS[code], abs=1e-6) and part.n_rows == 4
+        assert part.figures == pytest.approx(MEANS[code], abs=1e-6) and part.n_rows == 4
         rows = [
             (caption.lower(), [text.lower() for text in references[config]])
             for caption, references in zip(CAPTIONS["small"][config], REFERENCES.values(), strict=True)
         ]
-        assert part.means["small"] == pytest.approx(np.mean(naive_cider(rows)), abs=1e-9)
+        assert part.figures["small"] == pytest.approx(np.mean(naive_cider(rows)), abs=1e-9)
         differences = {row.system: row.difference for row in part.differences}
         expected = {name: MEANS[code][name] - MEANS[code]["small"] for name in ("large", "other")}
         assert differences == pytest.approx(expected, abs=1e-6)
         assert all(row.interval is row.p_value is None for row in part.differences)
-    assert found.means("cider")["small"] == pytest.approx((2.506365383 + 2.548345568) / 2, abs=1e-6)
+    assert found.figures("cider")["small"] == pytest.approx((2.506365383 + 2.548345568) / 2, abs=1e-6)
     short = "xm3600 (de, quz, test) has 4 rows where 3,600 were published: is a file cut short?"
     assert short in found.notes and "|lang:de+qu|" in found.signatures["cider"]
     alone = languages(run(folder, write_systems(tmp_path, "small")))["de"]
-    assert alone.means["small"] == pytest.approx(2.506365383, abs=1e-6) and alone.differences == ()
+    assert alone.figures["small"] == pytest.approx(2.506365383, abs=1e-6) and alone.differences == ()
 
 
 def test_intervals_draw_photos_for_both_systems_alike_in_any_order(folder, tmp_path):
@@ -80,7 +80,7 @@ def test_intervals_draw_photos_for_both_systems_alike_in_any_order(folder, tmp_p
     turned = run(folder, files, sampling=sampling)
     assert turned.signatures == straight.signatures
     for part, other in zip(*(found.metrics["cider"] for found in (straight, turned)), strict=True):
-        assert other.means == pytest.approx(part.means, abs=1e-9)
+        assert other.figures == pytest.approx(part.figures, abs=1e-9)
         (here,), (there,) = part.differences, other.differences
         ends = [-here.difference, -here.interval.high, -here.interval.low]
         assert [there.difference, there.interval.low, there.interval.high] == pytest.approx(ends, abs=1e-9)
@@ -93,9 +93,9 @@ def test_several_metrics_and_one_language(folder, tmp_path):
     found = run(folder, write_systems(tmp_path, "small", "large"), metrics, configs=["quz"])
     assert list(found.metrics) == ["bleu_1", "rouge_l"] and list(languages(found, "bleu_1")) == ["qu"]
     assert found.signatures["bleu_1"].endswith("|component:bleu_1")
-    # 1-grams of "small": all of 2, 1, 2, 2 words are in references of 3, 3, 3, 2 words at the nearest
-    expected = np.mean([1, np.exp(1 - 3), np.exp(1 - 3 / 2), 1])
-    assert languages(found, "bleu_1")["qu"].means["small"] == pytest.approx(expected, abs=1e-6)
+    # all of 2, 1, 2, 2 words of "small" are in references, of 2, 3, 3, 2 words at the nearest
+    expected = np.exp(1 - 10 / 7)
+    assert languages(found, "bleu_1")["qu"].figures["small"] == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_photo_with_an_empty_caption_is_left_out_for_all(folder, tmp_path):
@@ -107,7 +107,7 @@ def test_a_photo_with_an_empty_caption_is_left_out_for_all(folder, tmp_path):
     skip = {"cider": None}
     found = languages(run(folder, systems, skip, configs=["de"], load=EMPTY))["de"]
     assert (found.n_rows, found.n_left_out) == (3, 1)
-    assert found.means["small"] == pytest.approx(np.mean([1.748063421, 3.143703806, 2.768041011]), abs=1e-6)
+    assert found.figures["small"] == pytest.approx(np.mean([1.748063421, 3.143703806, 2.768041011]), abs=1e-6)
 
 
 def test_systems_that_cannot_be_compared_are_refused(folder, tmp_path):
@@ -125,7 +125,7 @@ def test_systems_that_cannot_be_compared_are_refused(folder, tmp_path):
     systems["large"] = write_rows(tmp_path / "part.jsonl", german)
     with pytest.raises(InputError, match=r"large has no caption in 'qu' for 4 of the 4 .*; config names"):
         run(folder, systems)
-    assert run(folder, systems, configs=["de"]).means("cider") == pytest.approx(
+    assert run(folder, systems, configs=["de"]).figures("cider") == pytest.approx(
         {"small": MEANS["de"]["small"], "large": MEANS["de"]["large"]}, abs=1e-6
     )
     rows = rows_of("small")

@@ -20,7 +20,7 @@ from capscore.metrics.loading import is_lower_better
 from capscore.registry import BENCHMARKS, METRICS, register_metric
 from capscore.scoring.calibrating import document
 from capscore.scoring.files import RowFilter
-from capscore.statistics.system_means import compare_means
+from capscore.statistics.systems import compare_figures
 
 REFERENCE = "a black dog"
 # errors 3, 0, 1, 2
@@ -123,7 +123,7 @@ def test_the_smaller_mean_is_the_better_one(files):
         for name, text in zip("ab", CAPTIONS, strict=False)
     }
     assert capscore.compare_systems(systems)[0].best == ["b"]
-    assert compare_means({"a": [1.0, 2.0], "b": [2.0, 3.0]}).best == ["b"]
+    assert compare_figures({"a": [1.0, 2.0], "b": [2.0, 3.0]}).best == ["b"]
 
 
 def test_columns_of_results_say_their_direction():

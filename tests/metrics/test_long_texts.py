@@ -68,8 +68,8 @@ def test_captions_without_a_long_text_compare_with_paragraphs_read_alike():
         )
 
     by_custom, cut = ({"context": 20, "by_sentence": True, "long": long} for long in (None, "cut"))
-    assert list(compared(scorer_of(**by_custom), scorer_of(**by_custom))[0].means) == ["a", "b"]
-    assert list(compared(scorer_of(**cut), scorer_of(**cut))[0].means) == ["a", "b"]
+    assert list(compared(scorer_of(**by_custom), scorer_of(**by_custom))[0].figures) == ["a", "b"]
+    assert list(compared(scorer_of(**cut), scorer_of(**cut))[0].figures) == ["a", "b"]
     with pytest.raises(InputError, match="long 'cut' against 'sentences2'"):
         compared(scorer_of(**cut), scorer_of(**by_custom))
     split = scorer_of(long="sentences")

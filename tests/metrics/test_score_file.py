@@ -67,7 +67,7 @@ def test_systems_in_memory_are_compared_without_files():
     other = [{**row, "caption": row["references"][0]} for row in ROWS]
     found = capscore.compare({"a": ROWS, "b": other}, "rouge_l", language="en", bootstrap=100)
     (part,) = found.metrics["rouge_l"]
-    assert part.means["b"] == 1.0 and part.means["a"] < 1
+    assert part.figures["b"] == 1.0 and part.figures["a"] < 1
     assert list(found.to_pandas()["system"]) == ["a", "b"] and "rouge_l" in found.markdown()
 
 

@@ -129,7 +129,7 @@ def test_metrics_of_texts_go_through_every_door(command, rows_file, tmp_path):
         answered = [harness.process_results(row, [row["caption"]])[metric] for row in rows]
         assert harness.aggregation(answered) == scores.mean
         compared = json.loads(command("compare", "first.jsonl", "second.jsonl", "-m", metric, "--json"))
-        assert compared["metrics"][metric]["comparisons"][0]["means"]["first"] == scores.mean
+        assert compared["metrics"][metric]["comparisons"][0]["figures"]["first"] == scores.mean
         explained = json.loads(
             command("explain", "day.png", CAPTIONS[0], "-m", metric, "--reference", "a", "--json")
         )
