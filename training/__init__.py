@@ -5,7 +5,7 @@ from importlib.util import find_spec
 
 from capscore.errors import MissingExtraError
 
-for _package in ("accelerate", "jsonargparse", "jinja2", "filelock", "scipy"):
+for _package in ("accelerate", "jinja2", "filelock", "scipy"):
     if find_spec(_package) is None:
         _error = MissingExtraError(_package, "training", "training")
         if sys.argv[:1] == ["-m"]:  # a recipe that is started as a command says it in one line

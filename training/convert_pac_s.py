@@ -122,4 +122,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    run_as_command(main)
+    run_as_command(main, Settings)

@@ -215,4 +215,4 @@ if __name__ == "__main__":
     # Gradients of words that are almost surely right become so small that a CPU takes many times as long.
     # This is a state of the process, so `main` leaves it alone.
     torch.set_flush_denormal(True)
-    run_as_command(main)
+    run_as_command(main, Settings)

@@ -218,4 +218,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    run_as_command(main)
+    run_as_command(main, Settings)

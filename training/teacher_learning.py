@@ -200,4 +200,4 @@ def _main() -> None:
 
 
 if __name__ == "__main__":
-    main(_main)
+    main(_main, TeacherLearning)

@@ -1,28 +1,44 @@
-"""A YAML file and a command line → a recipe's settings, an instance of its dataclass, by jsonargparse.
+"""A YAML file and a command line → a recipe's settings, an instance of its dataclass.
 
 The command line wins over the file, and the file over the dataclass's defaults.
 """
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import difflib
 import signal
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import MISSING, fields
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Literal, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 import yaml
 from docstring_parser import parse as parse_docstring
-from jsonargparse import ArgumentParser
 
-from capscore.errors import CapscoreError, OptionError, Setting, file_errors_named
+from capscore.errors import CapscoreError, OptionError, Setting, file_errors_named, message_of
 
 Settings = TypeVar("Settings")
 
-# Options of the library under another name than the setting of a recipe.
-_NAMES = {"path": "data"}
+# Options of the library → the settings that recipes have for them.
+_NAMES = {
+    "path": ("data", "input"),
+    "backbone": ("base", "teacher"),
+    "images": ("image_dir",),
+    "output": ("out",),
+    "cache": ("features",),
+}
+# Types of settings, as messages call them.
+_WORDS: dict[object, str] = {
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    type(None): "null",
+}
+_SWITCHES = {"true": True, "yes": True, "false": False, "no": False}
 
 
 def parse(settings: type[Settings], argv: Sequence[str] | None, description: str) -> Settings:
@@ -36,9 +52,9 @@ def parse(settings: type[Settings], argv: Sequence[str] | None, description: str
         description: What the program does, for `--help`.
 
     Raises:
-        OptionError: an unknown setting (names the nearest one), a value of another type, a file that is
-            missing or is no mapping, or a missing setting without a default.
-        CapscoreError: a value outside the range that the dataclass checks.
+        OptionError: an unknown setting (names the nearest one), a value of another type or outside the range
+            that the dataclass checks, a setting that is given twice, a file that is missing or is no mapping,
+            or a missing setting without a default.
         SystemExit: after `--help`.
 
     >>> from training.engine.loop_settings import LoopSettings
@@ -56,26 +72,30 @@ def parse(settings: type[Settings], argv: Sequence[str] | None, description: str
         _require_known(option, [f"--{name}" for name in (*known, "config", "help")])
         if options.count(option) > 1:
             raise OptionError(f"{option} is given twice; write all its values after one")
-    parser = _parser(settings, known, description)
-    found = _attempted(parser.parse_args, words)
-    if found.config is not None:
-        parser.set_defaults(_of_file(parser, found.config, known))
-        found = _attempted(parser.parse_args, words)
-    values = {name: getattr(found, name) for name in known}
-    missing = [name for name in known if values[name] is None and type(None) not in _parts(known[name])]
+    given = vars(_parser(settings, known, description).parse_args(words))
+    path = given.pop("config", None)
+    values = _defaults(settings)
+    for where, found in ((f"{path}: ", {} if path is None else read_settings(path)), ("--", given)):
+        for key, value in found.items():
+            _require_known(key, list(known), where)
+            values[str(key)] = _converted(value, known[str(key)], f"{where}{key}")
+    missing = [name for name in known if values[name] is MISSING]
     if missing:
         raise OptionError(
             f"no {', no '.join(missing)}: give --{missing[0]}, or a line '{missing[0]}: …' in the file"
         )
-    return settings(**values)
+    try:
+        return settings(**values)
+    except CapscoreError as error:
+        raise OptionError(*error.parts) from None
 
 
 def read_settings(path: str | Path) -> dict[object, object]:
     """The mapping in a YAML file; an empty one for an empty file.
 
     Raises:
-        OptionError: the file cannot be read, is not YAML, has a tag that makes an object or an alias, or
-            holds something else than a mapping.
+        OptionError: the file cannot be read, is not YAML, has a tag that makes an object, an alias or
+            a setting twice, or holds something else than a mapping.
     """
     try:
         file = Path(path).expanduser()
@@ -89,23 +109,25 @@ def read_settings(path: str | Path) -> dict[object, object]:
     try:
         content = yaml.load(text, _Loader)
     except Exception as error:  # PyYAML does not catch what its numbers and dates raise
-        raise OptionError(f"the config {path} is not YAML: {_line(error)}") from None
+        raise OptionError(f"the config {path} is not YAML: {message_of(error)}") from None
     if not isinstance(content, dict | None):
         raise OptionError(f"the config {path} holds {content!r:.60}; expected lines such as 'epochs: 5'")
     return content or {}
 
 
-def main(recipe: Callable[[], None]) -> None:
+def main(recipe: Callable[[], None], settings: type | None = None) -> None:
     """Run a recipe as a command: an expected error is one message on stderr.
 
-    Exit status 2 where an option is wrong, 1 for other errors, 130 after Ctrl-C.
+    Exit status 2 where an option is wrong, 1 for other errors, 130 after Ctrl-C. Messages name options of
+    `settings`; None for a command that has those of the library.
     """
+    spell = as_flag if settings is None else _spelling(settings)
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         with file_errors_named():
             recipe()
     except CapscoreError as error:
-        print(f"error: {error.spelled(as_flag)}", file=sys.stderr)
+        print(f"error: {error.spelled(spell)}", file=sys.stderr)
         raise SystemExit(2 if isinstance(error, OptionError) or error.option else 1) from error
     except KeyboardInterrupt:
         print("interrupted; the same command continues the run", file=sys.stderr)
@@ -118,12 +140,22 @@ def as_flag(setting: Setting) -> str:
     >>> as_flag(Setting("kinds", ["jumble", "masking"])), as_flag(Setting("dropout", False))
     ('--kinds jumble masking', '--dropout false')
     """
-    name, value = _NAMES.get(setting.name, setting.name), setting.value
-    if value is ...:
-        return f"--{name}"
-    if isinstance(value, (list, tuple)):
-        return " ".join([f"--{name}", *map(str, value)])
-    return f"--{name} {_shown(value)}"
+    if setting.value is ...:
+        return f"--{setting.name}"
+    value = list(setting.value) if isinstance(setting.value, tuple) else setting.value
+    return f"--{setting.name} {_shown(value)}"
+
+
+def _spelling(settings: type) -> Callable[[Setting], str]:
+    known = _defaults(settings)
+
+    def spelled(setting: Setting) -> str:
+        for name in (setting.name, *_NAMES.get(setting.name, ())):
+            if name in known:
+                return as_flag(replace(setting, name=name))
+        return str(setting)  # of the library in Python alone
+
+    return spelled
 
 
 def described(settings: type) -> list[tuple[str, str, str]]:
@@ -142,7 +174,7 @@ def described(settings: type) -> list[tuple[str, str, str]]:
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader without aliases, a few lines of which fill any memory."""
+    """PyYAML's safe loader without aliases, a few lines of which fill any memory, and without repeated keys."""
 
     def compose_node(self, parent: object, index: object) -> object:
         if self.check_event(yaml.AliasEvent):
@@ -150,48 +182,72 @@ class _Loader(yaml.SafeLoader):
             raise yaml.composer.ComposerError(None, None, f"*{event.anchor} is an alias", event.start_mark)
         return super().compose_node(parent, index)
 
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
+        seen: list[object] = []
+        for key, _ in node.value:
+            if key.value in seen:
+                problem = f"{key.value!s:.60} stands there twice"
+                raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+            seen.append(key.value)
+        return super().construct_mapping(node, deep)
 
-def _parser(settings: type, known: dict[str, object], description: str) -> ArgumentParser:
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise OptionError(message.removeprefix("argument "))
+
+
+def _parser(settings: type, known: dict[str, object], description: str) -> _Parser:
     usage = "%(prog)s [--config FILE] [--setting value …]"
-    parser = ArgumentParser(usage=usage, description=description, allow_abbrev=False, exit_on_error=False)
+    parser = _Parser(
+        usage=usage, description=description, allow_abbrev=False, argument_default=argparse.SUPPRESS
+    )
     parser.add_argument("--config", metavar="FILE", help="YAML file of settings; the command line wins")
-    defaults = _defaults(settings)
-    for name, _, meaning in described(settings):
-        default = defaults[name]
-        if default is MISSING:
-            default, meaning = None, f"{meaning} Must be given."
-        options: dict[str, Any] = {"type": known[name]}
-        for part in _parts(known[name]):
-            if get_origin(part) is list:
-                options = {"type": get_args(part)[0], "nargs": "+"}
-        parser.add_argument(f"--{name}", default=default, help=meaning, **options)
+    for name, default, meaning in described(settings):
+        nargs = "+" if any(get_origin(part) is list for part in _parts(known[name])) else None
+        text = f"{meaning} Must be given."
+        if default != _shown(MISSING):
+            text = f"{meaning} Expected: {_expected(known[name])}; default: {default}"
+        parser.add_argument(f"--{name}", nargs=nargs, metavar="…", help=text.replace("%", "%%"))
     return parser
 
 
-def _of_file(parser: ArgumentParser, path: str, known: dict[str, object]) -> dict[str, object]:
-    """The settings of a file, converted and checked one by one, so that an error names its setting."""
-    found: dict[str, object] = {}
-    for key, value in read_settings(path).items():
-        _require_known(key, list(known), f"{path}: ")
-        name = str(key)
-        if value is False and "no" in get_args(known[name]):  # YAML reads a bare no as false
-            value = "no"
-        try:
-            found |= vars(parser.parse_object({name: value}, defaults=False))
-        except Exception as error:  # of jsonargparse, or of a converter that it calls
-            raise OptionError(f"{path}: {name} is {value!r:.60}: {_line(error)}") from None
-    return found
+def _converted(value: object, kind: object, name: str) -> object:
+    """A value of YAML, or a word of the command line, as its type; the error begins with `name`."""
+    if type(None) in _parts(kind) and value in (None, "null", ["null"]):
+        return None
+    for part in _parts(kind):
+        if get_origin(part) is list and isinstance(value, list):
+            return [_converted(entry, get_args(part)[0], name) for entry in value]
+        word = "no" if value is False else value  # YAML reads a bare no as false
+        if get_origin(part) is Literal and word in get_args(part):
+            return word
+        if part is bool and isinstance(value, bool | str) and str(value).lower() in _SWITCHES:
+            return _SWITCHES[str(value).lower()]
+        if part is str and isinstance(value, str):
+            return value
+        fits = isinstance(value, int | str) or (part is float and isinstance(value, float))
+        if part in (int, float) and fits and not isinstance(value, bool):
+            with contextlib.suppress(ValueError, OverflowError):
+                return int(value) if part is int else float(value)
+    raise OptionError(f"{name} is {value!r:.60}; expected {_expected(kind)}")
 
 
-def _attempted(function: Callable[..., Any], *arguments: Any) -> Any:
-    try:
-        return function(*arguments)
-    except Exception as error:  # of jsonargparse, or of a converter that it calls
-        raise OptionError(_line(error).replace('Parser key "', '"--')) from None
+def _expected(kind: object) -> str:
+    """What a value of a type looks like.
 
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:300]
+    >>> _expected(list[int] | None), _expected(Literal["no", "bf16"])
+    ('a list, each a whole number, or null', 'no or bf16')
+    """
+    words = []
+    for part in _parts(kind):
+        if get_origin(part) is Literal:
+            words += map(str, get_args(part))
+        elif get_origin(part) is list:
+            words.append(f"a list, each {_WORDS[get_args(part)[0]]},")
+        else:
+            words.append(_WORDS[part])
+    return " or ".join(words).removesuffix(",")
 
 
 def _require_known(name: object, known: Sequence[str], where: str = "") -> None:

@@ -69,7 +69,8 @@ class LoopSettings:
 
     def __post_init__(self) -> None:
         self.betas = [float(beta) for beta in self.betas]
-        require(str(self.out).strip() != "", "out", self.out, "a folder")
+        if not self.out.strip():
+            raise CapscoreError("no out: give the folder of the run, as ", Setting("out", "runs/own"))
         for name in ("epochs", "batch_size", "accumulation_steps", "log_every", "keep_checkpoints"):
             self._require_whole(name, 1)
         for name in ("warmup_steps", "seed"):

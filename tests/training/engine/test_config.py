@@ -12,6 +12,7 @@ import pytest
 
 import training
 from capscore.errors import CapscoreError, MissingExtraError, Setting
+from training import convert_pac_s, pr_mcs
 from training.engine.config import main, parse
 
 from ...processes import run
@@ -36,6 +37,10 @@ class Recipe:
     precision: Literal["no", "bf16"] = "bf16"
     english: bool = True
 
+    def __post_init__(self):
+        if self.rate > 1:
+            raise CapscoreError(Setting("rate", self.rate), ": expected at most 1")
+
 
 @pytest.fixture
 def config(tmp_path):
@@ -59,12 +64,16 @@ def test_the_command_line_wins_over_the_file_and_the_file_over_the_defaults(conf
     ("text", "named"),
     [
         ("rat: 1", ["unknown setting rat; did you mean rate?"]),
-        ("rate: fast", ["rate is 'fast'", "float"]),
-        ("out: a\nrate: null", ["no rate"]),
-        ("rate: true", ["rate is True", "float"]),
-        ("steps: 1.5", ["steps is 1.5", "int"]),
-        ("names: x", ["names is 'x'"]),
-        ("english: 1", ["english is 1"]),
+        ("rate: fast", ["c.yaml: rate is 'fast'; expected a number"]),
+        ("out: a\nrate: null", ["rate is None; expected a number"]),
+        ("out: 5", ["out is 5; expected a text"]),
+        ("rate: true", ["rate is True; expected a number"]),
+        ("rate: {a: 1}", ["rate is {'a': 1}; expected a number"]),
+        ("steps: 1.5", ["steps is 1.5; expected a whole number or null"]),
+        ("names: x", ["names is 'x'; expected a list, each a text"]),
+        ("names: [x, [y]]", ["names is ['y']; expected a text"]),
+        ("english: 1", ["english is 1; expected true or false"]),
+        ("rate: 1\nout: a\nrate: 2", ["line 3", "rate stands there twice"]),
         ("precision: bf61", ["precision is 'bf61'", "bf16"]),
         ("- out", ["expected lines such as"]),
         ("names: &a [x]\nonly: *a", ["line 2", "alias"]),
@@ -82,19 +91,21 @@ def test_a_wrong_file_is_one_line_with_the_setting_and_its_value(config, text, n
     ("line", "named"),
     [
         ("--out a --rat 1", ["unknown setting --rat; did you mean --rate?"]),
-        ("--out a --rate fast", ["--rate", "fast", "float"]),
-        ("--out a --steps 2.5", ["--steps", "2.5", "int"]),
-        ("--out a --english maybe", ["--english", "maybe"]),
+        ("--out a --rate fast", ["--rate is 'fast'; expected a number"]),
+        ("--out a --steps 1e3", ["--steps is '1e3'; expected a whole number or null"]),
+        ("--out a --english maybe", ["--english is 'maybe'; expected true or false"]),
+        ("--out a --betas 1 x", ["--betas is 'x'; expected a number"]),
+        ("--out a --rate 7", ["--rate 7.0: expected at most 1"]),
         ("--out a --names b --names c", ["--names is given twice"]),
-        ("--out", ["--out"]),
-        ("--out a b", ["b"]),
+        ("--out", ["--out: expected one argument"]),
+        ("--out a b", ["unrecognized arguments: b"]),
         ("--config nowhere.yaml", ["nowhere.yaml", "cannot be read: No such file"]),
         ("", ["no out: give --out"]),
     ],
 )
 def test_a_wrong_line_ends_with_status_2_and_the_option_and_its_value(line, named, capsys):
     with pytest.raises(SystemExit) as ended:
-        main(lambda: parse(Recipe, line.split(), ""))
+        main(lambda: parse(Recipe, line.split(), ""), Recipe)
     said = capsys.readouterr().err
     assert ended.value.code == 2 and said.count("\n") == 1 and all(part in said for part in named)
 
@@ -108,18 +119,24 @@ def test_help_says_what_the_docstring_says(capsys):
 
 
 @pytest.mark.parametrize(
-    ("parts", "code", "said"),
+    ("parts", "settings", "code", "said"),
     [
-        (["the file is empty"], 1, "the file is empty"),
-        ([Setting("learning_rate", 0), ": expected more"], 2, "--learning_rate 0: expected more"),
+        (["the file is empty"], None, 1, "the file is empty"),
+        ([Setting("learning_rate", 0), ": expected more"], None, 2, "--learning_rate 0: expected more"),
+        ([Setting("backbone", "embedded")], pr_mcs.Settings, 2, "--base embedded"),
+        ([Setting("backbone", "embedded")], convert_pac_s.Settings, 2, "--backbone embedded"),
+        ([Setting("images")], pr_mcs.Settings, 2, "--image_dir"),
+        (["or ", Setting("force", True)], pr_mcs.Settings, 1, "or force=True"),
     ],
 )
-def test_an_error_of_a_recipe_is_one_line_in_the_words_of_the_command(parts, code, said, capsys):
+def test_an_error_of_a_recipe_is_one_line_that_names_options_of_the_recipe(
+    parts, settings, code, said, capsys
+):
     def recipe():
         raise CapscoreError(*parts)
 
     with pytest.raises(SystemExit) as raised:
-        main(recipe)
+        main(recipe, settings)
     assert (raised.value.code, capsys.readouterr().err) == (code, f"error: {said}\n")
 
 
