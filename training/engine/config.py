@@ -174,7 +174,7 @@ def described(settings: type) -> list[tuple[str, str, str]]:
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader without aliases, a few lines of which fill any memory, and without repeated keys."""
+    """The safe loader without aliases, a few lines of which fill any memory, and repeated keys."""
 
     def compose_node(self, parent: object, index: object) -> object:
         if self.check_event(yaml.AliasEvent):
