@@ -56,7 +56,12 @@ def multiplicities(rng: np.random.Generator, n_units: int, n_samples: int) -> np
 
 
 def resample(
-    values: Callable[[np.ndarray], np.ndarray], sampling: Sampling, *, n_units: int, n_rows: int
+    values: Callable[[np.ndarray], np.ndarray],
+    sampling: Sampling,
+    *,
+    n_units: int,
+    n_rows: int,
+    draw: Callable[[np.random.Generator, int, int], np.ndarray] = multiplicities,
 ) -> np.ndarray:
     """Compute the numbers of many samples, a bounded block at a time, with a progress bar for long work.
 
@@ -65,6 +70,7 @@ def resample(
         sampling: Number of samples, and their seed; they don't depend on how many are computed at once.
         n_units: Number of units to draw from.
         n_rows: Number of rows, to which the work for one sample is proportional.
+        draw: Function that draws a block, as `multiplicities` does.
 
     Returns:
         float64 (k, number of samples).
@@ -72,10 +78,10 @@ def resample(
     n_samples, rng = sampling.bootstrap, np.random.default_rng(sampling.seed)
     width = max(8, _BLOCK // max(n_rows, n_units))
     parts = []
-    with progress_bar("bootstrap", n_samples) as advance:
+    with progress_bar("resampling", n_samples) as advance:
         for start in range(0, n_samples, width):
             count = min(width, n_samples - start)
-            parts.append(values(multiplicities(rng, n_units, count)))
+            parts.append(values(draw(rng, n_units, count)))
             advance(count)
     return np.concatenate(parts, axis=1)
 

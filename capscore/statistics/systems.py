@@ -20,7 +20,6 @@ from .columns import Column, as_list, left_out, number_column, plain, present_ro
 
 ALL = "all"
 TEN_THOUSAND = Sampling(bootstrap=10_000)
-_BLOCK = 256  # ways to swap images at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +184,7 @@ def compare_figures(
         notes.append(f"1 {unit}: there is nothing to resample, so no intervals and no p-values")
     elif others and sampling.bootstrap:
         samples = resample(tested.differences, sampling, n_units=n_units, n_rows=n_units)
-        p_values = tested.p_values(sampling.bootstrap, sampling.seed)
+        p_values = tested.p_values(sampling)
         intervals: dict[str, Interval | None] = {}
         for index, (part, p, corrected) in enumerate(zip(differences, p_values, holm(p_values), strict=True)):
             interval = percentile_interval(samples[index], sampling.confidence)
@@ -298,36 +297,36 @@ class _Tested:
         figures = self.figures(_product(self.sums, drawn))
         return np.asarray(figures[1:] - figures[0])
 
-    def p_values(self, n: int, seed: int) -> list[float]:
+    def p_values(self, sampling: Sampling) -> list[float]:
         """p-values of the differences to the baseline, under swapped images."""
         n_images = self.sums.shape[-1]
         totals, apart = self.sums.sum(axis=-1, keepdims=True), self.sums[1:] - self.sums[:1]
-        n_far = np.zeros(len(apart))
-        is_exact = 2 ** min(n_images, 62) <= n
-        n_ways = 2**n_images if is_exact else n
-        rng = np.random.default_rng(seed)
-        for start in range(0, n_ways, _BLOCK):
-            size = min(_BLOCK, n_ways - start)
-            if is_exact:
-                swapped = (np.arange(start, start + size)[None] >> np.arange(n_images)[:, None]) & 1
-            else:
-                swapped = rng.integers(0, 2, (n_images, size))
-            n_far += self._as_far(totals, _product(apart, swapped))
-        if is_exact:
-            return (n_far / n_ways).tolist()
-        return ((1 + n_far) / (1 + n)).tolist()
+
+        def as_far(swapped: np.ndarray) -> np.ndarray:
+            return self._as_far(totals, _product(apart, swapped))
+
+        if 2 ** min(n_images, 62) <= sampling.bootstrap:
+            every_way = (np.arange(2**n_images)[None] >> np.arange(n_images)[:, None]) & 1
+            return as_far(every_way).mean(axis=1).tolist()
+        are_far = resample(as_far, sampling, n_units=n_images, n_rows=n_images, draw=_swaps)
+        return ((1 + are_far.sum(axis=1)) / (1 + sampling.bootstrap)).tolist()
 
     def _as_far(self, totals: np.ndarray, moved: np.ndarray) -> np.ndarray:
-        """Number of ways, of those whose swaps move sums `moved`, in which a difference is as large."""
-        n_far = []
+        """Whether differences are as large where swaps move sums `moved`, (systems − 1, b)."""
+        are_far = []
         for index, change in enumerate(moved):
             base, other = self.of_sums[0], self.of_sums[1 + index]
             mine, own = base(totals[0]), other(totals[1 + index])
             first, second = base(totals[0] + change), other(totals[1 + index] - change)
             # sums in another order differ in the last digits; such a way counts as equally far
             rounding = 1e-12 * np.maximum(np.abs(mine), np.abs(own))
-            n_far.append(np.count_nonzero(~(np.abs(second - first) < np.abs(own - mine) - rounding)))
-        return np.array(n_far)
+            are_far.append(~(np.abs(second - first) < np.abs(own - mine) - rounding))
+        return np.array(are_far)
+
+
+def _swaps(rng: np.random.Generator, n_images: int, n_samples: int) -> np.ndarray:
+    """Whether each image is swapped, 0 or 1, in each of so many samples; (n_images, n_samples)."""
+    return rng.integers(0, 2, (n_samples, n_images)).T
 
 
 def _product(sums: np.ndarray, times: np.ndarray) -> np.ndarray:

@@ -50,7 +50,7 @@ def test_blocks_do_not_change_the_samples_and_long_work_has_a_bar(monkeypatch):
     pieces, widths = run(10**7)
     assert widths == [8, 8, 8, 8, 8, 8, 2]
     np.testing.assert_allclose(pieces, whole, rtol=0, atol=1e-12)
-    assert bars == [("bootstrap", 50)] * 2
+    assert bars == [("resampling", 50)] * 2
 
 
 def test_percentile_interval():
