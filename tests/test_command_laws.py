@@ -223,12 +223,13 @@ def test_quiet_is_quiet(command, folder):
 
 
 def bad_files(folder, word):
-    """Nothing, a folder, a link to itself, and text of another encoding, each with the suffix of a file."""
+    """Nothing, folder, link to itself, endless device, other encoding, each with the suffix of a file."""
     suffix = os.path.splitext(word)[1] if "." in word else ""
     (folder / f"empty{suffix}").mkdir()
     (folder / f"loop{suffix}").symlink_to(f"loop{suffix}")
+    (folder / f"endless{suffix}").symlink_to("/dev/zero")
     (folder / f"latin{suffix}").write_bytes('{"caption": "café"}\n'.encode("latin-1"))
-    return [f"{name}{suffix}" for name in ("gone", "empty", "loop", "latin")]
+    return [f"{name}{suffix}" for name in ("gone", "empty", "loop", "endless", "latin")]
 
 
 READ = [(command, word) for command, case in CASES.items() for word in case.reads.split()]

@@ -8,8 +8,8 @@ order and tests the means. On a benchmark of captioned photos, each language is 
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from ..files.columns import check_column, find_candidate_column, find_reference_
 from ..files.matching import Key, MatchedRows, match_rows
 from ..files.references import read_references, with_references
 from ..files.row_source import RowSource
+from ..files.text_files import TextFile
 from ..files.write import summary_path
 from ..metrics.base import Scorer
 from ..metrics.loading import component_of, is_lower_better
@@ -437,13 +438,12 @@ def _summary(path: Path) -> dict[str, dict[str, object]]:
     if path == Path():  # rows in memory
         return {}
     summary = summary_path(path)
-    try:
-        found = json.loads(summary.read_text(encoding="utf-8"))["metrics"]
-        return {name: stated for name, stated in found.items() if isinstance(stated, dict)}
-    except (FileNotFoundError, LookupError, TypeError, AttributeError):
+    if not summary.exists():
         return {}
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{summary}, the summary of {path}, cannot be read: {error}") from None
+    with suppress(LookupError, TypeError, AttributeError):
+        found = TextFile(summary).json_value()["metrics"]
+        return {name: stated for name, stated in found.items() if isinstance(stated, dict)}
+    return {}
 
 
 def _signature_notes(systems: Sequence[_System], columns: Sequence[str], common_rows: bool) -> list[str]:

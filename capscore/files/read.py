@@ -6,12 +6,7 @@ one function and one entry there.
 
 from __future__ import annotations
 
-import atexit
 import os
-import shutil
-import stat
-import sys
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -27,8 +22,12 @@ from .row_source import CHUNK_ROWS, NoRowsError, Row, RowSource, read_tables, ro
 from .samples import TEXT_SUFFIXES, is_visible, open_archive, open_photo_folder, samples_of
 from .shards import expanded, join_rows
 from .text_files import (
+    ROW_BYTES,
+    ROW_IN_MEMORY,
     UNPACKS_TOO_FAR,
     TextFile,
+    copied_stream,
+    longer_than,
     open_csv,
     open_json,
     open_lines,
@@ -39,6 +38,7 @@ from .text_files import (
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 EXPECTED = "JSONL, JSON, CSV, TSV, Parquet, WebDataset tar, HTML, Markdown, or the folder of a saved data set"
 _OTHER_PHOTOS = (".heic", ".heif", ".dng", ".cr2", ".svg")
@@ -116,7 +116,7 @@ def _open(path: Path, options: RowOptions) -> tuple[RowSource, str | None]:
             return _open_saved(path, split), None
         if path.is_dir():
             return _open_folder(path, options), split
-        file = _copied_stream(path)
+        file = copied_stream(path)
         with open(file, "rb") as opened:
             start = opened.read(4096)
     except FileNotFoundError:
@@ -168,26 +168,6 @@ def _of_split(source: RowSource, split: str) -> RowSource:
     return replace(
         source, n_rows=len(rows), read=of_split.read, arrow_schema=None, places=places, faults=faults
     )
-
-
-def _copied_stream(path: Path) -> Path:
-    """A copy of what a pipe or standard input (`-`) gives, to read it as often as needed; a file as it is."""
-    opened: Path | int = path
-    if path == Path("-"):
-        if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
-            raise InputError(Setting("path", path), " is standard input, and nothing is piped into it")
-        opened = 0
-    elif path.is_file():
-        return path
-    elif not stat.S_ISFIFO(os.stat(path).st_mode):
-        raise InputError(Setting("path", path), ": expected a file, a pipe, or - for standard input")
-    with (
-        open(opened, "rb", closefd=opened != 0) as source,
-        tempfile.NamedTemporaryFile(prefix="capscore-", delete=False) as copy,
-    ):
-        atexit.register(Path(copy.name).unlink, missing_ok=True)
-        shutil.copyfileobj(source, copy)
-    return Path(copy.name)
 
 
 # ---- folders ----
@@ -282,7 +262,9 @@ def _open_saved(path: Path, split: str | None) -> RowSource:
         names = columns or schema.names
         part, kinds = dataset.select_columns([*names]), pa.schema([schema.field(name) for name in names])
         for first in range(0, n_rows, size):
-            yield part[first : min(first + size, n_rows)].cast(kinds)
+            table = part[first : min(first + size, n_rows)].cast(kinds)
+            _checked_texts(path, table)
+            yield table
 
     read = read_tables(tables, dataset.data.nbytes / max(dataset.data.num_rows, 1))
     return RowSource(
@@ -307,20 +289,76 @@ def _open_parquet(path: Path, file: Path) -> RowSource:
         raise InputError(f"{path} is not a Parquet file that can be read: {error}") from None
     n_rows = about.num_rows
     n_bytes = sum(about.row_group(group).total_byte_size for group in range(about.num_row_groups))
-    if max(n_bytes, 64 * n_rows) > unpacked_limit(file.stat().st_size):
+    limit = unpacked_limit(file.stat().st_size)
+    if max(n_bytes, ROW_IN_MEMORY * n_rows) > limit:
         raise InputError(f"{path} {UNPACKS_TOO_FAR}")
+    try:
+        _check_repeated(path, file, about, limit)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{path} is cut short or damaged: {error}") from None
 
     def tables(size: int, columns: Sequence[str] | None) -> Iterator[pa.Table]:
         try:
             with pq.ParquetFile(file, pre_buffer=False) as opened:
-                batches = opened.iter_batches(batch_size=size, columns=columns)
-                yield from (pa.Table.from_batches([batch]) for batch in batches)
+                for batch in opened.iter_batches(batch_size=size, columns=columns):
+                    table = pa.Table.from_batches([batch])
+                    _checked_texts(path, table)
+                    yield table
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"{path} is cut short or damaged: {error}") from None
 
     read = read_tables(tables, n_bytes / max(n_rows, 1))
     lists = _list_columns(schema)
     return RowSource(path, schema.names, n_rows, read, arrow_schema=schema, format="parquet", lists=lists)
+
+
+def _check_repeated(path: Path, file: Path, about: pq.FileMetaData, limit: int) -> None:
+    """Refuse a file in which texts that are stored once are, as cells of many rows, larger than the limit."""
+    import pyarrow.parquet as pq
+
+    groups: dict[int, list[str]] = {}
+    for group in range(about.num_row_groups):
+        for index in range(about.num_columns):
+            chunk, kind = about.row_group(group).column(index), about.schema.column(index).logical_type.type
+            if kind == "STRING" and chunk.has_dictionary_page and chunk.total_uncompressed_size > 2**20:
+                groups.setdefault(group, []).append(chunk.path_in_schema)
+    unpacked = 0
+    for group, columns in groups.items():
+        with pq.ParquetFile(file, pre_buffer=False, read_dictionary=columns) as opened:
+            unpacked += _checked_texts(path, opened.read_row_group(group, columns))
+        if unpacked > limit:
+            raise InputError(f"{path} {UNPACKS_TOO_FAR}")
+
+
+def _checked_texts(path: Path, table: pa.Table) -> int:
+    """Bytes of the texts in a table; an InputError that names the column of one beyond `ROW_BYTES`."""
+    import pyarrow.compute as pc
+
+    n_bytes, longest = 0, ROW_BYTES.bytes
+    for name in table.column_names:
+        for cells in table[name].chunks:
+            lengths = _text_lengths(cells)
+            if lengths is not None and len(lengths):
+                n_bytes += pc.sum(lengths).as_py() or 0
+                if (pc.max(lengths).as_py() or 0) > longest:
+                    raise InputError(f"{path}: a text of the column {name!r:.60} is {longer_than(ROW_BYTES)}")
+    return n_bytes
+
+
+def _text_lengths(cells: pa.Array) -> pa.Array | None:
+    """Bytes of each text of a column, or in its lists; None where cells are something else."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = cells.type
+    if pa.types.is_dictionary(kind):
+        lengths = _text_lengths(cells.dictionary)
+        return None if lengths is None else lengths.take(cells.indices)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _text_lengths(cells.flatten())
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return pc.binary_length(cells)
+    return None
 
 
 def _list_columns(schema: pa.Schema) -> frozenset[str]:

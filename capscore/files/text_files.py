@@ -6,6 +6,7 @@ a clear error instead of a full memory. An environment variable changes each; do
 
 from __future__ import annotations
 
+import atexit
 import codecs
 import csv
 import gzip
@@ -13,6 +14,9 @@ import io
 import json
 import os
 import re
+import stat
+import sys
+import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -79,6 +83,7 @@ UNPACKED_TIMES = 200
 """Most times its size that a packed file of rows may unpack to, if that is over `UNPACKED_FLOOR` bytes."""
 
 UNPACKED_FLOOR = 2**28
+ROW_IN_MEMORY = 64  # bytes that a row counts for at least, as it takes time and memory even if it is empty
 UNPACKS_TOO_FAR = f"unpacks to over {UNPACKED_TIMES} times its size, as no file of captions does"
 
 
@@ -100,6 +105,49 @@ def readable_size(count: float) -> str:
         if count < 1000:
             return f"{count:.1f} {unit}"
     return f"{count / 1000:.1f} GB"
+
+
+def copied_stream(path: Path, option: str = "path", limit: Limit | None = None) -> Path:
+    """A copy of what a pipe or standard input (`-`) gives, to read it as often as needed; a file as it is.
+
+    Raises:
+        InputError: It is a device or a folder, nothing is piped, or what is piped goes beyond the limit;
+            names the option.
+        OSError: There is no such file, or it cannot be read.
+    """
+    opened: Path | int = path
+    given = Setting(option, path)
+    if path == Path("-"):
+        if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
+            raise InputError(given, " is standard input, and nothing is piped into it")
+        opened = 0
+    elif path.is_file():
+        return path
+    elif not stat.S_ISFIFO(os.stat(path).st_mode):
+        raise InputError(given, ": expected a file, a pipe, or - for standard input")
+    with (
+        open(opened, "rb", closefd=opened != 0) as source,
+        tempfile.NamedTemporaryFile(prefix="capscore-", delete=False) as copy,
+    ):
+        atexit.register(Path(copy.name).unlink, missing_ok=True)
+        while block := source.read(2**20):
+            copy.write(block)
+            if limit is not None and copy.tell() > limit.bytes:
+                raise InputError(given, f": {longer_than(limit)}")
+    return Path(copy.name)
+
+
+def json_document(path: str | Path, option: str) -> Any:
+    """The value of a JSON file, packed or not, or pipe that an option names.
+
+    Raises:
+        InputError: It cannot be read, goes beyond `LIST_BYTES`, or is not JSON.
+    """
+    try:
+        return TextFile(Path(path), copied_stream(Path(path), option, LIST_BYTES)).json_value()
+    except OSError as error:
+        reason = f" cannot be read: {error.strerror or error}"
+        raise InputError(Setting(option, Path(path)), reason) from None
 
 
 # ---- lines and values ----
@@ -220,7 +268,7 @@ class TextFile:
             n_bytes, largest, too_far = 0, *self.largest(os.fstat(file.fileno()).st_size)
             with gzip.GzipFile(fileobj=file) as unpacked:
                 while block := unpacked.read(2**20):
-                    n_bytes += len(block)
+                    n_bytes += max(len(block), ROW_IN_MEMORY * block.count(b"\n"))
                     if n_bytes > largest:
                         raise self.error(too_far)
         return True

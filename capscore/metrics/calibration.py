@@ -7,7 +7,6 @@ in its own language.
 from __future__ import annotations
 
 import functools
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import numpy as np
 
 from ..errors import InputError, OptionError, Setting
 from ..files.shipped import calibration_files
+from ..files.text_files import json_document
 from .signature import parse_signature
 
 FORMAT = "capscore calibration 1"
@@ -275,8 +275,8 @@ def read_calibrations(path: str | Path) -> list[Calibration]:
         InputError: there is no such file, or it is not one that `capscore calibrate` wrote.
     """
     given = Setting("calibration", Path(path))
+    found = json_document(path, "calibration")
     try:
-        found = json.loads(Path(path).read_bytes())
         if found["format"] != FORMAT or tuple(found["percents"]) != PERCENTS:
             raise ValueError(f"expected the format {FORMAT!r}")
         calibrations = []
@@ -290,9 +290,7 @@ def read_calibrations(path: str | Path) -> list[Calibration]:
             calibrations.append(
                 Calibration(str(entry["metric"]), entry["signature"], str(found["set"]["name"]), languages)
             )
-    except OSError as error:
-        raise InputError(given, f" cannot be read: {error.strerror or error}") from None
-    except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
         why = f"{type(error).__name__} {error!s:.200}"
         raise InputError(given, f" is not a file that `capscore calibrate` wrote: {why}") from None
     return calibrations

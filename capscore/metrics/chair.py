@@ -21,6 +21,7 @@ from .. import __version__
 from ..errors import InputError, Setting
 from ..files.columns import is_missing
 from ..files.image_folder import image_key
+from ..files.text_files import json_document
 from ..text.letters import lower
 from .base import Scorer
 from .rows import ExtraColumn, InputRows, Measured, PreparedRows, row_settings
@@ -113,13 +114,13 @@ def read_instances(path: str | Path) -> dict[str, set[str]]:
     Raises:
         InputError: a file that cannot be read, or lacks images, categories or annotations.
     """
+    document = json_document(path, "instances")
     try:
-        document = json.loads(Path(path).read_bytes())
         names = {item["id"]: _named_objects([item["name"]]) for item in document["categories"]}
         found: dict[str, set[str]] = {str(image_key(item["id"])): set() for item in document["images"]}
         for item in document["annotations"]:
             found.setdefault(str(image_key(item["image_id"])), set()).update(names[item["category_id"]])
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise InputError(Setting("instances", path), f": no instances of COCO ({error!r:.200})") from error
     return found
 

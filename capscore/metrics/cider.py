@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import reprlib
+import zipfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ import xxhash
 
 from .. import __version__
 from ..errors import CapscoreError, CorpusWarning, InputError, Setting, warn
+from ..files.text_files import LIST_BYTES, copied_stream
 from ..files.write import whole_file
 from .ngrams import ORDERS, NGrams, TokenRows, blocks, look_up, starts
 from .rows import ExtraColumn, PreparedRows, row_settings
@@ -434,7 +436,11 @@ class DocumentFrequencies:
         """
         given = Setting("document_frequencies", Path(path))
         try:
-            with np.load(Path(path).expanduser(), allow_pickle=False) as file:
+            copy = copied_stream(Path(path).expanduser(), given.name, LIST_BYTES)
+            with zipfile.ZipFile(copy) as archive:
+                if sum(entry.file_size for entry in archive.infolist()) > LIST_BYTES.bytes:
+                    raise InputError(given, f" unpacks to more than it may: {LIST_BYTES}")
+            with np.load(copy, allow_pickle=False) as file:
                 about = json.loads(file["about"].tobytes())
                 arrays = {name: file[name].astype(np.int64, casting="safe") for name in _ARRAYS}
             frequencies = cls(**{name: about[name] for name in _NAMED}, **arrays)
@@ -442,10 +448,14 @@ class DocumentFrequencies:
                 raise ValueError("another format or version, or parts that do not match")
         except OSError as error:
             raise CapscoreError(given, f" cannot be read: {error.strerror or error}") from error
+        except InputError:
+            raise
         except Exception as error:  # a damaged archive may raise anything
             # numpy's message would advise unpickling the file
             pickled = (b"\x80", b"(dp", b"ccollections", b"ccopy_reg")
-            if Path(path).expanduser().read_bytes()[:12].startswith(pickled):
+            with copy.open("rb") as file:
+                start = file.read(12)
+            if start.startswith(pickled):
                 instead = "count with DocumentFrequencies.from_references instead (docs of the metric cider)"
                 problem = f" is a pickle, as coco-caption writes, which can run any code; {instead}"
                 raise CapscoreError(given, problem) from error

@@ -86,14 +86,32 @@ def test_a_broken_row_is_an_error_or_skipped(tmp_path, name, content):
 
 def test_files_that_unpack_too_far_are_refused_early(tmp_path, monkeypatch):
     monkeypatch.setattr("capscore.files.text_files.UNPACKED_FLOOR", 100_000)
-    for line in (b'{"caption": "x"}\n', b"no JSON\n"):  # whose lines are not read
-        packed = gzip.compress(line * 100_000)
-        assert "unpacks to over 200 times its size" in error_of(tmp_path / "a.jsonl.gz", packed)
-    parts = gzip.compress(line * 100_000) + gzip.compress(b"\n")  # the end tells of one part alone
-    assert "unpacks to over 200 times its size" in error_of(tmp_path / "b.jsonl.gz", parts)
-    pq.write_table(pa.table({"caption": ["x"] * 100_000}), tmp_path / "a.parquet")
-    with pytest.raises(InputError, match="unpacks to over 200 times"):
-        open_rows(tmp_path / "a.parquet")
+    # lines are not read; an empty row is work too
+    for line, n in ((b'{"caption": "x"}\n', 100_000), (b"no JSON\n", 100_000), (b"{}\n", 20_000)):
+        packed = gzip.compress(line * n)
+        # the end tells of one part alone
+        for parts in (packed, gzip.compress(b"\n") + packed, packed + gzip.compress(b"\n")):
+            assert "unpacks to over 200 times its size" in error_of(tmp_path / "a.jsonl.gz", parts)
+    for cells in (["x"] * 100_000, ["x" * 2_000_000] * 300, [["x" * 2_000_000]] * 300):
+        pq.write_table(pa.table({"caption": cells}), tmp_path / "a.parquet", compression="zstd")
+        monkeypatch.setattr("capscore.files.text_files.UNPACKED_FLOOR", 4_000_000 if len(cells) < 999 else 9)
+        with pytest.raises(InputError, match="unpacks to over 200 times"):
+            open_rows(tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize("cell", ["x" * 2000, ["x", "x" * 2000]])
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet", "saved"])
+def test_no_cell_is_longer_than_a_row_may_be(tmp_path, monkeypatch, cell, suffix):
+    monkeypatch.setenv("CAPSCORE_MAX_ROW_BYTES", "1000")
+    table, path = pa.table({"image": ["a"], "references": [cell]}), tmp_path / f"a.{suffix}"
+    if suffix == "saved":
+        datasets.Dataset(table).save_to_disk(path)
+    elif suffix == "parquet":
+        pq.write_table(table, path)
+    else:
+        path.write_text(json.dumps(table.to_pylist()[0]))
+    with pytest.raises(InputError, match=r"longer than 1\.0 KB; the limit is"):
+        list(open_rows(path).chunks(9))
 
 
 def test_values_that_are_odd_but_valid(tmp_path):

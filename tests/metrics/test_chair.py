@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -115,7 +116,8 @@ def test_bad_rows_and_files_are_named(instances, tmp_path):
         ),
         ({"references": None}, "chair compares with references"),
         ({"options": {"rules": "mine"}}, "rules='mine': expected 'published' or 'mended'"),
-        ({"options": {"instances": tmp_path / "gone.json"}}, "gone.json'?: no instances of COCO"),
+        ({"options": {"instances": tmp_path / "gone.json"}}, "gone.json'? cannot be read: No such file"),
+        ({"options": {"instances": Path("/dev/zero")}}, "/dev/zero'?: expected a file, a pipe"),
     ):
         with pytest.raises(InputError, match=message):
             score(**columns)

@@ -62,6 +62,13 @@ def test_other_and_damaged_files_are_refused_by_name(frequencies, tmp_path):
     assert refused > len(cuts)
 
 
+def test_arrays_that_unpack_beyond_the_limit_are_refused(tmp_path, monkeypatch):
+    np.savez_compressed(tmp_path / "zeros.npz", counts=np.zeros(10_000))
+    monkeypatch.setenv("CAPSCORE_MAX_LIST_BYTES", "80000")  # the array alone, without its header
+    with pytest.raises(CapscoreError, match=r"zeros\.npz'? unpacks to more than it may: .*MAX_LIST_BYTES"):
+        DocumentFrequencies.load(tmp_path / "zeros.npz")
+
+
 @pytest.mark.parametrize(
     "changes",
     [
