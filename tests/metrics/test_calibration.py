@@ -240,7 +240,8 @@ def test_damaged_files_are_refused_by_name(content, file):
     with pytest.raises(InputError, match="ascending numbers"):
         read_calibrations(file)
     file.write_bytes(content)
-    with pytest.raises(InputError, match=r"colours\.json.*(not valid JSON|is not UTF-|`capscore calibrate` wrote): "):
+    expected = r"colours\.json.*(not valid JSON|is not UTF-|`capscore calibrate` wrote): "
+    with pytest.raises(InputError, match=expected):
         read_calibrations(file)
     with pytest.raises(InputError, match="cannot be read: No such file"):
         read_calibrations(file.with_name("none.json"))
