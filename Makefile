@@ -26,7 +26,7 @@ NUMERIC := tests/backbones tests/embedding tests/infometic tests/metrics tests/s
 	tests/benchmarks tests/training/engine tests/training/test_infometic.py tests/training/test_pr_mcs.py \
 	tests/training/test_teacher_learning.py tests/test_backbone_laws.py tests/test_metric_laws.py \
 	tests/test_benchmark_laws.py tests/test_recipe_laws.py
-HARNESSES := lm_eval lmms_eval lighteval trl
+HARNESSES := lm_eval lmms_eval lighteval trl torchmetrics
 KERNELS := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=AVX2 CAPSCORE_TEST_THREADS=1 CAPSCORE_TEST_THREADS=3
 
 .PHONY: help demo picture test test-datasets-3.6 test-kernels test-harnesses test-all coverage lint format bench export handbook publish release-check train-embedded train-embedded-published measure-embedded \
@@ -69,18 +69,20 @@ test-datasets-3.6: $(COMPAT)/.installed ## test modules and scripts with dataset
 test-kernels: $(VENV)/.installed ## test with other CPU kernels and threads
 	for setting in $(KERNELS); do echo $$setting; env $(OFFLINE) $$setting $(PYTEST) $(NUMERIC) || exit 1; done
 
-# An environment per harness, on top of the one that is there.
+# An environment per harness, on top of the one that is there; torchmetrics draws with matplotlib.
+PLOTS_torchmetrics := matplotlib
 $(VENV)/harness/%/.installed: $(VENV)/.installed
 	rm -rf $(@D)
 	$(BIN)/python -m venv $(@D)
 	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
 		> $$(echo $(@D)/lib/python3*/site-packages)/capscore.pth
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check $*
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check $* $(PLOTS_$*)
 	@touch $@
 
-test-harnesses: $(HARNESSES:%=$(VENV)/harness/%/.installed) ## test in lm-eval, lmms-eval, lighteval and TRL
+test-harnesses: $(HARNESSES:%=$(VENV)/harness/%/.installed) ## test in lm-eval, lmms-eval, lighteval, TRL and torchmetrics
 	for name in $(HARNESSES); do python=$(VENV)/harness/$$name/bin/python; $(OFFLINE) $$python -c "import $$name" && \
-		$(OFFLINE) $$python -m pytest --numprocesses 0 --all tests/integrations/test_harness.py tests/integrations/test_trl.py || exit 1; done
+		$(OFFLINE) $$python -m pytest --numprocesses 0 --all tests/integrations/test_harness.py tests/integrations/test_trl.py \
+		tests/integrations/test_torchmetrics.py tests/integrations/test_trainer.py tests/modules/test_contract.py || exit 1; done
 
 test-all: test-datasets-3.6 test-kernels test-harnesses ## run everything: slow tests, every hostile input
 	$(OFFLINE) $(PYTEST) --all

@@ -36,6 +36,9 @@ class ColourBackbone(Backbone):
         self.text_batches: list[list[int]] = []
         self._lock = threading.Lock()
 
+    def __reduce__(self):
+        return type(self), ()
+
     def preprocess(self, image: Image.Image) -> torch.Tensor:
         assert image.mode == "RGB"
         return torch.from_numpy(np.asarray(image, dtype=np.float32).reshape(-1, 3).mean(axis=0))

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
-from ..metrics.loading import PRESETS, Option, all_options, check_stated_options, component_of
+from ..metrics.loading import PRESETS, Option, all_options, check_options, component_of
 from ..options import LoadOptions
 from ..registry import METRICS
 from .terminal import UsageError, as_usage
@@ -204,7 +204,7 @@ def _parameter(name: str, kind: Any, info: OptionInfo) -> inspect.Parameter:
 def check_metric_options(metrics: Sequence[str], options: Mapping[str, object]) -> None:
     """Raise UsageError for an unknown metric, an option of other metrics, or a value that is not allowed."""
     with as_usage():
-        check_stated_options(metrics, options)
+        check_options(metrics, options)
 
 
 def load_options(given: Mapping[str, Any]) -> LoadOptions:

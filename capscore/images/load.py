@@ -46,6 +46,9 @@ _UPRIGHT = {
     8: Image.Transpose.ROTATE_90,
 }
 _BYTES = (bytes, bytearray, memoryview)
+# Floats of 0 to 255 have a highest above this. Those between 1 and this would be black: they are floats of
+# 0 to 1 that resampling pushed over the end, or that were normalised, and are refused.
+_OVERSHOOT = 8
 _ORIENTATION_TAG = 0x0112
 _TILE_TAGS = (322, 323)
 # Not raster images: Pillow passes EPS to Ghostscript and the others to programs of the operating system.
@@ -106,9 +109,10 @@ def load_image(
     """An image as upright 8-bit RGB, transparency on white.
 
     Args:
-        image: Path, http(s) address, encoded bytes, PIL image, `datasets.Image` dict, or array or tensor,
-            uint8 or float from 0 to 1: (h, w), (h, w, 1 | 3 | 4) or (1 | 3 | 4, h, w). If a shape is
-            ambiguous, PyTorch tensors are read with channels first, arrays with channels last.
+        image: Path, http(s) address, encoded bytes, PIL image, `datasets.Image` dict, or array or tensor of
+            whole numbers from 0 to 255, or floats from 0 to 1 or to 255: (h, w), (h, w, 1 | 3 | 4) or
+            (1 | 3 | 4, h, w). If a shape is ambiguous, PyTorch tensors are
+            read with channels first, arrays with channels last.
         allow_urls: Whether http(s) addresses may be fetched.
         allow_private_urls: Whether they may lead to hosts that are not public, such as localhost.
         expected_key: `content_key` that the image must still have, or None.
@@ -334,10 +338,16 @@ def _as_array(image: Any, name: str) -> np.ndarray:
     if image.ndim not in (2, 3) or (image.ndim == 3 and image.shape[2] not in channels):
         raise image_error(f"{name}: expected (height, width) or (height, width, 1, 3 or 4 channels)")
     _check_pixels(image.shape[0] * image.shape[1], name)
-    if image.dtype.kind == "f" and image.min() >= 0 and image.max() <= 1:
+    lowest, highest = image.min(), image.max()
+    is_float = image.dtype.kind == "f"
+    if is_float and 0 <= lowest and highest <= 1:
         image = np.rint(image * 255).astype(np.uint8)
+    elif image.dtype.kind in "iu" or (is_float and highest > _OVERSHOOT):
+        if 0 <= lowest and highest <= 255:
+            image = np.rint(image).astype(np.uint8)
     if image.dtype != np.uint8:
-        raise image_error(f"{name}: expected uint8 from 0 to 255, or float from 0 to 1: convert it first")
+        expected = "expected numbers from 0 to 255, or float from 0 to 1"
+        raise image_error(f"{name}, values from {lowest} to {highest}: {expected}: convert it first")
     return image
 
 

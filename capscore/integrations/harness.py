@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..errors import MissingExtraError
-from ..metrics import load
+from ..metrics import load_together
+from ..metrics.base import Scorer
 
 Row = tuple[str, object, Sequence[str] | None]
 
@@ -20,9 +21,9 @@ class HarnessMetric:
     """A metric for the captions that a harness lets a model write.
 
     Args:
-        metric: Name of the metric.
+        metric: METRIC, METRIC@BACKBONE, or a loaded scorer.
         image: Function from a document to its photo; None for metrics without photos.
-        references: Function from a document to its references; None for metrics without.
+        references: Function from a document to its references, for metrics that read them.
         language: Language of the captions.
         **options: Options of `capscore.load`.
 
@@ -38,15 +39,16 @@ class HarnessMetric:
 
     def __init__(
         self,
-        metric: str = "mcs",
+        metric: str | Scorer = "mcs",
         *,
         image: Callable[[Mapping[str, Any]], Any] | None = lambda document: document["image"],
         references: Callable[[Mapping[str, Any]], Sequence[str]] | None = None,
         language: str | None = None,
         **options: Any,
     ):
-        self.name, self.image, self.references, self.language = metric, image, references, language
-        self.scorer = load(metric, **options)
+        (self.scorer,) = load_together(metric, **options)
+        self.name, self.image, self.language = self.scorer.metric, image, language
+        self.references = references if self.scorer.reads_references else None
 
     @property
     def higher_is_better(self) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,8 +11,10 @@ import numpy as np
 import torch
 import xxhash
 
-from ..errors import CapscoreError, CapscoreWarning, InputError, MissingExtraError, warn
-from ..metrics import load
+from ..errors import CapscoreWarning, InputError, MissingExtraError, warn
+from ..metrics import load_together
+from ..metrics.base import Scorer
+from ..metrics.rows import PreparedRows
 
 try:
     from torchmetrics import Metric
@@ -19,22 +23,35 @@ except ImportError:
     raise MissingExtraError("torchmetrics", "torchmetrics", "capscore.integrations.torchmetrics") from None
 
 
+# keyword arguments of every metric of torchmetrics
+_OF_TORCHMETRICS = (
+    "compute_on_cpu",
+    "compute_with_cache",
+    "dist_sync_fn",
+    "dist_sync_on_step",
+    "distributed_available_fn",
+    "process_group",
+    "sync_on_compute",
+)
+
+
 class CaptionMetric(Metric):
     """Score of all captions: the mean of the rows, or the metric's figure of a corpus, such as corpus BLEU.
 
-    Each process scores the rows that it is given, once; only numbers and row ids are exchanged. A sampler
-    that pads the last batch gives some rows to two processes: with `ids`, each row counts once. In a
-    `MetricCollection`, two of these share their states only if all their settings are the same.
+    Each process scores the rows that it is given, once; only numbers and row ids are exchanged. Rows of a
+    metric that compares them with each other, as CIDEr does, wait with their texts until `compute`, and are
+    exchanged. A sampler that pads the last batch gives some rows to two processes: with `ids`, each row
+    counts once. In a `MetricCollection`, two of these share their states only if all their settings are the
+    same; references go to the metrics that read them.
 
     Args:
-        metric: Name of the metric, such as "mcs"; one whose scores depend on the row alone.
+        metric: METRIC, METRIC@BACKBONE, or a loaded scorer.
         language: Language of all captions; None where `update` names it.
-        torchmetrics_options: Options of `torchmetrics.Metric`, such as `dist_sync_on_step`.
-        **options: Options of `capscore.load`.
+        **options: Options of `torchmetrics.Metric`, such as `dist_sync_on_step`, and of `capscore.load`.
 
     Raises:
         MissingExtraError: torchmetrics is not installed; the extra `torchmetrics` brings it.
-        CapscoreError: the metric compares rows with each other, as CIDEr does.
+        CapscoreError: an option is wrong.
 
     >>> from PIL import Image
     >>> metric = CaptionMetric("mcs", backbone="embedded-free", device="cpu", cache=False)
@@ -48,26 +65,20 @@ class CaptionMetric(Metric):
 
     def __init__(
         self,
-        metric: str = "mcs",
+        metric: str | Scorer = "mcs",
         *,
         language: str | None = None,
-        torchmetrics_options: dict[str, Any] | None = None,
         **options: Any,
     ):
-        super().__init__(**(torchmetrics_options or {}))
-        self.scorer = load(metric, **options)
-        if self.scorer.compares_rows:
-            raise CapscoreError(
-                f"{metric} compares all rows with each other, so it cannot be computed batch by batch: score "
-                f"all captions at once with capscore.load({metric!r})"
-            )
+        super().__init__(**{name: options.pop(name) for name in _OF_TORCHMETRICS if name in options})
+        (self.scorer,) = load_together(metric, **options)
         self.language = language
         # a collection takes metrics for one whose states have the same names and begin alike
-        settings = [metric, language, sorted(options.items()), [*self.scorer.settings.items()]]
-        digest = xxhash.xxh3_64_hexdigest(repr(settings).encode(errors="backslashreplace"))
-        self._numbers, self._names = f"numbers_{digest}", f"names_{digest}"
-        self.add_state(self._numbers, default=[], dist_reduce_fx="cat")
-        self.add_state(self._names, default=[], dist_reduce_fx="cat")
+        settings = [self.scorer.metric, language, sorted(options.items()), [*self.scorer.settings.items()]]
+        digest = xxhash.xxh3_64_hexdigest(repr([metric, *settings]).encode(errors="backslashreplace"))
+        self._numbers, self._names, self._texts = f"numbers_{digest}", f"names_{digest}", f"texts_{digest}"
+        for state in self._empty():
+            self.add_state(state, default=[], dist_reduce_fx="cat")
 
     def update(
         self,
@@ -83,16 +94,24 @@ class CaptionMetric(Metric):
         Args:
             predictions, images, references, language: As in `Scorer.score`. Arguments may also come as in
                 torchmetrics: images first, or one image and one text (`CLIPScore`); and, for metrics that
-                open no images, references second (`BLEUScore`).
+                open no images, references second (`BLEUScore`). A metric without references ignores them.
             ids: Names of the rows, n numbers or texts, in a list, an array or a tensor on any device, so that
                 none counts twice. 7, "7", `tensor(7)` and `[7]` are one name; None names no row.
         """
         if isinstance(images, str) and not isinstance(predictions, (str, list, tuple)):
-            predictions, images = [images], [predictions]
+            predictions, images = images, predictions
+        if isinstance(predictions, str):  # one row
+            predictions = [predictions]
+            if images is not None and getattr(images, "ndim", 3) != 4:
+                images = [images]
+            if references is not None:
+                references = [references]
         if not self.scorer.needs_images and references is None:
             images, references = None, images
         elif _are_texts(images) and not _are_texts(predictions):
             predictions, images = images, predictions
+        if not self.scorer.reads_references:
+            references = None
         named = [-1] * len(predictions)  # a row without an id never equals another
         if ids is not None:
             if hasattr(ids, "tolist"):
@@ -100,25 +119,38 @@ class CaptionMetric(Metric):
             named = [*map(_number, [ids] if isinstance(ids, int | str) else ids)]
         if len(named) != len(predictions):
             raise InputError(f"there are {len(named)} ids for {len(predictions)} captions", field="ids")
-        found = self.scorer.score(list(predictions), images, references, language or self.language)
-        numbers = torch.from_numpy(np.column_stack([found.scores, *found.statistics.values()]))
-        names = torch.tensor([named, [*map(_code_number, found.languages)]], dtype=torch.int64).T
-        getattr(self, self._numbers).append(numbers.to(self.device))
-        getattr(self, self._names).append(names.to(self.device))
+        columns = list(predictions), images, references, language or self.language
+        states = {}
+        if self.scorer.compares_rows:
+            rows = self.scorer.prepare(*columns)
+            codes, numbers = rows.languages, np.where(rows.kept, 0.0, np.nan)[:, None]
+            states[self._texts] = _as_bytes(rows)
+        else:
+            found = self.scorer.score(*columns)
+            codes, numbers = found.languages, np.column_stack([found.scores, *found.statistics.values()])
+        states[self._numbers] = torch.from_numpy(numbers)
+        states[self._names] = torch.tensor([named, [*map(_code_number, codes)]], dtype=torch.int64).T
+        for name, state in states.items():
+            getattr(self, name).append(state.to(self.device))
 
     def sync(self, *arguments: Any, **options: Any) -> None:
         """Exchange the states; a process without rows sends empty ones of the right type."""
         if not len(getattr(self, self._numbers)):
-            numbers, names = self._empty()
-            setattr(self, self._numbers, [numbers.to(self.device)])
-            setattr(self, self._names, [names.to(self.device)])
+            for name, state in self._empty().items():
+                setattr(self, name, [state.to(self.device)])
         super().sync(*arguments, **options)
 
     def compute(self) -> torch.Tensor:
         """The number of all rows, float64; NaN, with a warning, if none was scored."""
-        numbers, names = self._counted()
+        which = self._counted()
+        numbers, names = self._joined(self._numbers)[which], self._joined(self._names)[which]
         if not len(numbers):
             warn(CapscoreWarning("no row was scored, so the mean is NaN"))
+            return torch.tensor(torch.nan, dtype=torch.float64, device=self.device)
+        if self.scorer.compares_rows:
+            rows = _from_bytes(self._joined(self._texts))
+            scores = self.scorer.finish(PreparedRows.concatenate([*map(rows.row, which)]))
+            return torch.tensor(scores.of_set, dtype=torch.float64, device=self.device)
         columns = numbers.cpu().numpy().T
         statistics = dict(zip(self.scorer.statistic_names, columns[1:], strict=True))
         languages = [*map(_code, names[:, 1].tolist())]
@@ -126,6 +158,19 @@ class CaptionMetric(Metric):
         if self.scorer.aggregation in corpus:
             return torch.tensor(corpus[self.scorer.aggregation], dtype=torch.float64, device=self.device)
         return numbers[:, 0].mean()
+
+    def set_dtype(self, dst_type: Any) -> CaptionMetric:
+        """Nothing changes: scores are float64, and ids and texts whole numbers."""
+        return self
+
+    def plot(self, val: Any = None, ax: Any = None) -> Any:
+        """Draw a result, or a list of results over steps; `val` and `ax` as in torchmetrics.
+
+        Args:
+            val: What `compute` or `forward` gave, once or several times; None draws `compute`'s.
+            ax: Axes of matplotlib to draw on; None makes new ones.
+        """
+        return self._plot(val, ax)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.scorer.metric!r}, language={self.language!r})"
@@ -136,29 +181,67 @@ class CaptionMetric(Metric):
         return self.scorer.higher_is_better
 
     @property
+    def plot_lower_bound(self) -> float | None:  # type: ignore[override]
+        """Lowest score; None without a bound."""
+        return self.scorer.score_range[0]
+
+    @property
+    def plot_upper_bound(self) -> float | None:  # type: ignore[override]
+        """Highest score; None without a bound."""
+        return self.scorer.score_range[1]
+
+    @property
     def n_rows(self) -> torch.Tensor:
         """Number of rows that count."""
-        return torch.tensor(len(self._counted()[0]))
+        return torch.tensor(len(self._counted()))
 
-    def _empty(self) -> tuple[torch.Tensor, torch.Tensor]:
-        n_columns = 1 + len(self.scorer.statistic_names)
-        return torch.zeros((0, n_columns), dtype=torch.float64), torch.zeros((0, 2), dtype=torch.int64)
+    def _empty(self) -> dict[str, torch.Tensor]:
+        """The states without rows: scores with statistics, ids with languages, rows that wait as text."""
+        n_columns = 1
+        if not self.scorer.compares_rows:
+            n_columns += len(self.scorer.statistic_names)
+        states = {
+            self._numbers: torch.zeros((0, n_columns), dtype=torch.float64),
+            self._names: torch.zeros((0, 2), dtype=torch.int64),
+        }
+        if self.scorer.compares_rows:
+            states[self._texts] = torch.zeros(0, dtype=torch.uint8)
+        return states
 
-    def _counted(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Numbers, and ids with languages, of the rows with a score, each once."""
-        if not len(getattr(self, self._numbers)):
-            return self._empty()
-        numbers, names = dim_zero_cat(getattr(self, self._numbers)), dim_zero_cat(getattr(self, self._names))
-        counts = ~numbers[:, 0].isnan()
-        numbers, names = numbers[counts], names[counts]
+    def _joined(self, name: str) -> torch.Tensor:
+        """The batches of a state, one after the other."""
+        batches = getattr(self, name)
+        return dim_zero_cat(batches) if len(batches) else self._empty()[name].to(self.device)
+
+    def _counted(self) -> list[int]:
+        """Numbers of the rows with a score, each once."""
+        scores = self._joined(self._numbers)[:, 0].tolist()
         seen: set[int] = set()
         first = []
-        for index, item in enumerate(names[:, 0].tolist()):
-            if item < 0 or item not in seen:
+        for index, item in enumerate(self._joined(self._names)[:, 0].tolist()):
+            if not np.isnan(scores[index]) and (item < 0 or item not in seen):
                 first.append(index)
                 seen.add(item)
-        kept = torch.tensor(first, dtype=torch.int64, device=numbers.device)
-        return numbers[kept], names[kept]
+        return first
+
+
+def _as_bytes(rows: PreparedRows) -> torch.Tensor:
+    """Rows as one line of JSON, uint8, so that processes can exchange them."""
+    line = f"{json.dumps(dataclasses.asdict(rows), default=np.ndarray.tolist)}\n"
+    return torch.frombuffer(bytearray(line.encode()), dtype=torch.uint8)
+
+
+def _from_bytes(lines: torch.Tensor) -> PreparedRows:
+    """The rows of all lines, as `_as_bytes` writes them."""
+    parts = []
+    for line in lines.cpu().numpy().tobytes().splitlines():
+        found = json.loads(line)
+        for name, kind in (("truncated", bool), ("empty", bool), ("n_references", np.int64)):
+            found[name] = np.array(found[name], dtype=kind)
+        for name, values in found["values"].items():
+            found["values"][name] = np.array(values, dtype=np.float64)
+        parts.append(PreparedRows(**found))
+    return PreparedRows.concatenate(parts)
 
 
 def _are_texts(rows: object) -> bool:

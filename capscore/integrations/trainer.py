@@ -14,6 +14,7 @@ from transformers import TrainerCallback
 
 from ..errors import InputError
 from ..files.write import write_text
+from ..metrics.base import Scorer
 from ..metrics.loading import load_together
 from ..statistics.columns import plain
 
@@ -33,8 +34,8 @@ class CaptionCallback(TrainerCallback):
     Args:
         caption: Function from the model to its captions, one per photo.
         images: The photos, as `Scorer.score` takes them.
-        metrics: Names of the metrics, each once: METRIC or METRIC@BACKBONE.
-        references: Lists of references, for metrics that need them.
+        metrics: Metrics, each once: METRIC, METRIC@BACKBONE, or a loaded scorer.
+        references: Lists of references, for the metrics that read them.
         language: Language of the captions.
         worst: Number of captions in the table.
         **options: Options of `capscore.load`, for each metric that has them.
@@ -47,7 +48,7 @@ class CaptionCallback(TrainerCallback):
         self,
         caption: Callable[[Any], Sequence[str]],
         images: Any,
-        metrics: Sequence[str] = ("mcs",),
+        metrics: Sequence[str | Scorer] = ("mcs",),
         *,
         references: Any = None,
         language: str | None = None,
@@ -56,7 +57,7 @@ class CaptionCallback(TrainerCallback):
     ):
         self.caption, self.images, self.references = caption, images, references
         self.language, self.worst = language, worst
-        self.scorers = dict(zip(metrics, load_together(metrics, **options), strict=True))
+        self.scorers = {scorer.metric: scorer for scorer in load_together(metrics, **options)}
         self._log: Callable[[dict[str, float]], None] | None = None
 
     def attach(self, trainer: Trainer) -> None:
@@ -84,10 +85,10 @@ class CaptionCallback(TrainerCallback):
         captions = ["" if caption is None else caption for caption in self.caption(model)]
         if len(captions) != len(self.images):
             raise InputError(f"the model has {len(captions)} captions for {len(self.images)} photos")
-        found = {
-            name: scorer.score(captions, self.images, self.references, self.language)
-            for name, scorer in self.scorers.items()
-        }
+        found = {}
+        for name, scorer in self.scorers.items():
+            references = self.references if scorer.reads_references else None
+            found[name] = scorer.score(captions, self.images, references, self.language)
         means = {}
         for name, scores in found.items():
             if not math.isnan(scores.of_set):

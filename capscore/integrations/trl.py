@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..metrics.loading import ScorerLoader, check_options
+from ..metrics.base import Scorer
+from ..metrics.loading import load_together
 from ..options import LoadOptions, RowOptions, split_options
-from ..registry import METRICS
 from ..scoring.streams import BatchScorer
 from ..text.reasoning import without_reasoning
 from ..text.suspicious import OddRows
@@ -16,7 +16,7 @@ _CAPTION = "completions"
 
 
 def caption_reward(
-    metric: str = "mcs", *, strip_reasoning: bool = False, **options: object
+    metric: str | Scorer = "mcs", *, strip_reasoning: bool = False, **options: object
 ) -> Callable[..., list[float | None]]:
     """A reward function for `GRPOTrainer(reward_funcs=…)`: the reward of a completion is its score.
 
@@ -28,7 +28,8 @@ def caption_reward(
     score. The first completions that look wrong, such as with reasoning, are warned of once per kind.
 
     Args:
-        metric: Metric whose scores depend on the row alone; CIDEr needs `document_frequencies`.
+        metric: METRIC, METRIC@BACKBONE, or a loaded scorer, whose scores depend on the row alone; CIDEr needs
+            `document_frequencies`.
         strip_reasoning: Whether the reasoning of a completion, such as `<think>…</think>`, is left out before
             it is scored, and with it the tags around an answer. Reasoning that was cut off leaves no caption.
         **options: Options of `capscore.options.RowOptions`, such as image_column, references_column, language
@@ -43,10 +44,7 @@ def caption_reward(
     [1.0, 0.0]
     """
     rows_of, load = split_options({**options, "candidate_column": _CAPTION}, RowOptions, LoadOptions)
-    given = load.arguments()
-    check_options([metric], given)
-    kind = METRICS.get(metric)
-    scorer = ScorerLoader({"progress": False, **given})(metric)
+    (scorer,) = load_together(metric, **{"progress": False, **load.arguments()})
     batches = BatchScorer([scorer], rows_of)
     new = batches.new_columns(())
     warned: set[str] = set()
@@ -68,13 +66,13 @@ def caption_reward(
         if rows_of.image_column is None and "images" in rows:
             rows["image"] = rows["images"]
         rewards: list[float | None] = []
-        for score in batches.score(rows)[metric]:
-            if score is not None and not kind.higher_is_better:
+        for score in batches.score(rows)[scorer.metric]:
+            if score is not None and not scorer.higher_is_better:
                 score = -score
             rewards.append(score)
         return rewards
 
-    reward.__name__ = reward.__qualname__ = metric
+    reward.__name__ = reward.__qualname__ = scorer.metric
     return reward
 
 

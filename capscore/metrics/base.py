@@ -351,6 +351,11 @@ class Scorer(ABC):
         return False
 
     @property
+    def reads_references(self) -> bool:
+        """Whether it may be given references; a door with references for several metrics asks here."""
+        return self.needs_references or self.takes_references
+
+    @property
     def known_as(self) -> str:
         """The metric's name in papers, with these settings; usually its own name."""
         return self.metric
@@ -455,7 +460,7 @@ def check_rows(
     if references is None and scorer.needs_references and not scorer.has_instead(given):
         problem = f"{metric} compares with references, but references=None"
         raise InputError(problem, field="references")
-    if references is not None and not (scorer.needs_references or scorer.takes_references):
+    if references is not None and not scorer.reads_references:
         raise InputError(f"{metric} takes no references", field="references")
     if images is not None:
         images = check_images(images)

@@ -181,6 +181,11 @@ class CaptionModule(evaluate.Metric, ABC):
         check_column_names(METRICS.get(self.metric), extra)
         if predictions is None:
             raise InputError("predictions=None: expected a list of captions", field="predictions")
+        columns = predictions, images, references
+        if isinstance(predictions, list) and not any(
+            column is not None and len(column) for column in columns
+        ):
+            return  # the last batch of a loop may have no rows
         language = self._language if language is None else language
         try:
             rows = self.scorer.prepare(predictions, images, references, language, on_error=on_error, **extra)
@@ -232,7 +237,8 @@ class CaptionModule(evaluate.Metric, ABC):
         the module was loaded.
 
         References for a metric that needs none are ignored, as in `evaluate`, because `evaluate.combine`
-        hands the same rows to all its modules; the signature then says `refs:0`.
+        hands the same rows to all its modules; the signature then says `refs:0`. Empty lists, if no row was
+        added before, have no scores: {}.
         """
         check_column_names(METRICS.get(self.metric), extra)
         per_row = self._per_row if per_row is None else per_row
@@ -245,11 +251,17 @@ class CaptionModule(evaluate.Metric, ABC):
         elif (language, on_error, *extra.values()) != (None, "raise", *[None] * len(extra)):
             names = ", ".join(["language", "on_error", *extra])
             raise InputError(f"{names} belong to the rows: give them to add or add_batch, or pass rows here")
-        if not self._waiting:
+        if not self._waiting and predictions is None:
             raise InputError(
                 f"{self.metric} has no rows to compute: pass {' and '.join(needed)}, or call add_batch",
                 field="predictions",
             )
+        return self._compute(per_row=per_row)
+
+    def _compute(self, *, per_row: bool = True) -> dict[str, Any]:  # type: ignore[override]
+        """Score the rows that wait; {} for none."""
+        if not self._waiting:
+            return {}
         scores = self.scorer.finish(PreparedRows.concatenate(self._waiting))
         self._waiting = []
         return scores.to_dict(per_row=per_row)

@@ -98,20 +98,40 @@ def load(
     return load_together(given.pop("metric"), **given.pop("options"), **given)[0]
 
 
-def load_together(metrics: str | Sequence[str], **options: object) -> list[Scorer]:
+def load_together(metrics: str | Scorer | Sequence[str | Scorer], **options: object) -> list[Scorer]:
     """Make scorers of several metrics; those with the same backbone share it and its embeddings.
 
     Args:
-        metrics: Name or names of metrics, each once: METRIC or METRIC@BACKBONE.
+        metrics: Metric or metrics, each once: METRIC, METRIC@BACKBONE, or a scorer that is loaded already.
         **options: Options of `load`; each goes to the metrics that take it.
 
     Raises:
         CapscoreError: as in `load`.
     """
-    backbones = own_backbones([metrics] if isinstance(metrics, str) else [*metrics])
+    from .base import Scorer
+
+    chosen, backbones = chosen_metrics([metrics] if isinstance(metrics, (str, Scorer)) else metrics)
     load = ScorerLoader(options, backbones)
     check_options([*backbones], load.options)
-    return [*map(load, backbones)]
+    return [item if isinstance(item, Scorer) else load(item) for item in chosen]
+
+
+def chosen_metrics(metrics: Sequence[str | Scorer]) -> tuple[list[str | Scorer], dict[str, str]]:
+    """Metrics by name and loaded scorers → the same without backbones, and `own_backbones` of the names.
+
+    Raises:
+        OptionError: as in `own_backbones`, or a metric is there by name and loaded, or loaded twice.
+    """
+    backbones = own_backbones([item for item in metrics if isinstance(item, str)])
+    chosen: list[str | Scorer] = []
+    names = set()
+    for item in metrics:
+        name = item.partition("@")[0] if isinstance(item, str) else item.metric
+        chosen.append(name if isinstance(item, str) else item)
+        names.add(name)
+    if len(names) < len(chosen):
+        raise OptionError("two scorers of one metric; score them one after the other", field="metrics")
+    return chosen, backbones
 
 
 class ScorerLoader:
@@ -367,14 +387,18 @@ def all_options(metrics: Sequence[str] | None = None) -> dict[str, Option]:
 def check_options(metrics: Sequence[str], options: Mapping[str, object]) -> None:
     """Check that one of the metrics takes each option, and that values are among the choices.
 
+    What asks nothing of a metric passes: `progress`, and cache=False where there are no embeddings to keep.
+
     Raises:
         OptionError: no metric takes an option; says what they take.
         InputError: a value is not among the choices.
     """
     takes = all_options(metrics)
     for name, value in options.items():
+        if name not in takes and (name == "progress" or (name, value) == ("cache", False)):
+            continue
         if name not in takes:
-            asked, others = ", ".join(metrics), all_options().get(name)
+            asked, others = ", ".join(metrics) or "a loaded scorer", all_options().get(name)
             if name in _ELSEWHERE:
                 instead = f"; instead, use {_ELSEWHERE[name]}"
                 raise OptionError(f"{asked} takes no ", Setting(name, "…"), instead)
@@ -389,16 +413,6 @@ def check_options(metrics: Sequence[str], options: Mapping[str, object]) -> None
         without = ", ".join(metric for metric in metrics if metric not in takes[name].metrics)
         if (name, value) == ("pairs", "images") and without:  # they would read names of photos as captions
             raise OptionError(Setting(name, value), f": {without} cannot compare photos with photos")
-
-
-def check_stated_options(metrics: Sequence[str], options: Mapping[str, object]) -> None:
-    """`check_options`, where metrics of several kinds share options: what asks nothing of a metric passes.
-
-    That is how progress is shown, and cache=False beside a metric that has no embeddings to keep.
-    """
-    asked = {name: value for name, value in options.items() if (name, value) != ("cache", False)}
-    asked.pop("progress", None)
-    check_options(metrics, asked)
 
 
 def documented_arguments(docstring: str | None) -> dict[str, str]:

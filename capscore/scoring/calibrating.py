@@ -35,7 +35,7 @@ from ..metrics.calibration import (
     SHUFFLED,
     Distribution,
 )
-from ..metrics.loading import ScorerLoader, check_stated_options
+from ..metrics.loading import ScorerLoader, check_options
 from ..metrics.signature import parse_signature
 from ..options import LoadOptions, RowOptions, check_whole_number, split_options
 from ..registry import METRICS
@@ -149,7 +149,7 @@ def calibrate(
     check_whole_number("shuffled", shuffled, 1)
     named = [metrics] if isinstance(metrics, str) else metrics
     chosen = [(metric, backbone) for metric, _, backbone in (text.partition("@") for text in named)]
-    check_stated_options([metric for metric, _ in chosen], load.arguments())
+    check_options([metric for metric, _ in chosen], load.arguments())
     with_lists = any(METRICS.get(metric).needs_references for metric, _ in chosen)
     source = open_rows_to_score(rows, read)
     captions, notes = read_captioned_photos(source, read, with_lists)

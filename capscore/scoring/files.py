@@ -53,7 +53,7 @@ from ..metrics.calibration import (
     read_calibrations,
     standings,
 )
-from ..metrics.loading import ScorerLoader, check_stated_options, own_backbones, preset_metrics
+from ..metrics.loading import ScorerLoader, check_options, chosen_metrics, preset_metrics
 from ..metrics.rows import PreparedRows
 from ..metrics.scores import Scores
 from ..options import LoadOptions, OutputOptions, RowOptions, share_of, split_options
@@ -495,8 +495,7 @@ class FileScoring:
             metrics = () if preset else ("mcs",)
         elif not metrics:
             raise OptionError("there are no metrics", field="metrics")
-        backbones = own_backbones([name for name in metrics if isinstance(name, str)])
-        named = [name.partition("@")[0] if isinstance(name, str) else name for name in metrics]
+        named, backbones = chosen_metrics(metrics)
         from_preset: list[str] = []
         if preset is not None:
             from_preset, notes = chosen_by_preset(preset, self.source, self.options, self._spell)
@@ -505,16 +504,13 @@ class FileScoring:
                 problem = ": the input lacks the photos or references that it needs"
                 raise OptionError(Setting("preset", preset), problem)
         found = {item if isinstance(item, str) else item.metric: item for item in (*from_preset, *named)}
-        asked = [item if isinstance(item, str) else item.metric for item in named]
-        if len({*asked}) < len(asked):
-            raise OptionError("two scorers of one metric; score them one after the other", field="metrics")
         return [*found.values()], backbones
 
     def _check_options(self, names: Sequence[str], load: LoadOptions, *, has_scorers: bool) -> None:
         given = load.arguments()
         if has_scorers:
             given.pop("allow_urls", None)  # it is for reading rows, too
-        check_stated_options(names, given)
+        check_options(names, given)
 
     def _columns_for(self, chosen: Sequence[str | Scorer], load: LoadOptions) -> ColumnNames:
         """The columns that the metrics read; an error says which metrics need one that is missing."""

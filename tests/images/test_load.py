@@ -238,6 +238,7 @@ def test_tensors_have_their_channels_first_and_arrays_last_unless_they_cannot(si
         torch.tensor(first),
         torch.tensor(first).double() / 255,
         torch.tensor(first / 255).float(),
+        *(torch.tensor(first).to(kind) for kind in (torch.int64, torch.float32, torch.float16)),
     ):
         assert np.array_equal(load_image(tensor), photo)
         assert all(np.array_equal(load_image(row), photo) for row in check_images(torch.stack([tensor] * 2)))
@@ -277,9 +278,11 @@ EARLY = {
     "dict with a number as path": ({"path": 3}, "is not an image"),
     "URL": ("https://me:secret@x.org/a", r"^image: 'https://…@x\.org/a' is a URL.*allow_urls=True"),
     "other address": ("ftp://x.org/a.jpg", r"expected a path, or an http\(s\) address"),
-    "float": (np.full((2, 2, 3), 99.5), "expected uint8 from 0 to 255"),
-    "normalised tensor": (torch.full((3, 2, 2), -0.1), "expected uint8 from 0 to 255"),
-    "NaN": (torch.full((3, 2, 2), torch.nan), "expected uint8 from 0 to 255"),
+    "0 to 1 that resampling pushed over": (np.full((2, 2, 3), 1.02), "from 1.02 to 1.02: expected numbers"),
+    "16 bits": (np.full((2, 2, 3), 256), "values from 256 to 256: expected numbers from 0 to 255"),
+    "float of 16 bits": (np.full((2, 2, 3), 255.5), "expected numbers from 0 to 255"),
+    "normalised tensor": (torch.full((3, 2, 2), -0.1), "expected numbers from 0 to 255"),
+    "NaN": (torch.full((3, 2, 2), torch.nan), "expected numbers from 0 to 255"),
     "bfloat16": (torch.zeros(2, 2, dtype=torch.bfloat16), "cannot become a NumPy array of uint8"),
     "two channels": (np.zeros((2, 8, 8), np.uint8), CHANNELS),
     "encoded file as an array": (np.zeros(9, np.uint8), CHANNELS),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import importlib.util
 import json
+import pickle
 import socket
 import subprocess
 import sys
@@ -11,14 +14,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torchmetrics import MetricCollection
+from torchmetrics.text import BLEUScore
 
 import capscore
-from capscore.errors import CapscoreWarning
+from capscore.errors import CapscoreError, CapscoreWarning
 from capscore.integrations.torchmetrics import CaptionMetric
 
 from ..toy import BLUE, RED, ColourBackbone
 
 ROOT = Path(__file__).resolve().parents[2]
+PIXELS = torch.tensor([255, 0, 0])[:, None, None].expand(3, 8, 8)  # int64
 CAPTIONS = ["a dog runs", "a cat sleeps on a sofa", "two people", "the sea", "a red bus"]
 REFERENCES = [["a dog runs"], ["a cat lies on a sofa"], ["three people eat"], ["a beach"], ["a bus is red"]]
 
@@ -46,18 +52,83 @@ def test_forward_gives_the_batch_and_scores_it_once(metric, expected, monkeypatc
     assert repr(metric) == "CaptionMetric('rouge_l', language='en')"
 
 
-def test_references_may_come_second_as_in_torchmetrics(metric, expected):
-    metric.update(CAPTIONS, REFERENCES)
-    assert float(metric.compute()) == pytest.approx(expected.mean(), abs=1e-9)
+PHOTOS = [RED, BLUE, RED, BLUE, RED]
+WITH_PHOTOS = {"backbone": ColourBackbone(), "cache": False}
+OPTIONS = {"rouge_l": {}, "bleu": {}, "cider": {}, "mcs": WITH_PHOTOS, "clip_cider": WITH_PHOTOS}
 
 
-def test_images_may_come_first_as_in_torchmetrics():
-    metrics = [CaptionMetric("mcs", backbone=ColourBackbone(), cache=False, language="en") for _ in range(2)]
-    metrics[0].update(["red", "red blue"], [RED, BLUE])
-    metrics[1].update([RED, BLUE], ["red", "red blue"])
-    assert float(metrics[0].compute()) == float(metrics[1].compute()) > 1
-    metrics[1].update(RED, "red")
-    assert int(metrics[1].n_rows) == 3
+@pytest.mark.parametrize("name", OPTIONS)
+def test_contract_of_their_metric_tester(name):
+    """What torchmetrics' MetricTester asks of each of its metrics; no package of theirs holds it."""
+    scorer = capscore.load(name, **OPTIONS[name])
+
+    def expected(first, last):
+        rows = [column[first:last] * (2 if peers else 1) for column in (CAPTIONS, PHOTOS, REFERENCES)]
+        return scorer.score(*(rows if scorer.reads_references else rows[:2]), language="en").of_set
+
+    two_processes = {"dist_sync_fn": lambda state, group: [state, state], "dist_sync_on_step": True}
+    two_processes["distributed_available_fn"] = lambda: True  # which have the same rows
+    for peers in ({}, two_processes):
+        metric = CaptionMetric(name, language="en", **OPTIONS[name], **peers)
+        for constant in ("is_differentiable", "higher_is_better", "plot_lower_bound"):
+            with pytest.raises(RuntimeError, match="Can't change const"):
+                setattr(metric, constant, None)
+        metric = copy.deepcopy(metric if peers else pickle.loads(pickle.dumps(metric)))
+        assert isinstance(hash(metric), int) and not metric.state_dict()
+        for first, last in ((0, 2), (2, 5)):
+            found = metric(CAPTIONS[first:last], PHOTOS[first:last], REFERENCES[first:last])
+            assert float(found) == pytest.approx(expected(first, last), abs=1e-9) and not found.requires_grad
+        other = metric.clone().set_dtype(torch.float16)
+        assert float(metric.compute()) == float(other.compute()) == pytest.approx(expected(0, 5), abs=1e-9)
+        if not peers:
+            other.reset()
+            other.update(CAPTIONS[2:], PHOTOS[2:], references=REFERENCES[2:])
+            metric.reset()
+            metric.update(CAPTIONS[:2], PHOTOS[:2], references=REFERENCES[:2])
+            metric.merge_state(other)
+            assert float(metric.compute()) == pytest.approx(expected(0, 5), abs=1e-9)
+            if importlib.util.find_spec("matplotlib") is not None:
+                assert all(axis is not None for axis in (*metric.plot(), *metric.plot([found, found])))
+    with pytest.raises(CapscoreError, match="takes no dist_sync_on_steps=True"):
+        CaptionMetric(name, **OPTIONS[name], dist_sync_on_steps=True)
+
+
+def test_a_collection_mixes_metrics_with_and_without_references_and_takes_their_forms():
+    metrics = {name: CaptionMetric(name, language="en", **options) for name, options in OPTIONS.items()}
+    every = MetricCollection({**metrics, "theirs": BLEUScore()})
+    every.update(
+        predictions=CAPTIONS, images=PHOTOS, references=REFERENCES, preds=CAPTIONS, target=REFERENCES
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "forms"),
+    {
+        "rouge_l": [
+            ([CAPTIONS[1:2], REFERENCES[1:2]], {}),
+            ([CAPTIONS[1], REFERENCES[1]], {}),
+            ([CAPTIONS[1], REFERENCES[1][0]], {}),
+            ([CAPTIONS[1]], {"references": REFERENCES[1]}),
+        ],
+        "mcs": [
+            ([["red blue"], [RED]], {}),
+            ([[RED], ["red blue"]], {}),
+            ([RED, "red blue"], {}),
+            (["red blue", RED], {}),
+            ([PIXELS, "red blue"], {}),
+            (["red blue", PIXELS.float()], {}),
+            ([PIXELS[None], ["red blue"]], {"references": [["a red photo"]]}),
+        ],
+    }.items(),
+)
+def test_rows_come_in_each_form_of_torchmetrics(name, forms):
+    """Images or references second, images first, one row alone; pixels as in their examples."""
+    found = []
+    for columns, named in forms:
+        metric = CaptionMetric(name, language="en", **OPTIONS[name])
+        found.append(float(metric(*columns, **named)))
+        assert int(metric.n_rows) == 1
+    assert found == [found[0]] * len(forms) and found[0] > 0.5
 
 
 PROCESS = """

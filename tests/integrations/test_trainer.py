@@ -8,6 +8,7 @@ import pytest
 import torch
 from transformers import Trainer, TrainingArguments
 
+import capscore
 from capscore.errors import InputError
 from capscore.integrations.trainer import CaptionCallback
 
@@ -79,11 +80,16 @@ def test_a_mean_chooses_the_best_checkpoint(trainer):
     assert trainer.state.best_metric == 0.0
 
 
-def test_without_attach_the_means_are_in_the_history(trainer):
+def test_metrics_of_every_kind_are_in_the_history_without_attach(trainer):
+    metrics = ["rouge_l", "mcs@embedded-free", capscore.load("clip_score", **OPTIONS), "cider"]
     references = [[text] for text in CAPTIONS]
-    trainer.add_callback(CaptionCallback(lambda model: CAPTIONS, PHOTOS, ["rouge_l"], references=references))
+    callback = CaptionCallback(lambda model: CAPTIONS, PHOTOS, metrics, references=references, cache=False)
+    trainer.add_callback(callback)
     trainer.train()
-    assert [entry["eval_rouge_l"] for entry in trainer.state.log_history if "eval_rouge_l" in entry] == [1, 1]
+    names = ("eval_rouge_l", "eval_mcs", "eval_clip_score", "eval_cider")
+    logged = [entry for entry in trainer.state.log_history if set(names) <= entry.keys()]
+    assert [entry["eval_rouge_l"] for entry in logged] == [1, 1]
+    assert logged[0]["eval_clip_score"] == pytest.approx((1 + 1 / 2**0.5) * 2.5 / 3, abs=1e-6)
 
 
 def test_too_few_captions_are_refused(trainer):

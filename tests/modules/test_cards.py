@@ -27,7 +27,7 @@ from .conftest import METRICS, SLUGS, WITH_BACKBONE
 
 COLOURS = {"red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray"}
 SECTIONS = [
-    *("Description", "How to use", "Values from papers", "Why do packages give different {}s?"),
+    *("Metric Description", "How to use", "Values from papers", "Why do packages give different {}s?"),
     *("Examples", "Limitations and bias", "Citation", "Changelog"),
 ]
 # a card of weights that ship says what they give and where they come from

@@ -58,6 +58,20 @@ def test_literal_results(load, slug, expected):
     assert "|lang:de|" in result["signature"]
 
 
+def test_modules_pass_the_checks_of_evaluates_repository(load, slug):
+    """As its tests/test_metric_common.py, which no package holds; empty lists have no score."""
+    module, columns = load(slug), rows(slug)
+    kinds = {parameter.kind for parameter in inspect.signature(module._compute).parameters.values()}
+    assert inspect.Parameter.VAR_KEYWORD not in kinds
+    empty = {name: [] for name in columns}
+    assert module.compute(**empty) == {}
+    module.add_batch(**columns)
+    module.add_batch(**empty)
+    assert module.compute(**empty)["n_items"] == 5
+    with pytest.raises(InputError, match="has no rows to compute"):
+        module.compute()
+
+
 # ------------------------------------------------------------------ rows
 
 

@@ -39,6 +39,10 @@ class PieceTokenizer:
         self._processor = processor
         self._is_noun = lru_cache(2**14)(self._is_noun_of_vocabulary)
 
+    def __reduce__(self) -> tuple[type[PieceTokenizer], tuple[SentencePieceProcessor]]:
+        """How it is pickled, to go to another process: without what it remembers of words."""
+        return PieceTokenizer, (self._processor,)
+
     def read(self, text: str) -> str:
         """A text as it is split: `folded`, with the capitals that the vocabulary gives German nouns."""
         return folded(text, self._is_noun)
