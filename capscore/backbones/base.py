@@ -7,6 +7,7 @@ steps, so that `capscore.embedding.embedder` can decode in parallel, sort by len
 from __future__ import annotations
 
 import copy
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
@@ -430,6 +431,13 @@ def tensors_digest(*states: Mapping[str, torch.Tensor]) -> str:
     return digest.hexdigest()
 
 
+# files of configurations, tokenizers and processors, by the names that libraries give them
+_SETTINGS = re.compile(
+    r"(.*[_.-])?config([_.-].*)?\.json|capscore_\w+\.json|modules\.json|chat_template.*\.json|.*processor.*\.json"
+    r"|(.*[_-])?(tokenizer|vocab|merges|special_tokens_map|added_tokens|dict)([_.-].*)?\.(json|txt)|.*\.model"
+)
+
+
 def settings_digest(folder: Path) -> str:
     """Digest of the files in a folder that say how its weights are used, wherever the folder is."""
     import xxhash
@@ -438,8 +446,7 @@ def settings_digest(folder: Path) -> str:
     for path in sorted(folder.rglob("*"), key=lambda path: path.relative_to(folder).as_posix()):
         name = path.relative_to(folder).as_posix()
         is_hidden = name.startswith(".") or "/." in name  # left by version control and downloads
-        is_setting = name.endswith((".json", ".txt", ".model")) and not name.endswith(".index.json")
-        if is_setting and not is_hidden and path.is_file():
+        if _SETTINGS.fullmatch(path.name) and not is_hidden and path.is_file():
             parts.append(f"{name}|{xxhash.xxh3_128_hexdigest(path.read_bytes())}")
     return fingerprint_of(*parts)
 

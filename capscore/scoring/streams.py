@@ -43,6 +43,28 @@ MAX_LISTED = 100
 """Failures of a stream that its summary lists; it counts the others."""
 
 
+class DistinctKeys:
+    """Counts distinct keys; each takes 8 bytes of memory."""
+
+    def __init__(self) -> None:
+        self._digests = np.empty(0, np.uint64)  # sorted
+        self._new: set[int] = set()
+
+    def update(self, keys: set[str]) -> None:
+        self._new.update(xxhash.xxh3_64_intdigest(key.encode()) for key in keys)
+        if len(self._new) > max(2**14, len(self._digests) // 64):
+            self._merge()
+
+    def _merge(self) -> None:
+        new = np.fromiter(self._new, np.uint64, len(self._new))
+        self._digests = np.union1d(self._digests, new)
+        self._new.clear()
+
+    def __len__(self) -> int:
+        self._merge()
+        return len(self._digests)
+
+
 class RunningSummary:
     """The summary of all rows of a metric, from scores that come in batches; `scorer` finished them."""
 
@@ -52,7 +74,7 @@ class RunningSummary:
         self._sums: defaultdict[str, float] = defaultdict(float)
         self._numbers: Counter[str] = Counter()
         self._statistics: dict[str, Counter[str]] = {}
-        self._photos: set[bytes] = set()
+        self._photos = DistinctKeys()
         self._examples: dict[tuple[object, ...], PreparedRows] = {}
 
     def add(self, rows: PreparedRows, scores: Scores) -> None:
@@ -64,7 +86,7 @@ class RunningSummary:
         for code, sums in sums_by_language(scores.languages, scores.statistics).items():
             self._statistics.setdefault(code, Counter()).update(sums)
         self._counts.update({name: getattr(scores, name) for name in COUNTS})
-        self._photos.update(xxhash.xxh3_128_digest(key.encode()) for key in set(scores.image_keys) - {""})
+        self._photos.update(set(scores.image_keys) - {""})
         # one row of each kind: the signature depends on nothing else of the rows
         signed = [np.nan_to_num(rows.values[name]).tolist() for name in self._scorer.signed_values]
         counts = rows.n_references.tolist()
@@ -257,7 +279,7 @@ def score_stream(
     batch_rows: int = 256,
     **named: object,
 ) -> ScoredStream:
-    """Score rows as they come, in memory that does not grow with their number.
+    """Score rows as they come, one batch in memory at a time, and 8 bytes per distinct photo.
 
     The numbers are those of `scorer.score` on all rows at once.
 

@@ -29,13 +29,24 @@ def test_digests_stay_as_they_are(tmp_path):
     tensors = {"b": torch.arange(6.0).reshape(2, 3), "a": torch.tensor([1, 2])}
     assert tensors_digest(tensors) == "aa8a5c0124d6f959252cb2e00bfd7724"
     (tmp_path / "config.json").write_text('{"dim": 2}')
-    for name in ("model.safetensors", "model.py", "model.safetensors.index.json", ".cache.json"):
-        (tmp_path / name).write_text("x")  # neither weights nor code nor what downloads leave is a setting
+    # neither weights nor code, nor what downloads, training and scoring leave, is a setting
+    left = (
+        "model.safetensors model.py model.safetensors.index.json .cache.json result.json run.json notes.txt"
+    )
+    for name in f"{left} scores.summary.json all_results.json trainer_state.json train/log.txt".split():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "b.json").write_text("{}")
     assert settings_digest(tmp_path) == "cf09ac50a0c03ec2f13ab97234a9c796"
-    (tmp_path / "config.json").write_text('{"dim": 3}')
-    assert settings_digest(tmp_path) != "cf09ac50a0c03ec2f13ab97234a9c796"
+    names = "vocab.txt vocab.json merges.txt tokenizer.json tokenizer_config.json spiece.model modules.json"
+    names += " special_tokens_map.json added_tokens.json preprocessor_config.json processor_config.json"
+    names += " open_clip_config.json config_sentence_transformers.json chat_template.json dict.txt"
+    for name in f"config.json 1_Pooling/config.json generation_config.json {names}".split():
+        before = settings_digest(tmp_path)
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text('{"dim": 3}')
+        assert settings_digest(tmp_path) != before, name
 
 
 def test_convolutions_are_exact_in_float32_only_and_within_the_block(monkeypatch):

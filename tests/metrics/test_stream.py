@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import weakref
 
 import datasets
@@ -11,6 +12,7 @@ from datasets.distributed import split_dataset_by_node
 import capscore
 from capscore.errors import CapscoreError, InputError
 from capscore.metrics.loading import load_together
+from capscore.scoring.streams import DistinctKeys
 
 from ..judges.tiny_models import tiny_judge
 from ..photos import encode
@@ -148,3 +150,14 @@ def test_columns_and_the_folder_of_images_can_be_named(tmp_path, rows):
     named = [{"png": f"{NAMES[row['id'] % 3]}.png", "txt": row["caption"]} for row in rows]
     found = stream(named, images=tmp_path, image_column="png", candidate_column="txt", language="en")
     assert [row["mcs"] for row in found] == pytest.approx([*EXPECTED.values()], abs=1e-6)
+
+
+def test_distinct_photos_take_8_bytes_each():
+    keys = DistinctKeys()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    for first in range(0, 300_000, 1000):  # each photo comes three times
+        keys.update({f"file:{number // 3}" for number in range(first, first + 1000)})
+    assert len(keys) == 100_000
+    assert tracemalloc.get_traced_memory()[0] - before < 10 * 100_000
+    tracemalloc.stop()
