@@ -18,10 +18,7 @@ PACKAGE = ROOT / "capscore"
 SOURCES = ("capscore", "training", "speed", "metrics", "datasets_scripts", "docs", "weights")
 MAX_ENTRIES = 25
 # commands of their own, the measurement of how long the command takes to start, and the pages of its options
-COMMANDS_OUTSIDE = {
-    "speed/startup.py",
-    "docs/handbook/made_pages.py",
-}
+COMMANDS_OUTSIDE = {"speed/startup.py", "docs/handbook/made_pages.py"}
 
 
 def test_there_are_few_packages():

@@ -224,8 +224,7 @@ def test_images_go_through_exact_convolutions(backbone, backbones, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("backbone", "dtype"),
-    [*((kind, "bfloat16") for kind in TRAINABLE), ("siglip", "float16")],
+    ("backbone", "dtype"), [*((kind, "bfloat16") for kind in TRAINABLE), ("siglip", "float16")]
 )
 def test_low_precision_is_near_and_another_backbone(backbone, dtype, backbones, checkpoints):
     low, full = checkpoints(backbone).load(dtype=dtype), backbones(backbone)

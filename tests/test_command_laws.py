@@ -58,19 +58,13 @@ CASES = {
     "calibrate": Case("rows.jsonl --json", "rows.jsonl", "--output=o.json"),
     "cite": Case("result.json --data xvnli", "result.json"),
     "compare": Case(
-        "a.jsonl b.jsonl --samples 20",
-        "a.jsonl b.jsonl",
-        "--output=o.json --markdown=o.md",
-        more=True,
+        "a.jsonl b.jsonl --samples 20", "a.jsonl b.jsonl", "--output=o.json --markdown=o.md", more=True
     ),
     "data check": Case(BENCHMARK, code=1),  # not the published number of rows
     "data export": Case(f"{BENCHMARK} --output o", "flickr", "--output=o"),
     "data list": Case(),
     "explain": Case(
-        "red.png red --backbone toy --weights info_clip",
-        "red.png",
-        "--output=o.html",
-        more=True,
+        "red.png red --backbone toy --weights info_clip", "red.png", "--output=o.html", more=True
     ),
     "leaderboard": Case("result.json", "result.json", "--output=o.html", more=True),
     "perturb": Case("rows.jsonl -k jumble", "rows.jsonl", "--output=o.jsonl --output=o.parquet"),
@@ -78,9 +72,7 @@ CASES = {
     "publish metric": Case("cider --org me --install release --dry-run"),
     "publish weights": Case("image_tower --org me --dry-run", "image_tower"),
     "robustness": Case(
-        "--captions rows.jsonl -m mcs -k jumble",
-        "rows.jsonl",
-        "--output=o.json --markdown=o.md",
+        "--captions rows.jsonl -m mcs -k jumble", "rows.jsonl", "--output=o.json --markdown=o.md"
     ),
     "score": Case(
         "rows.jsonl -m mcs,cider",

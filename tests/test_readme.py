@@ -160,10 +160,7 @@ def test_columns_of_broken_captions_are_the_languages_that_the_encoder_knows():
 def test_bad_input_ends_in_one_error_that_names_the_row_as_shown(here):
     (here / "photos" / "dog.jpg").touch()
     scorer = capscore.load("ref_clip_score", backbone=ColourBackbone(), cache=False)
-    given = [
-        ([RED] * 3 + ["photos/dog.jpg"], [["red"]] * 4),
-        ([RED] * 8, [["red"]] * 7 + [[]]),
-    ]
+    given = [([RED] * 3 + ["photos/dog.jpg"], [["red"]] * 4), ([RED] * 8, [["red"]] * 7 + [[]])]
     told = []
     for images, references in given:
         with pytest.raises(CapscoreError) as caught:

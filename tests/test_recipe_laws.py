@@ -89,11 +89,7 @@ TRIED = {
         loads=lambda spec: {"backbone": "org/clip", "weights": spec},
     ),
     "teacher_learning": Tried(
-        parallel,
-        {"batch_size": 8},
-        base="teacher",
-        settings="TeacherLearning",
-        weights="student",
+        parallel, {"batch_size": 8}, base="teacher", settings="TeacherLearning", weights="student"
     ),
 }
 

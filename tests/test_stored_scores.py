@@ -18,10 +18,7 @@ _VERSION = re.compile(r"(?<=-)\d+(\.\d+)+|(?<=version:)[^|]+")
 _ROWS = "lang:de+en|dtype:fp32|exif:yes|version:*"
 _EMBEDDED = "backbone:embedded@w5ffb627b"
 STORED = {
-    "mcs": (
-        f"mcs|{_EMBEDDED}|w:1.03926|prefix:none|text:folded2|refs:0|{_ROWS}",
-        [0.3580264, 0.0],
-    ),
+    "mcs": (f"mcs|{_EMBEDDED}|w:1.03926|prefix:none|text:folded2|refs:0|{_ROWS}", [0.3580264, 0.0]),
     "ref_clip_score": (
         f"ref_clip_score|{_EMBEDDED}|w:1.03926|prefix:none|text:folded2|refs:1|{_ROWS}",
         [0.4425139, 0.0],

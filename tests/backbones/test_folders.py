@@ -9,12 +9,7 @@ import pytest
 import torch
 
 from capscore import load_backbone
-from capscore.backbones.base import (
-    exact_convolutions,
-    fingerprint_of,
-    settings_digest,
-    tensors_digest,
-)
+from capscore.backbones.base import exact_convolutions, fingerprint_of, settings_digest, tensors_digest
 from capscore.backbones.checkpoint import read_config, refuse_oversized
 from capscore.errors import BackboneUnavailable, CapscoreError
 

@@ -39,10 +39,7 @@ def test_a_query_without_a_row_is_left_to_missing(tmp_path):
     ("rows", "message"),
     [
         ([{"id": "a|1", "points": 1}], r"no column 'score'; it has id, points"),
-        (
-            [{"id": "a|1", "score": "good"}],
-            r"s.jsonl, line 1: the column 'score' holds 'good'; expected",
-        ),
+        ([{"id": "a|1", "score": "good"}], r"s.jsonl, line 1: the column 'score' holds 'good'; expected"),
         ([{"id": "a|1", "score": True}], r"line 1: the column 'score' holds True; expected a finite"),
         ([{"id": "a|1", "score": 10**400}], r"line 1: the column 'score' holds 1000.*; expected a finite"),
         ([{"id": "a|1", "score": 1}, {"id": None, "score": 2}], r"s.jsonl, line 2: the id is missing"),

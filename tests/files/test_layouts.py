@@ -394,10 +394,7 @@ SAME = {
         [{f"{n}": text} for n, text in enumerate(CAPTIONS)],
         {f"{n}.jpg": [text] for n, text in enumerate(TEXTS)},
     ),
-    "commas.tsv": (
-        "Caption,References\n" + "\n".join(map("{},{}".format, CAPTIONS, TEXTS)),
-        None,
-    ),
+    "commas.tsv": ("Caption,References\n" + "\n".join(map("{},{}".format, CAPTIONS, TEXTS)), None),
     "excel.csv": (
         "sep=;\ncaption;references;;\n" + "\n".join(map("{};\"['{}']\";;".format, CAPTIONS, TEXTS)) + "\n;;;",
         None,

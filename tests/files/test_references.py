@@ -188,10 +188,7 @@ def test_references_in_several_languages_are_those_of_the_row(tmp_path):
         ([{"image_id": 1}], "references=.*: no column seems to hold it; found 'image_id'"),
         ([{"image_id": None, "caption": "A dog."}], "row 0 counted from 0: the row names no photo"),
         ([{"image_id": 1, "caption": 3}], r"row 0 counted from 0: expected a reference; got 3"),
-        (
-            {"images": {"a": 1}, "annotations": [1]},
-            "in no known layout.*Closest is COCO annotations",
-        ),
+        ({"images": {"a": 1}, "annotations": [1]}, "in no known layout.*Closest is COCO annotations"),
         ({**ANNOTATIONS, "annotations": [{"image_id": 5, "caption": "x"}]}, "entry 0 .* image_id 5, which"),
         (
             {

@@ -111,10 +111,7 @@ def _(place: Place) -> Any:
     )
     frequencies.save("frequencies.npz")
     loaded = cider.DocumentFrequencies.load("frequencies.npz")
-    found: dict[str, Any] = {
-        "n_documents": loaded.n_documents,
-        "fingerprint": loaded.fingerprint,
-    }
+    found: dict[str, Any] = {"n_documents": loaded.n_documents, "fingerprint": loaded.fingerprint}
     for name, metric, options in (
         ("paper", "cider", {"variant": "paper"}),
         ("coco", "cider", {"variant": "coco"}),

@@ -85,10 +85,7 @@ def _(place: Place) -> Any:
     gaps = left.copy()
     gaps[[0, 9]] = math.nan
     found = marvl(left, right, labels, captions, ids, sampling=Sampling(100))
-    return {
-        "caption": told(found),
-        "gaps": told(marvl(gaps, right, labels, captions, ids, missing="skip")),
-    }
+    return {"caption": told(found), "gaps": told(marvl(gaps, right, labels, captions, ids, missing="skip"))}
 
 
 @case("protocols/xvnli")

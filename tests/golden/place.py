@@ -98,11 +98,7 @@ class Place:
         random.seed(0)
         folder = self.root / "cases" / re.sub(r"\W+", "_", name)
         folder.mkdir(parents=True)
-        with (
-            pytest.MonkeyPatch.context() as patch,
-            mock.patch.dict(os.environ),
-            warnings.catch_warnings(),
-        ):
+        with pytest.MonkeyPatch.context() as patch, mock.patch.dict(os.environ), warnings.catch_warnings():
             patch.chdir(folder)
             warnings.simplefilter("ignore")
             yield

@@ -166,21 +166,13 @@ def test_other_kinds_of_models_are_named(tmp_path):
         ("qwen2_5_vl", {"instruction": 3}, "instruction=3: expected text$"),
         ("qwen2_5_vl", {"instruction": "{answer}"}, "{answer} has no place of its own"),
         ("qwen2_5_vl", {"question": "{caption}\ue000caption\ue001"}, "question=.*: expected text$"),
-        (
-            "qwen2_5_vl",
-            {"reading": "grade", "answers": "ja/nein"},
-            "answers='ja/nein' does not go with read",
-        ),
+        ("qwen2_5_vl", {"reading": "grade", "answers": "ja/nein"}, "answers='ja/nein' does not go with read"),
         ("qwen2_5_vl", {"answers": "yes"}, "answers='yes': expected two words"),
         ("qwen2_5_vl", {"answers": "\udcff/no"}, "expected two words"),
         ("qwen2_5_vl", {"answers": "no/No"}, "answers='no/No': .* one token for both words"),
         ("qwen2_5_vl", {"answers": "indubitably/no"}, "no token for 'indubitably'; try other answers"),
         *(("qwen2_5_vl", {"max_pixels": n}, f"max_pixels={n}: expected a whole") for n in (-1, 2.5, True)),
-        (
-            "qwen2_5_vl",
-            {"reading": "grade", "formula": "p_yes"},
-            "formula='p_yes' does not go with read",
-        ),
+        ("qwen2_5_vl", {"reading": "grade", "formula": "p_yes"}, "formula='p_yes' does not go with read"),
         ("qwen2_5_vl", {"image_tower": "embedded"}, "image_tower='embedded': an option of mcs"),
         ("qwen2_5_vl", {"dtype": "float16"}, "dtype='float16' does not go with .*, which is loaded"),
         *(

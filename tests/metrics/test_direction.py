@@ -24,12 +24,7 @@ from capscore.statistics.systems import compare_figures
 
 REFERENCE = "a black dog"
 # errors 3, 0, 1, 2
-CAPTIONS = [
-    "a big black dog on grass",
-    "one black dog",
-    "the old black dog",
-    "a dog runs to us",
-]
+CAPTIONS = ["a big black dog on grass", "one black dog", "the old black dog", "a dog runs to us"]
 
 
 @pytest.fixture(autouse=True)

@@ -70,12 +70,7 @@ def test_arrays_that_unpack_beyond_the_limit_are_refused(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [
-        {"about": {"version": 1}},
-        {"about": {"n_documents": 10**400}},
-        {"counts": np.ones(11)},
-    ],
+    "changes", [{"about": {"version": 1}}, {"about": {"n_documents": 10**400}}, {"counts": np.ones(11)}]
 )
 def test_files_that_contradict_themselves_are_refused(frequencies, tmp_path, changes):
     path = frequencies.save(tmp_path / "frequencies.npz")

@@ -13,9 +13,7 @@ import pytest
 from .archives import check_contents, requirements
 from .licences import is_free, not_free, stated
 
-MODULES = [
-    *("docs.handbook.made_pages", "docs.measured", "tests.release.licences"),
-]
+MODULES = [*("docs.handbook.made_pages", "docs.measured", "tests.release.licences")]
 
 
 @pytest.mark.parametrize("name", MODULES)

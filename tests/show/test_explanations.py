@@ -15,14 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from capscore.show.explained import (
-    ExplainedCaption,
-    notes,
-    score_bars,
-    segments,
-    shown_regions,
-    verdict,
-)
+from capscore.show.explained import ExplainedCaption, notes, score_bars, segments, shown_regions, verdict
 from capscore.show.pages import explain_page
 
 from ..infometic.invented import REGIONS, SCORES, caption, explanation

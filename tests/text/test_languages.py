@@ -31,8 +31,7 @@ def test_the_table_says_what_the_package_says():
 
 
 @pytest.mark.parametrize(
-    ("given", "meant"),
-    [("german", "de"), ("English", "en"), ("jp", "ja"), ("spansih", "es"), ("kr", "ko")],
+    ("given", "meant"), [("german", "de"), ("English", "en"), ("jp", "ja"), ("spansih", "es"), ("kr", "ko")]
 )
 def test_a_near_miss_is_explained(given, meant):
     with pytest.raises(InputError, match=f"'{given}'.*did you mean '{meant}'"):

@@ -117,10 +117,7 @@ def test_damage_is_named_with_its_line(write, read, content, message):
 
 @pytest.mark.parametrize(
     ("name", "member", "content"),
-    [
-        ("f.txt", "", gzip.compress(LINES)),
-        ("f.zip", "f.txt", zipped(**{"top__f.txt": LINES})),
-    ],
+    [("f.txt", "", gzip.compress(LINES)), ("f.zip", "f.txt", zipped(**{"top__f.txt": LINES}))],
 )
 def test_a_packed_file_is_read_or_its_damage_is_noticed(write, name, member, content):
     file = write(content, name, member)

@@ -40,11 +40,7 @@ def write_parquet(folder):
 
 
 PHOTOS = ["images/sa_1.jpg", "images/sa_2.jpg"]
-ROWS = {
-    ("test_a_descriptiveness", "test"): 3,
-    ("test_a_relevance", "test"): 1,
-    ("test_b_fluency", "test"): 2,
-}
+ROWS = {("test_a_descriptiveness", "test"): 3, ("test_a_relevance", "test"): 1, ("test_b_fluency", "test"): 2}
 PARQUET = {
     ("descriptiveness", "train"): 3,
     ("descriptiveness", "validation"): 1,
@@ -58,5 +54,5 @@ DAMAGE = {
         ("0.625", "62.5"),
         ("['A room", "[A room"),
         ("sa_2.jpg", ""),
-    ],
+    ]
 }

@@ -25,11 +25,7 @@ _INPUTS = [
     ("markup", "{}/[bold]in[/].jsonl"),
     ("web address", "http://127.0.0.1:1/in.jsonl"),
 ]
-_OUTPUTS = [
-    ("nul", "{}/a\0b.jsonl"),
-    ("the folder", "{}"),
-    ("a kernel's folder", "/proc/out.jsonl"),
-]
+_OUTPUTS = [("nul", "{}/a\0b.jsonl"), ("the folder", "{}"), ("a kernel's folder", "/proc/out.jsonl")]
 _COMMANDS = [
     ("metric of escape sequences", (_FILES, "score", "{}/in.jsonl", "-m", "\x1b[31mred"), []),
     (

@@ -23,11 +23,7 @@ class _Text(str):
 
 
 # a letter or sign of every plane that has one
-_LETTERS = [
-    ("arabic", "قطة"),
-    ("mathematical bold, plane 1", "𝐫𝐞𝐝"),
-    ("han, plane 2", "\U00020000"),
-]
+_LETTERS = [("arabic", "قطة"), ("mathematical bold, plane 1", "𝐫𝐞𝐝"), ("han, plane 2", "\U00020000")]
 # what no font shows, or a terminal obeys
 _SIGNS = [
     ("right to left override", "\u202e"),

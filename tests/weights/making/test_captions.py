@@ -14,12 +14,7 @@ from capscore.benchmarks.data.builder import BenchmarkWarning
 from capscore.errors import CapscoreError, InputError
 from tests.datasets_scripts.official import write_jsonl
 from weights.making import captions as module
-from weights.making.captions import (
-    HELD_OUT,
-    Settings,
-    grammar_captions,
-    package_captions,
-)
+from weights.making.captions import HELD_OUT, Settings, grammar_captions, package_captions
 from weights.making.held_out import Photo
 from weights.making.jsonl import sources_file
 from weights.making.language_counts import language_counts

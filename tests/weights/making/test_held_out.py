@@ -7,13 +7,7 @@ import json
 import pytest
 
 from capscore.errors import CapscoreError
-from weights.making.held_out import (
-    TESTED,
-    Photo,
-    coco_split,
-    held_out_photos,
-    photo_of,
-)
+from weights.making.held_out import TESTED, Photo, coco_split, held_out_photos, photo_of
 
 from .official_files import HELD, write_data
 

@@ -16,12 +16,7 @@ from tests.datasets_scripts.official import write_jsonl
 from training.data.rows import ALIGNED, file_rows
 from weights.making import infometic as module
 from weights.making.held_out import HeldOut, Photo, held_out_photos
-from weights.making.infometic import (
-    Settings,
-    beginning,
-    photo_windows,
-    write_rows,
-)
+from weights.making.infometic import Settings, beginning, photo_windows, write_rows
 from weights.making.jsonl import sources_file
 
 from .official_files import HELD, write_data

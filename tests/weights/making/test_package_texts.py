@@ -263,11 +263,7 @@ def test_packages_that_are_missing_or_other_than_the_pinned_ones(tmp_path, monke
         (names, tmp_path / "nowhere", r"no cldr-annotations-full-48\.2\.0\.tgz in .*expected"),
         # without packages they are fetched, here without the programs
         (names, None, r"`npm pack --silent cldr-annotations-full@48\.2\.0` failed \(.*for --from"),
-        (
-            source_named("tuxpaint-stamps"),
-            None,
-            "`apt-get download tuxpaint-stamps-default=2022.*` fai",
-        ),
+        (source_named("tuxpaint-stamps"), None, "`apt-get download tuxpaint-stamps-default=2022.*` fai"),
     ):
         with pytest.raises(CapscoreError, match=message):
             write_texts(out, languages=["en"], sources=[source], packages=packages)

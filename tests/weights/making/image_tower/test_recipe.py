@@ -12,11 +12,7 @@ import torch
 import yaml
 from PIL import Image
 
-from capscore.backbones.embedded.backbone import (
-    load_efficientnet,
-    load_embedded,
-    load_image_tower,
-)
+from capscore.backbones.embedded.backbone import load_efficientnet, load_embedded, load_image_tower
 from capscore.backbones.embedded.image_tower import STAGES
 from capscore.benchmarks.data.builder import BenchmarkWarning
 from capscore.errors import InputError

@@ -21,14 +21,7 @@ from weights.making.image_tower.rows import (
     training_rows,
 )
 
-from ..official_files import (
-    SAYS,
-    draw_photo,
-    write_coco_rows,
-    write_data,
-    write_photos,
-    write_texts,
-)
+from ..official_files import SAYS, draw_photo, write_coco_rows, write_data, write_photos, write_texts
 
 pytestmark = [
     pytest.mark.usefixtures("prepared_here"),
