@@ -5,7 +5,6 @@ The command is called through its own entry, in this process, with its streams c
 
 from __future__ import annotations
 
-import functools
 import io
 import math
 import os
@@ -227,38 +226,3 @@ def settings(folder: Path, given: Any) -> Outcome:
     outcome, found = call(lambda: parse(LoopSettings, [*given, "--out", "out"], ""))
     outcome.scores = None if found is None else [found.learning_rate]
     return outcome
-
-
-_CLICKS: dict[str, list[Any]] = {
-    "mcs": [None, "red", "", "en"],
-    "infometic": [None, "red", "en"],
-    "cider": [None, "red\nblue", "red\n\nblue", "en"],
-}
-
-
-@functools.cache
-def _handler(metric: str) -> Callable[..., Any]:
-    from capscore.show.app import build_app
-
-    app = build_app(metric, backbone=None if metric == "cider" else ColourBackbone())
-    return next(function.fn for function in app.fns.values() if function.api_name in ("score", "explain"))
-
-
-def app(folder: Path, given: Any) -> Outcome:
-    """A metric's demo, the place of one value, and the value; the others are harmless."""
-    import gradio
-
-    metric, place, value = given
-    written(folder, {"uploads/photo.png": encode(RED)})
-    values = list(_CLICKS[metric])
-    values[0] = None if metric == "cider" else str(folder / "uploads" / "photo.png")
-    with mock.patch.dict(os.environ, GRADIO_TEMP_DIR=str(folder / "uploads")), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        values[place] = value(folder) if callable(value) else value
-        try:
-            shown = _handler(metric)(*values)
-        except gradio.Error as error:
-            assert "Something went wrong" not in error.message
-            assert str(folder) not in error.message, "a path of this machine is shown"
-            return Outcome(1, error.message)
-    return Outcome(0, "", str(shown[0]))

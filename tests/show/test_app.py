@@ -116,10 +116,17 @@ def test_any_metric_can_be_chosen_in_the_tab(photo):
         ({1: "red\n" * 101}, "101 lines; this app reads 20,000 characters and 100 captions"),
         ({1: "r" * 20_001}, "20,001 characters in 1 lines"),
         ({1: ["red"]}, "expected a text, got a list"),
+        ({1: "red \ud800"}, "surrogate"),
+        ({3: "<b>"}, "&lt;b&gt;"),
+        ({0: b"text"}, "&lt;b&gt;x.png"),
+        ({0: bytes(20 * 2**20 + 1)}, "20 MB at most"),
     ],
 )
-def test_errors_are_shown(scored, photo, change, message):
+def test_errors_are_shown(scored, photo, tmp_path, change, message):
     values = dict(enumerate((photo, "red", "red", ""))) | change
+    if isinstance(values[0], bytes):
+        values[0], content = str(tmp_path / "<b>x.png"), values[0]
+        (tmp_path / "<b>x.png").write_bytes(content)
     with pytest.raises(gr.Error, match=message):
         click(scored, *values.values())
 

@@ -1,4 +1,4 @@
-"""Command lines, paths, options of `load`, settings of recipes, and what is sent to the demos.
+"""Command lines, paths, options of `load`, and settings of recipes.
 
 {} is the folder of the files. A harmless file of settings has the learning rate 0.5.
 """
@@ -102,30 +102,10 @@ _SETTINGS = [
 ]
 
 
-def _upload(name, content):
-    def write(folder):
-        (folder / "uploads" / name).write_bytes(content)
-        return str(folder / "uploads" / name)
-
-    return write
-
-
-# gradio itself refuses paths that are neither uploads nor examples: tests/show/test_app.py asks its server
-_APP = [
-    ("photo: too large", ("mcs", 0, _upload("x.png", bytes(20 * 2**20 + 1))), refused("20 MB at most")),
-    ("photo: name with markup", ("mcs", 0, _upload("<b>x.png", b"text")), refused("&lt;b&gt;x.png")),
-    ("captions: 20,001 letters", ("mcs", 1, "r" * 20_001), refused("20,001 characters")),
-    ("captions: lone surrogate", ("mcs", 1, "red \ud800"), refused("surrogate")),
-    ("captions: script", ("mcs", 1, "<script>alert(1)</script>"), scored(words=["&lt;script&gt;"])),
-    ("captions: 100 lines", ("mcs", 1, "red\n" * 100), scored(words=["2.500"])),
-    ("language: markup", ("infometic", 2, "<b>"), refused("&lt;b&gt;")),
-]
-
 CASES = [
     *cases("path", surfaces.command, ((f"input: {name}", (_FILES, "score", path, "-m", "rouge_l"), refused()) for name, path in _INPUTS)),
     *cases("path", surfaces.command, ((f"output: {name}", (_FILES, "score", "{}/in.jsonl", "-m", "rouge_l", "-o", path), refused()) for name, path in _OUTPUTS)),
     *cases("command", surfaces.command, ((name, given, refused(*words)) for name, given, words in _COMMANDS)),
     *cases("compare", surfaces.command, ((name, ({"a.jsonl": _SCORED, "b.jsonl": content}, "compare", "{}/a.jsonl", "{}/b.jsonl", "--json"), expected) for name, content, expected in _COMPARED)),
     *cases("training", surfaces.settings, _SETTINGS),
-    *cases("app", surfaces.app, _APP),
 ]  # fmt: skip

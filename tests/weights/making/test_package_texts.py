@@ -90,21 +90,6 @@ def tatoeba_ids(pairs, languages=LANGUAGES):
     return {(language, text): key for key, language, text in rows}
 
 
-def test_names_of_one_emoji_share_an_id(tmp_path):
-    source = emoji(
-        tmp_path, {"en": {"👨‍🌾": "farmer"}, "es": {"👨‍🌾": " un  granjero"}, "ja": {"👨‍🌾": "農家"}}
-    )
-    about = {
-        "id": "cldr-annotations/1f468-200d-1f33e",
-        "source": "cldr-annotations",
-        "licence": "Unicode-3.0",
-    }
-    assert list(source_texts(source, tmp_path, ["es", "ja"])) == [
-        {**about, "text": "un granjero", "language": "es"},
-        {**about, "text": "農家", "language": "ja"},
-    ]
-
-
 @pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="there is no dpkg-deb")
 def test_stamps_of_a_debian_package(tmp_path):
     text = (

@@ -15,7 +15,6 @@ from weights.making.image_tower import labelled, marked_objects
 from weights.making.image_tower.rows import (
     SOURCES,
     Caption,
-    coco_captions,
     photo_files,
     read_captions,
     training_rows,
@@ -107,20 +106,6 @@ def test_cocos_own_annotations(folders, tmp_path):
     found = made(folders, [path])
     assert {str(row.photo): row for row in found.photos}["COCO 98"].captions["en"] == ("Dog 98.",)
     assert (found.counts["coco", "en"], found.left_out["coco"]) == (1, 2)
-
-
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        ('{"photo": 9, "caption": "A dog."}', "line 1: lacks the field 'language'"),
-        ('{"photo": 9.5, "caption": "A dog.", "language": "en"}', "line 1: 'photo' is 9.5, expected a whole"),
-        ('{"photo": 9, "caption": "A dog.", "language": "qq1"}', "line 1: .*qq1"),
-    ],
-)
-def test_a_damaged_row_names_its_line(tmp_path, row, message):
-    path = write_lines(tmp_path / "more.jsonl", [row])
-    with pytest.raises(CapscoreError, match=rf"more\.jsonl.*{message}"):
-        list(coco_captions(path))
 
 
 def test_fewer_photos_are_spread_over_all_and_one_needs_a_caption(rows, folders):

@@ -24,7 +24,6 @@ from weights.making.mark_calibration.draws import (
     SUPPORTED,
     MarkLoss,
     WordDraws,
-    cell_boxes,
     like_words,
     overlaps_of,
     rare_things,
@@ -258,14 +257,6 @@ def test_nouns_like_a_word_are_the_nearest_of_its_language_that_mean_something_e
 
 
 # ------------------------------------------------------------------ losses
-
-
-def test_the_target_of_a_cell_is_the_smallest_box_around_it():
-    boxes = np.array([[0.0, 0.0, 1.0, 1.0], [0.0, 0.0, 0.5, 0.5], [0.9, 0.9, 0.95, 0.95]])
-    wanted, there = cell_boxes(boxes, 2, 2)
-    assert there.tolist() == [True] * 4
-    assert wanted[0].tolist() == [0.0, 0.0, 0.5, 0.5] and wanted[3].tolist() == [0.0, 0.0, 1.0, 1.0]
-    assert not cell_boxes(np.zeros((0, 4)), 3, 3)[1].any()
 
 
 def test_the_loss_is_that_of_words_and_of_boxes(seen, network):
