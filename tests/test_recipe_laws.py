@@ -154,8 +154,15 @@ def test_a_recipe_writes_settings_and_a_card_that_names_data_and_licences(recipe
     for path in files["data"]:
         assert f"| {Path(path).name} | CC0 |" in card.text
     assert str(out.parent) not in card.text, "a card tells nothing of the machine"
-    again = parse(settings_of(recipe), ["--config", str(folder / "settings.yaml")], "")
-    assert (again.max_steps, again.out, again.data) == (2, str(out), files["data"])
+    line = ["--config", str(folder / "settings.yaml"), "--out", "again"]
+    again = parse(settings_of(recipe), line, "")
+    assert (again.max_steps, again.out, again.data) == (
+        2,
+        "again",
+        [Path(path).name for path in files["data"]],
+    )
+    assert str(out.parent) not in (folder / "settings.yaml").read_text(), "nor do its settings"
+    assert "--config settings.yaml --out runs/again" in card.text
 
 
 @every("recipe")
@@ -173,7 +180,7 @@ def test_pushed_weights_score_as_their_folder(recipe, trained, tmp_path, monkeyp
     with logged_in(tmp_path, monkeypatch) as hub:
         hub.add("org/clip", clip.spec_path)
         push(plan_weights(folder), "jo/run")
-        assert "run.json" not in hub.files_of("jo/run")
+        assert "run.json" not in hub.files_of("jo/run") and "settings.yaml" in hub.files_of("jo/run")
         here, there = scored(str(folder)), scored("jo/run")
     assert np.isfinite(here.scores).all() and here.scores == pytest.approx(there.scores, abs=1e-6)
     assert "jo/run@" in there.signature

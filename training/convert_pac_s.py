@@ -3,13 +3,15 @@
     python -m training.convert_pac_s --checkpoint clip_ViT-B-32.pth --out runs/pac-s
 
 In: a checkpoint of the public code (github.com/aimagelab/pacscore), a whole CLIP with other weights, for
-PAC-S++ with LoRA. Out: a folder in open_clip's form, with the prefix "A photo depicts " and w = 2. With it as
-backbone, `clip_score` is PAC-S, and `ref_clip_score` RefPAC-S. The folder appears whole, or not at all.
+PAC-S++ with LoRA. Out: a folder in open_clip's form, with a card, the prefix "A photo depicts " and w = 2.
+With it as backbone, `clip_score` is PAC-S, and `ref_clip_score` RefPAC-S. The folder appears whole, or not at
+all.
 """
 
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,12 +26,15 @@ from capscore.backbones.checkpoint import OPEN_CLIP_CONFIG, OPEN_CLIP_WEIGHTS
 from capscore.backbones.loading import load_backbone
 from capscore.backbones.open_clip import tag_config
 from capscore.errors import CapscoreError, InputError
+from training.data.source import DataSource
 from training.data.stored import whole_folder
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
+from training.engine.model_card import ModelCard, write_card
 from training.engine.public_checkpoint import new_folder, read_tensors
 
 PREFIX, W = "A photo depicts ", 2.0
+_DATA = [DataSource("MSCOCO, training split", "unknown", url="https://cocodataset.org")]
 _READING = ("mean", "std", "interpolation", "resize_mode")
 
 
@@ -40,6 +45,7 @@ class Settings:
     Attributes:
         checkpoint: File of the public code, such as clip_ViT-B-32.pth.
         out: Folder to write; missing or empty.
+        license: Licence of the weights for the card.
         backbone: CLIP that was trained further: ViT-B-32-quickgelu/openai for clip_ViT-B-32.pth and
             PAC++_clip_ViT-B-32.pth, ViT-L-14-quickgelu/openai for PAC++_clip_ViT-L-14.pth,
             ViT-L-14/laion2b_s32b_b82k for openClip_ViT-L-14.pth. Its weights are not needed.
@@ -48,9 +54,16 @@ class Settings:
     checkpoint: str
     out: str
     backbone: str = "ViT-B-32-quickgelu/openai"
+    license: str = "unknown"
 
 
-def convert(checkpoint: str | Path, out: str | Path, *, backbone: str = Settings.backbone) -> Backbone:
+def convert(
+    checkpoint: str | Path,
+    out: str | Path,
+    *,
+    backbone: str = Settings.backbone,
+    license: str = Settings.license,
+) -> Backbone:
     """Write the CLIP of a public checkpoint as a folder; arguments are those of `Settings`.
 
     Returns:
@@ -90,7 +103,28 @@ def convert(checkpoint: str | Path, out: str | Path, *, backbone: str = Settings
     with whole_folder(target) as whole:
         (whole / OPEN_CLIP_CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
         save_file({name: tensors[name].contiguous() for name in expected}, whole / OPEN_CLIP_WEIGHTS[0])
+        write_card(whole, _card(target, source, backbone, license))
     return load_backbone(target, device="cpu")
+
+
+def _card(target: Path, source: Path, backbone: str, license: str) -> ModelCard:
+    command = f"python -m training.convert_pac_s --checkpoint {shlex.quote(source.name)}"
+    command += f" --out {shlex.quote(target.name)} --backbone {backbone}"
+    return ModelCard(
+        name=target.name,
+        recipe="pac_s",
+        base=backbone,
+        languages=["en"],
+        license=license,
+        command=command,
+        settings={"prefix": PREFIX, "w": W},
+        data=_DATA,
+        not_measured=["Agreement with human ratings."],
+        limitations=[
+            "These weights were not trained here: they are a checkpoint of the public code "
+            "(github.com/aimagelab/pacscore), whose scores they give. The data are those of its paper."
+        ],
+    )
 
 
 def _without_lora(tensors: Mapping[str, Tensor], path: Path) -> dict[str, Tensor]:
@@ -117,7 +151,7 @@ def _without_lora(tensors: Mapping[str, Tensor], path: Path) -> dict[str, Tensor
 def main(argv: Sequence[str] | None = None) -> None:
     """The command; see the top of this file."""
     given = parse(Settings, argv, "Convert a checkpoint of PAC-S or PAC-S++.")
-    made = convert(given.checkpoint, given.out, backbone=given.backbone)
+    made = convert(given.checkpoint, given.out, backbone=given.backbone, license=given.license)
     print(f"saved to {given.out}: vectors of {made.dim}, w = {made.w:g}, prefix {made.prefix!r}")
 
 

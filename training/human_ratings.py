@@ -84,8 +84,6 @@ class Settings(PartSettings, recipe.RecipeSettings):
             require_range(self, ["batch_size"], 2, math.inf, "at least 2")
         require_range(self, ["logit_scale"], ABOVE_ZERO, math.inf, "a number above 0, or nothing (null)")
         require_range(self, ["patience"], 1, math.inf, "at least 1, or nothing (null)")
-        whole = "1: a correlation and a contrast need their whole batch"
-        require_range(self, ["accumulation_steps"], 1, 2, whole)
         if not (self.contrastive_weight or self.pearson_weight):
             raise CapscoreError("both losses have weight 0: there is nothing to train for")
         data, ratings = bool(self.data), bool(self.ratings)

@@ -121,7 +121,12 @@ def train(settings: Settings) -> recipe.Trained:
         captions, before = _read(settings, sources, backbone)
     split, noise = settings.split(captions.photos, settings.few_shot), settings.noise
     batches = TripleBatches(
-        captions, split.training, batch_size=settings.batch_size, noise=noise, seed=settings.seed
+        captions,
+        split.training,
+        batch_size=settings.batch_size,
+        noise=noise,
+        seed=settings.seed,
+        compared=settings.clip_weight > 0,
     )
     check = None
     if len(split.validation) and is_main_process():

@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Literal
 
 from capscore.errors import InputError, Setting
-from capscore.files.columns import ColumnNames, find_columns, read_inputs
+from capscore.files.columns import FAMILIAR, NUMBERED, ColumnNames, find_columns, named_columns, read_inputs
 from capscore.files.console import progress_bar
 from capscore.files.image_folder import ImageFolder
 from capscore.files.read import open_rows
-from capscore.files.row_source import CHUNK_ROWS
+from capscore.files.row_source import CHUNK_ROWS, RowSource
 from capscore.files.write import refuse_bytes, write_text
 from capscore.text.languages import language_code
 from training.engine.config import main as run_as_command
@@ -65,13 +65,20 @@ class Settings(TranslatorSettings):
     block_rows: int = 256
 
 
-def read_rows(settings: Settings, translator: Translator) -> tuple[ColumnNames, list[Row]]:
-    """The columns and rows of the input; an InputError names a row that cannot be translated."""
+def read_columns(settings: Settings) -> tuple[RowSource, ColumnNames]:
+    """The input and its columns, of which that of references may be missing; an InputError names what is."""
     source = open_rows(settings.input)
     refuse_bytes(source, Setting("output", settings.output), ".jsonl")
-    names = find_columns(source.columns, with_images=False, with_references=True)
+    with_references = bool(named_columns(FAMILIAR["references"], source.columns))
+    with_references = with_references or any(map(NUMBERED.fullmatch, source.columns))
+    names = find_columns(source.columns, with_images=False, with_references=with_references)
     if settings.language is None and names.language is None:
         raise InputError(Setting("language"), f": not stated, and {source.path} has no column for it")
+    return source, names
+
+
+def read_rows(source: RowSource, names: ColumnNames, settings: Settings, translator: Translator) -> list[Row]:
+    """The rows of the input; an InputError names one that cannot be translated."""
     rows: list[Row] = []
     for chunk in source.chunks(CHUNK_ROWS):
         inputs = read_inputs(chunk, source, names, ImageFolder(source.folder))
@@ -88,7 +95,7 @@ def read_rows(settings: Settings, translator: Translator) -> tuple[ColumnNames, 
             except InputError as error:
                 raise source.at(error, chunk, index) from None
             rows.append(Row(cells, texts, language))
-    return names, rows
+    return rows
 
 
 def translate_block(
@@ -125,8 +132,9 @@ def translate(settings: Settings) -> int:
     folder = output.with_name(f"{output.name}.blocks")
     if output.exists() or output.suffix != ".jsonl":
         raise InputError(Setting("output", settings.output), ": expected a new file that ends in .jsonl")
+    source, names = read_columns(settings)
     translator = Translator(settings)
-    names, rows = read_rows(settings, translator)
+    rows = read_rows(source, names, settings, translator)
     digest = hashlib.sha256(json.dumps([row.texts for row in rows]).encode()).hexdigest()
     record, content = folder / "settings.json", json.dumps({**asdict(settings), "texts": digest}, indent=2)
     if record.exists() and record.read_text(encoding="utf-8") != content:

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from ..backbones import find
+from ..backbones.checkpoint import OPEN_CLIP_WEIGHTS
 from ..backbones.loading import load_backbone
 from ..benchmarks.result_file import read_documents
 from ..errors import CapscoreError, InputError, Setting
@@ -17,6 +18,7 @@ from .eval_results import eval_result_files
 from .push import CARD, Plan, files_in, read_card
 
 IMAGE_TOWER, NETWORK, MARK_CALIBRATION = "image_tower", "infometic", "mark_calibration"
+OPEN_CLIP = "open_clip"
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 RUN = "run.json"  # facts of the card, with paths of this machine
 Files = dict[str, Path | bytes]
@@ -29,8 +31,8 @@ def plan_weights(folder: str | Path, results: Sequence[str | Path] = (), org: st
     Reads only the local disk, unless the tower needs a backbone that is not downloaded yet.
 
     Args:
-        folder: Saved student, fine-tuned tower, image tower, or network or mark calibration of InfoMetIC,
-            with its card; or the name of installed weights.
+        folder: Saved student, fine-tuned tower, image tower, converted CLIP, or network or mark calibration
+            of InfoMetIC, with its card; or the name of installed weights.
         results: Files that `capscore benchmark --output` wrote, or folders of them. What they say about
             exactly these weights is pushed too, for the Hub's leaderboards.
         org: Organisation or user on the Hub that has the data sets of the results.
@@ -51,10 +53,11 @@ def plan_weights(folder: str | Path, results: Sequence[str | Path] = (), org: st
     for name, path in paths.items():
         if name in read or f"]({name})" in text or name.startswith(_FOR_PEOPLE):
             files[name] = path
-    if WEIGHTS not in files:
-        raise CapscoreError(f"{folder} has no {WEIGHTS}")
+    weights = OPEN_CLIP_WEIGHTS[0] if kind == OPEN_CLIP else WEIGHTS
+    if weights not in files:
+        raise CapscoreError(f"{folder} has no {weights}")
     loads, notes = _load(folder, kind)
-    _check_finite(folder / WEIGHTS)
+    _check_finite(folder / weights)
     if len(files) < len(paths):
         notes.append(f"not sent: {', '.join(name for name in paths if name not in files)}")
     if results:
@@ -112,7 +115,7 @@ def weights_kind(folder: Path) -> str:
     from ..infometic import mark_calibration, network
 
     kind = folder_kind(folder)
-    if kind in ("tuned", "student"):
+    if kind in ("tuned", "student", OPEN_CLIP):
         return kind
     if kind == "embedded":
         return IMAGE_TOWER
@@ -131,7 +134,7 @@ def _files_read(kind: str, names: Sequence[str]) -> list[str]:
     """Files that loading reads; of another kind those by which it would take the repository for that."""
     from ..backbones.checkpoint import STUDENT_MARKER, TUNED_FILES, needed_files
 
-    if kind in ("tuned", "student"):
+    if kind in ("tuned", "student", OPEN_CLIP):
         return needed_files([name for name in names if name != RUN])
     return [name for name in names if name in (CONFIG, WEIGHTS, STUDENT_MARKER, *TUNED_FILES)]
 
@@ -139,6 +142,9 @@ def _files_read(kind: str, names: Sequence[str]) -> list[str]:
 def _load(folder: Path, kind: str) -> tuple[str, list[str]]:
     """Load the weights as far as possible; returns the call that loads them from the Hub, and remarks."""
     load = "capscore.load(…, backbone='{repo}@{commit}')"
+    if kind == OPEN_CLIP:
+        load_backbone(folder, device="cpu")
+        return load, []
     if kind == IMAGE_TOWER:
         from ..backbones.embedded.backbone import load_image_tower
 

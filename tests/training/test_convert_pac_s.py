@@ -13,6 +13,7 @@ from torchvision import transforms
 
 import capscore
 from capscore.errors import CapscoreError, InputError
+from capscore.hub.weights import plan_weights
 from training import convert_pac_s
 from training.convert_pac_s import convert, main
 
@@ -92,6 +93,14 @@ def by_hand(model, photos):
             scores.append(2 * max(cosine, 0))
             with_references.append(2 * scores[-1] * best / (scores[-1] + best))
     return scores, with_references
+
+
+def test_a_converted_folder_has_a_card_and_can_be_published(tmp_path):
+    convert(saved(tmp_path, clip().state_dict()), tmp_path / "out", backbone=NAME, license="mit")
+    plan = plan_weights(tmp_path / "out")
+    assert {"README.md", "open_clip_config.json", "open_clip_model.safetensors"} == {*plan.files}
+    card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert "license: mit" in card and "--checkpoint clip.pth" in card and str(tmp_path) not in card
 
 
 @pytest.mark.parametrize("lora", [False, True])

@@ -199,6 +199,18 @@ def test_rows_are_carried_along_and_the_best_is_kept(captions, m2m100):
         recipe.translate(given)
 
 
+def test_files_without_references_are_translated_and_columns_checked_before_the_model(captions, m2m100):
+    rows = [{name: cell for name, cell in row.items() if name != "references"} for row in ROWS]
+    (captions / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert recipe.translate(settings(m2m100, on_rejected="keep")) == len(rows)
+    made = read(captions / "out.jsonl")
+    assert [row["original"] for row in made] == [row["caption"] for row in rows]
+    assert not any("references" in name for row in made for name in row)
+    (captions / "in.jsonl").write_text('{"id": 1}\n')
+    with pytest.raises(InputError, match="caption"):
+        recipe.translate(settings("nowhere", output="new.jsonl"))
+
+
 def test_a_killed_run_continues_where_it_was(captions, m2m100, monkeypatch):
     recipe.translate(settings(m2m100, output="whole.jsonl"))
     plain, seen = Translator.translate, []

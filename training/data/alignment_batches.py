@@ -61,6 +61,7 @@ class AlignmentBatches:
 
     Raises:
         InputError: no pair has what a task needs.
+        CapscoreError: a coarse batch would have one row, which is compared with nothing.
 
     Attributes:
         steps_per_epoch: Number of batches per epoch.
@@ -89,10 +90,10 @@ class AlignmentBatches:
         for task, rows in self.rows.items():
             if not len(rows):
                 raise InputError(WITHOUT[task], field="tasks")
-        self._shuffled = {
-            task: ShuffledBatches(rows, batch_size, seed + 1_000_003 * TASKS.index(task))
-            for task, rows in self.rows.items()
-        }
+        self._shuffled: dict[str, ShuffledBatches] = {}
+        for task, rows in self.rows.items():
+            own_seed, compared = seed + 1_000_003 * TASKS.index(task), task == "coarse"
+            self._shuffled[task] = ShuffledBatches(rows, batch_size, own_seed, compared=compared)
         leading = max(self.rows, key=self.tasks.count)
         turns = -(-self._shuffled[leading].steps_per_epoch // self.tasks.count(leading))
         self.steps_per_epoch = turns * len(self.tasks)

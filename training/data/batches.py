@@ -8,7 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from capscore.errors import CapscoreError
+from capscore.errors import CapscoreError, Setting
+
+_NOTHING = "nothing is learned from a row alone, since the loss compares the rows of a batch"
 
 
 class Batches(Protocol):
@@ -83,9 +85,11 @@ class ShuffledBatches:
         rows: Any sequence.
         batch_size: Maximum number of rows per batch.
         seed: Seed for the orders.
+        compared: Whether a loss compares the rows of a batch: then each has two or more, and of an odd number
+            of rows in batches of two, one batch has three.
 
     Raises:
-        CapscoreError: there are no rows.
+        CapscoreError: there are no rows; or one, or batches of one, where they are compared.
 
     >>> batches = ShuffledBatches("abcdefg", batch_size=3, seed=0)
     >>> batches.steps_per_epoch
@@ -95,11 +99,17 @@ class ShuffledBatches:
     ([2, 2, 3], 'abcdefg')
     """
 
-    def __init__(self, rows: Sequence[Any], batch_size: int, seed: int):
+    def __init__(self, rows: Sequence[Any], batch_size: int, seed: int, *, compared: bool = False):
         if not len(rows):
             raise CapscoreError("there are no rows to train on")
         self.rows, self.seed = rows, seed
         self.steps_per_epoch = -(-len(rows) // batch_size)
+        if compared:
+            if batch_size < 2:
+                raise CapscoreError(Setting("batch_size", batch_size), f": {_NOTHING}; expected at least 2")
+            if len(rows) < 2:
+                raise CapscoreError(f"there is 1 row to train on: {_NOTHING}")
+            self.steps_per_epoch = min(self.steps_per_epoch, len(rows) // 2)
         self._order: tuple[int, np.ndarray] | None = None
 
     def batch(self, epoch: int, step: int) -> list[Any]:

@@ -142,7 +142,7 @@ class ContrastiveBatches:
                 field="data",
             )
         self._grouped, self.seed = list(grouped.values()), seed
-        self._order = ShuffledBatches(range(len(grouped)), batch_size, seed)
+        self._order = ShuffledBatches(range(len(grouped)), batch_size, seed, compared=True)
         self.steps_per_epoch = self._order.steps_per_epoch
 
     def batch(self, epoch: int, step: int) -> list[ShownRow]:
@@ -173,8 +173,6 @@ class PearsonBatches:
     """
 
     def __init__(self, parts: Sequence[FilePart], *, batch_size: int, seed: int):
-        if batch_size < 2:
-            raise InputError(f"a batch of {batch_size} ratings has no correlation; expected at least 2")
         self.seed = seed
         self._files: list[tuple[list[PearsonRow], ShuffledBatches]] = []
         for number, (_, pictures, _, rows) in enumerate(parts, start=1):
@@ -188,9 +186,7 @@ class PearsonBatches:
                 )
             scaled = ((ratings - ratings.mean()) / ratings.std()).tolist()
             captions = [row.caption for row in rows]
-            shuffled = ShuffledBatches(range(len(ratings)), batch_size, seed)
-            # a remainder of one row would have no correlation: a file's batches differ by at most one row
-            shuffled.steps_per_epoch = max(1, min(shuffled.steps_per_epoch, len(ratings) // 2))
+            shuffled = ShuffledBatches(range(len(ratings)), batch_size, seed, compared=True)
             self._files.append((list(map(PearsonRow, pictures, captions, scaled)), shuffled))
         self._steps: list[tuple[int, int]] = []
         for file, (_, shuffled) in enumerate(self._files):

@@ -85,15 +85,15 @@ def file_rows(
         language: Language of rows that state none.
 
     Raises:
-        InputError: there is no such file or column, a row is malformed, or an image that it names is missing;
-            names the line.
+        InputError: there is no such file or column, or a row is malformed; names the line. After the last
+            row, one for all images that are missing, with the line of the first and their number.
     """
     source = open_rows(path)
     has_images = bool(named_columns(FAMILIAR["image"], source.columns))
     columns = find_columns(source.columns, with_images=has_images or "stand_in" not in source.columns)
     default = None if language is None else language_code(language)
     folder = ImageFolder(Path(source.folder if images is None else images))
-    read = ("stand_in", *cells)
+    read, missing = ("stand_in", *cells), list[InputError]()
     for chunk in source.chunks(CHUNK_ROWS):
         inputs = read_inputs(chunk, source, columns, folder)
         values: dict[str | None, Sequence[Any]] = {}
@@ -105,13 +105,19 @@ def file_rows(
                 parsed = {name: _parsed(values[name][index], name, source.cells_are_text) for name in read}
                 row = _row_of(inputs, index, parsed, default)
             except InputError as error:
-                raise source.at(error, chunk, index) from None
+                if error.field != "image":
+                    raise source.at(error, chunk, index) from None
+                missing.append(source.at(error, chunk, index))
+                continue
             given = {name: _name_of(values[name][index]) for name in (columns.image, *PHOTO_COLUMNS)}
             names = _names([*given.values()], values["id"][index])
             if isinstance(row.image, Path):
                 given[columns.image] = str(row.image)
             photo = tuple(filter(None, given.values()))
             yield replace(row, names=names, photo=photo, where=source.place(chunk, index))
+    if missing:
+        more = f"; {len(missing):,} rows have such a photo, this is the first" if len(missing) > 1 else ""
+        raise InputError(*missing[0].parts, more)
 
 
 def _row_of(inputs: ChunkInputs, index: int, parsed: Mapping[str, Any], default: str | None) -> Row:

@@ -75,6 +75,7 @@ class TripleBatches:
         batch_size: Maximum number of rows per batch, over all processes.
         noise: How captions are perturbed.
         seed: Seed for the order and the perturbations.
+        compared: As in `ShuffledBatches`: whether the loss contrasts the rows of a batch.
 
     Raises:
         InputError: there are no rows.
@@ -89,13 +90,20 @@ class TripleBatches:
     """
 
     def __init__(
-        self, captions: Captions, rows: Iterable[int], *, batch_size: int, noise: Noise, seed: int = 0
+        self,
+        captions: Captions,
+        rows: Iterable[int],
+        *,
+        batch_size: int,
+        noise: Noise,
+        seed: int = 0,
+        compared: bool = False,
     ):
         self.captions, self.noise, self.seed = captions, noise, seed
         self.rows = [int(row) for row in rows]
         if not self.rows:
             raise InputError("there are no captions to train on")
-        self._shuffled = ShuffledBatches(self.rows, batch_size, seed)
+        self._shuffled = ShuffledBatches(self.rows, batch_size, seed, compared=compared)
         self.steps_per_epoch = self._shuffled.steps_per_epoch
         self.noun_finders: dict[str, str] = {}
         if "substitution" in noise.kinds:

@@ -56,7 +56,7 @@ _STATE, _WEIGHTS, _BEST = "state.json", "model.safetensors", "best.safetensors"
 # Settings that make a run what it is.
 _SETTINGS = LoopSettings.__dataclass_fields__.keys() - MAY_CHANGE
 # What a run remembers, besides its weights.
-_PROGRESS = ("step", "seconds", "recent", "last_losses", "last_evaluation", "stopped")
+_PROGRESS = ("step", "seconds", "recent", "last_losses", "last_evaluation", "stopped", "learned")
 
 Loss = Callable[[nn.Module, Sequence[Any], Gather], Mapping[str, Tensor]]
 Evaluate = Callable[[nn.Module, int], Mapping[str, float]]
@@ -109,8 +109,8 @@ def run(
             `gather` joins a tensor with one entry per row over the processes, with gradients, so that a loss
             on gathered tensors equals that in one process. Under autocast; its numbers should be float32.
         settings: Settings of the loop.
-        evaluate: (model, step) → numbers by name, in eval mode and without gradients; called in the main
-            process alone, so it must not gather.
+        evaluate: (model, step) → numbers by name, in eval mode, in float32 and without gradients; called in
+            the main process alone, so it must not gather.
         parameters: Parameters to train, or AdamW's groups of them; all others are frozen. None for those
             that require gradients.
         identity: What else makes the run what it is, ready for JSON, such as a digest of the data. A run
@@ -122,7 +122,7 @@ def run(
     Raises:
         CapscoreError: the folder holds a run with other settings; a loss or gradient is not finite (the
             error names epoch, step and rows, and the weights are those before the step); no parameter to
-            train; a batch with fewer rows than processes.
+            train; a batch with fewer rows than processes; every gradient was 0.
         ResultWriteError: the folder cannot be written; the checkpoints before are whole.
         KeyboardInterrupt, SystemExit: Ctrl-C or SIGTERM came; the step was finished, and is a checkpoint.
 
@@ -181,6 +181,7 @@ class _Run:
         self.last_losses: dict[str, float] = {}
         self.last_evaluation: dict[str, float] = {}
         self.stopped = False  # by early stopping
+        self.learned = False  # whether a gradient was not 0
         self.log: Log | None = None  # of the main process
 
     def prepare(self, groups: list[dict[str, Any]], identity: Mapping[str, object]) -> None:
@@ -241,6 +242,11 @@ class _Run:
             if received[0] == signal.SIGINT:
                 raise KeyboardInterrupt
             raise SystemExit(128 + received[0])
+        if finished and not self.learned:
+            raise CapscoreError(
+                f"nothing was learned: the gradient was 0 in all {self.step} steps. The loss does not depend "
+                "on what is trained, as where the rows of a batch are compared and all are alike"
+            )
         if finished and best is not None:
             self._put_in(tensors_of_main_process(best.weights or self._weights()))
         result = RunResult(
@@ -311,6 +317,7 @@ class _Run:
         values = {}
         if math.isfinite(norm):
             values["grad_norm"] = norm
+            self.learned = self.learned or norm > 0
         elif not scaled:
             self._stop(rows, f"the gradient's norm is {norm}")
         self.optimizer.step()
@@ -370,7 +377,7 @@ class _Run:
         if self.evaluate is not None and self.accelerator.is_main_process:
             modes = [(module, module.training) for module in self.model.modules()]
             self.model.eval()
-            with torch.no_grad(), self.accelerator.autocast():
+            with torch.no_grad():  # in float32 at any precision, as what the numbers are compared with
                 numbers = {name: float(n) for name, n in self.evaluate(self.model, self.step).items()}
             for module, mode in modes:
                 module.training = mode
@@ -400,7 +407,7 @@ class _Run:
         state = json.loads((folder / _STATE).read_text(encoding="utf-8"))
         self._put_in(load_file(folder / _WEIGHTS))
         best = state.pop("best", None)
-        vars(self).update(state)
+        vars(self).update({"learned": True, **state})
         if best is not None and self.early_stopping is not None:
             self.early_stopping.load(best, load_file(folder / _BEST))
 

@@ -34,7 +34,7 @@ class LoopSettings:
         clip_norm: Largest norm of the gradient; larger gradients are scaled down to it. None for no limit.
         precision: "no" for float32; "bf16" or "fp16" to compute in these and keep the weights in float32.
         accumulation_steps: Parts into which a batch is cut, in order, to save memory. A loss that compares
-            rows sees the rows of one part only.
+            rows sees the rows of one part only, so recipes with such a loss refuse more than 1.
         seed: Seed for all random draws.
         log_every: Steps between two lines of the log, each with the means since the last.
         evaluate_every: Steps between two evaluations; None for one at the start and one at the end.

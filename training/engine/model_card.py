@@ -121,6 +121,7 @@ RECIPES = {
         ("explainability", "multilingual"),
         "mark calibration",
     ),
+    "pac_s": Recipe("clip_score", "Architecture", ("human-feedback",), "backbone"),
     "infometic": Recipe(
         "infometic", "Backbone, which was not changed", ("explainability",), "network", "InfoCLIP"
     ),
@@ -199,10 +200,6 @@ def card_text(card: ModelCard) -> str:
     _check(card)
     recipe = RECIPES[card.recipe]
     codes = [language_code(language) for language in card.languages]
-    known = find(card.base)
-    base_licence = ""
-    if known is not None:
-        base_licence = (known.licence or "").lower()
     argument = 'backbone="path/to/this/folder"'
     if recipe.thing == "network":
         argument = f'backbone="{_anonymous(card.base)}", weights="path/to/this/folder"'
@@ -213,7 +210,8 @@ def card_text(card: ModelCard) -> str:
         recipe=recipe,
         codes=codes,
         languages=", ".join(map(_named, codes)),
-        base_licence=base_licence,
+        licence=_licence(card),
+        base_licence=licence_of(card.base),
         argument=argument,
         settings=[(name, _shown(value)) for name, value in card.settings.items()],
         measured=any(result.value is not None for result in card.results),
@@ -223,6 +221,25 @@ def card_text(card: ModelCard) -> str:
         count=lambda rows: "not counted" if rows is None else f"{rows:,}",
     )
     return f"{written}\n"
+
+
+def licence_of(base: str) -> str:
+    """Licence of a backbone, as the Hub writes it: of a registered one, or as the card in its folder says."""
+    from capscore.hub.push import read_card as read_front_matter
+
+    known, path = find(base.partition("@")[0]), Path(base).expanduser() / CARD
+    if known is not None:
+        return known.licence.lower()
+    if base and path.is_file():
+        return str(read_front_matter(path).data.get("license") or "").lower()
+    return ""
+
+
+def _licence(card: ModelCard) -> str:
+    """Licence of the weights: the stated one; where none is, that of the base, which they come from."""
+    if card.license != "unknown":
+        return card.license
+    return licence_of(card.base) or card.license
 
 
 def _named(code: str) -> str:
@@ -252,7 +269,7 @@ def _front_matter(card: ModelCard) -> Any:
     tags = ("image-captioning", "evaluation", card.recipe.replace("_", "-"), *RECIPES[card.recipe].tags)
     data = ModelCardData(
         language=[language_code(language) for language in card.languages],
-        license=card.license,
+        license=_licence(card),
         library_name="capscore",
         pipeline_tag="feature-extraction",
         tags=list(dict.fromkeys(tags)),

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 import yaml
 
+from capscore.backbones import find
 from capscore.errors import CapscoreError, Setting
 from capscore.files.write import write_text
 from capscore.tables import counted
@@ -20,7 +21,7 @@ from training.data.source import DataSource, Origin, SourceSettings
 from training.data.split import Split, split_by_image
 from training.engine.config import parse
 from training.engine.loop import Evaluate, RunResult
-from training.engine.loop_settings import LoopSettings
+from training.engine.loop_settings import LoopSettings, require
 from training.engine.model_card import ModelCard, Result, write_card
 from training.engine.processes import device, say
 from training.engine.training_log import LOG, for_json
@@ -62,6 +63,8 @@ class RecipeSettings(LoopSettings, SourceSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        whole = "1: a contrast and a correlation need their whole batch; a smaller batch_size saves memory"
+        require(self.accumulation_steps == 1, "accumulation_steps", self.accumulation_steps, whole)
         if not self.base.strip():
             raise CapscoreError(
                 "base is missing: the backbone to start from, such as ", Setting("base", "embedded")
@@ -203,14 +206,30 @@ def shown_settings(settings: LoopSettings, **measured: object) -> dict[str, obje
 
 
 def write_settings(folder: Path, settings: LoopSettings) -> None:
-    """Write the settings of a run, which `--config` reads, into a folder."""
-    text = yaml.safe_dump(asdict(settings), sort_keys=False, allow_unicode=True)
+    """Write the settings of a run, which `--config` reads, into a folder.
+
+    The file is published with the weights: it leaves `out` open, and names files of this machine without
+    their folders.
+    """
+    stated = {name: _without_folders(value) for name, value in asdict(settings).items() if name != "out"}
+    text = yaml.safe_dump(stated, sort_keys=False, allow_unicode=True)
     write_text(folder / SETTINGS, text, "settings")
+
+
+def _without_folders(value: object) -> object:
+    """A setting in which paths that are there on this machine, or begin at its root, are names."""
+    if isinstance(value, list):
+        return [_without_folders(entry) for entry in value]
+    if isinstance(value, str) and find(value) is None:
+        path = Path(value).expanduser()
+        if path.is_absolute() or path.exists():
+            return path.name
+    return value
 
 
 def command_of(recipe: str) -> str:
     """The command that trains the weights again from the settings beside them."""
-    return f"python -m training.{recipe} --config {SETTINGS}"
+    return f"python -m training.{recipe} --config {SETTINGS} --out runs/again"
 
 
 def compute_of(run: RunResult, digits: int = 1) -> str:

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from capscore.errors import InputError
+from capscore.errors import CapscoreError, InputError
 from training.data.batches import AlternatingBatches, kinds_of
 from training.data.rated import ContrastiveBatches, FilePart, PearsonBatches, PearsonRow, ShownRow
 from training.data.rows import Row
@@ -58,7 +58,7 @@ def test_ratings_that_do_not_differ():
         message = f"the {len(ratings)} training rows of file 1 .*nothing can be learned"
         with pytest.raises(InputError, match=message):
             pearson(ratings)
-    with pytest.raises(InputError, match="a batch of 1 ratings has no correlation"):
+    with pytest.raises(CapscoreError, match="batch_size=1: nothing is learned from a row alone"):
         pearson([1.0, 2.0], batch_size=1)
 
 

@@ -62,6 +62,17 @@ def test_photos_inside_parquet_keep_their_names(tmp_path):
     assert row.names == ("a/red.png", "red.png", "red") and row.image["bytes"] == encode(RED)
 
 
+def test_missing_images_are_counted_and_the_first_is_named(tmp_path):
+    (tmp_path / "there.png").write_bytes(b"")
+    names = ["there.png", "a.png", "there.png", "b.png", "c.png"]
+    rows = [{"image": name, "caption": "a dog", "language": "en"} for name in names]
+    path = write_jsonl(tmp_path / "rows.jsonl", rows)
+    with pytest.raises(
+        InputError, match=r"line 2: image: no such file: .*a\.png; .*; 3 rows have such a photo"
+    ):
+        list(file_rows(path))
+
+
 def test_texts_may_stand_in_for_missing_images(photos):
     mixed = [
         {"stand_in": "une prairie", "caption": "a meadow"},

@@ -284,15 +284,30 @@ def test_a_gradient_that_is_not_finite_stops_too(tmp_path):
         loop.run(Line(), InOrder(), loss, LoopSettings(str(tmp_path), batch_size=3))
 
 
-def test_bf16_computes_in_it_and_keeps_float32_weights(tmp_path):
-    seen, model = [], nn.Sequential(nn.Linear(2, 1))
+def test_nothing_learned_is_an_error(tmp_path):
+    def loss(model, rows, gather):
+        return {"loss": gather(model.slope * torch.zeros(len(rows))).sum()}
+
+    for _ in range(2):  # also where the run is finished already
+        with pytest.raises(CapscoreError, match="nothing was learned: the gradient was 0 in all 2 steps"):
+            loop.run(Line(), InOrder(), loss, LoopSettings(str(tmp_path), batch_size=3))
+
+
+def test_bf16_computes_in_it_measures_in_float32_and_keeps_float32_weights(tmp_path):
+    seen, measured, model = [], [], nn.Sequential(nn.Linear(2, 1))
+
+    def evaluate(model, step):
+        measured.append(model[0](torch.ones(1, 2)).dtype)
+        return {}
 
     def loss(model, rows, gather):
         out = model[0](torch.tensor(rows))
         seen.append(out.dtype)
         return {"loss": gather(out.float()).square().mean()}
 
-    loop.run(model, InOrder(), loss, LoopSettings(str(tmp_path), batch_size=3, precision="bf16"))
+    chosen = LoopSettings(str(tmp_path), batch_size=3, precision="bf16")
+    loop.run(model, InOrder(), loss, chosen, evaluate=evaluate)
+    assert set(measured) == {torch.float32}
     assert set(seen) == {torch.bfloat16} and model[0].weight.dtype == torch.float32
     if not torch.cuda.is_available():
         with pytest.raises(CapscoreError, match="fp16' needs a GPU"):
@@ -369,7 +384,7 @@ def test_every_row_comes_once_an_epoch_and_each_part_of_a_batch_has_one_for_ever
     ("name", "value"),
     [
         *(("epochs", 0), ("learning_rate", math.nan), ("betas", [0.9]), ("schedule", "step")),
-        *(("max_steps", 0), ("clip_norm", 0), ("accumulation_steps", 65), ("out", " "), ("seed", -1)),
+        *(("max_steps", 0), ("clip_norm", 0), ("accumulation_steps", 65), ("seed", -1)),
         *(("weight_decay", -0.1), ("betas", [0.9, 1.0]), ("precision", "fp8"), ("seed", True)),
     ],
 )

@@ -184,3 +184,19 @@ def test_a_card_that_cannot_be_written_is_one_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ResultWriteError, match="model card"):
         write_card(tmp_path / "file", CARD)
+
+
+@pytest.mark.parametrize(
+    ("base", "stated", "licence"),
+    [
+        ("embedded", "unknown", "cc-by-nc-4.0"),
+        ("embedded@w1", "unknown", "cc-by-nc-4.0"),
+        ("embedded", "mit", "mit"),
+        ("FOLDER", "unknown", "cc-by-4.0"),
+        ("org/nowhere", "unknown", "unknown"),
+    ],
+)
+def test_a_card_without_a_licence_has_that_of_the_base(base, stated, licence, tmp_path):
+    write_card(tmp_path, replace(CARD, license="cc-by-4.0"))
+    text = card_text(replace(CARD, base=base.replace("FOLDER", str(tmp_path)), license=stated))
+    assert f"license: {licence}\n" in text and f"**Licence**: {licence}\n" in text
