@@ -198,8 +198,8 @@ class ScoredFile(Result):
 
         Keys: "input" and "output", the files; "rows"; "metrics", with "mean", "mean_<component>", counts,
         "signature" and, where they are known, "mean_of_photos" and "calibration" of each; "failures";
-        "versions"; "likely_wrong", numbers of such rows and of all with a rank, if there are ranks; "kept",
-        if rows were chosen.
+        "versions"; "likely_wrong", numbers of such rows and of all with a rank, if there are ranks;
+        "languages", if there are several; "kept", if rows were chosen.
         """
         failures: list[dict[str, object]] = []
         for row, (line, error) in sorted(self.failures.items()):
@@ -209,6 +209,8 @@ class ScoredFile(Result):
         if any(self.ranks.values()):
             counts = {"rows": len(self.likely_wrong()), "ranked": int(np.isfinite(self._first_ranks()).sum())}
             found["likely_wrong"] = {"metric": next(iter(self.scores)), **counts}
+        if languages := self.languages():
+            found["languages"] = languages
         if self.kept is not None:
             found["kept"] = {"file": _file_name(self.output.keep), **self.kept.to_dict()}
         return found
@@ -245,11 +247,15 @@ class ScoredFile(Result):
     def order(self, column: str | None = None) -> list[tuple[str, str]]:
         """What rows are sorted by, as (metric, component): a new column; the first metric's rank; its score.
 
+        Where a row with a score lacks a rank, as in a language without a calibration, ranks decide nothing.
+
         Raises:
             InputError: there is no such column of numbers.
         """
         metric, first = next(iter(self.scores.items()))
         parts = dict.fromkeys((RANKS[0], "", first.ranked_by))  # the last decides ties
+        if self._n_without_rank():
+            del parts[RANKS[0]]
         order = [(metric, part) for part in parts if part in self.numbers(metric)]
         if column is None:
             return order
@@ -265,6 +271,36 @@ class ScoredFile(Result):
             keys.append(-numbers if falls else numbers)
         scored = np.isfinite(self.numbers(order[0][0])[""])
         return [row for row in np.lexsort(keys[::-1]).tolist() if scored[row]]
+
+    def _n_without_rank(self) -> int:
+        """Number of rows with a score in the first metric that lack a rank, where others have one."""
+        scored = np.isfinite(next(iter(self.scores.values())).scores)
+        without = scored & np.isnan(self._first_ranks())
+        return int(without.sum()) if without.sum() < scored.sum() else 0
+
+    def languages(self) -> dict[str, dict[str, float | int | None]]:
+        """Language → its numbers; {} where all rows are in one language.
+
+        Each has "rows", the mean score of every metric by its name and, where the first metric has ranks,
+        "likely_wrong", the number of such captions, or None in a language without ranks.
+        """
+        languages = np.array(next(iter(self.scores.values())).languages)
+        codes = [*dict.fromkeys(languages.tolist())]
+        if len(codes) < 2:
+            return {}
+        ranked = self._first_ranks()
+        found: dict[str, dict[str, float | int | None]] = {}
+        for code in codes:
+            rows = languages == code
+            numbers: dict[str, float | int | None] = {"rows": int(rows.sum())}
+            for metric, part in self.scores.items():
+                present = part.scores[rows & np.isfinite(part.scores)]
+                numbers[metric] = float(present.mean()) if len(present) else None
+            if any(self.ranks.values()):
+                here = ranked[rows][np.isfinite(ranked[rows])]
+                numbers["likely_wrong"] = int((here < LIKELY_WRONG).sum()) if len(here) else None
+            found[code] = numbers
+        return found
 
     def likely_wrong(self) -> list[int]:
         """Numbers of the rows whose rank in the first metric is below `LIKELY_WRONG`, the worst first."""
@@ -315,6 +351,8 @@ class ScoredFile(Result):
         shows_all = self.source.n_rows <= MAX_SHOWN_ROWS and len(self.scores) <= MAX_COLUMNS
         parts: list[Table | str] = []
         wrong = self.likely_wrong() if self.output.fail_under is not None else []
+        if any(self.ranks.values()) and self.source.n_rows > MAX_SHOWN_ROWS:
+            parts.append(f"{self.likely_wrong_sentence()}.")
         if is_asked:
             parts += self._rows_shown(self.rising(sort)[: worst or MAX_SHOWN_ROWS], numbered=True)
         elif wrong:
@@ -324,6 +362,7 @@ class ScoredFile(Result):
             parts += self._rows_shown(range(self.source.n_rows), numbered=numbered)
         if self.source.n_rows > 1 or not parts:
             parts.append(self._means())
+        parts += self._means_of_languages()
         parts += (f"{name}: {standing.sentence()}" for name, standing in self.standings.items())
         for name, part in self.scores.items():
             if part.corpus:
@@ -350,6 +389,18 @@ class ScoredFile(Result):
             rows.append([name, fixed(part.mean), *(f"{count:,}" for count in counts)])
         return Table(headings, rows)
 
+    def _means_of_languages(self) -> list[Table]:
+        headings, rows = ["language", "rows", *self.scores], []
+        for code, numbers in self.languages().items():
+            means = [fixed(numbers[metric]) for metric in self.scores]
+            rows.append([code or "not stated", f"{numbers['rows']:,}", *means])
+            if "likely_wrong" in numbers:
+                n_wrong = numbers["likely_wrong"]
+                rows[-1].append("–" if n_wrong is None else f"{n_wrong:,}")
+        if any(self.ranks.values()):
+            headings.append("likely wrong")
+        return [Table(headings, rows)] if rows else []
+
     def _rows_shown(self, rows: Sequence[int], *, numbered: bool) -> list[Table | str]:
         """A line per row, with its rank in the first metric and what metrics found; then reasons."""
         cells = self._texts(rows, numbered=numbered)
@@ -375,6 +426,9 @@ class ScoredFile(Result):
         if standing is not None and is_ranked:
             of = "" if len(self.scores) == 1 else f" in {metric}"
             worse = "higher" if "" in first.lower_is_better else "lower"
+            if numbered and (n_without := self._n_without_rank()):
+                has = "row has" if n_without == 1 else "rows have"
+                parts.append(f"{n_without:,} {has} no rank, so all are sorted by {metric}")
             parts.append(f"rank{of}: percent of right captions ({standing.set_name}) that score {worse}")
         return parts
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -84,7 +84,7 @@ def write_score_report(path: Path, run: ScoredFile, sort: str | None = None) -> 
         script_hash=digest,
         n_failed=len(run.failures),
         metrics=[_section(name, part, run.standings.get(name)) for name, part in scores.items()],
-        languages=_by_language(scores, first.languages),
+        languages=_by_language(run),
         pages=_by_page(run, wrong),
         most_pages=MAX_PAGES,
         metric=first.metric,
@@ -251,14 +251,10 @@ def _by_page(run: ScoredFile, wrong: Collection[int]) -> Table | None:
     return Table(headings, [cells for _, cells in sorted(listed)[:MAX_PAGES]])
 
 
-def _by_language(scores: Mapping[str, Scores], languages: Sequence[str]) -> Table | None:
+def _by_language(run: ScoredFile) -> Table | None:
     """Number of rows and means per language; None where all rows have one language."""
-    distinct = list(dict.fromkeys(languages))
-    if len(distinct) < 2:
-        return None
     rows = []
-    for language in distinct:
-        here = np.array(languages) == language
-        means = [fixed(_mean(part.scores[here]), 3) for part in scores.values()]
-        rows.append([language_names(language)[1], f"{here.sum():,}", *means])
-    return Table(("", "rows", *scores), rows)
+    for code, numbers in run.languages().items():
+        means = [fixed(numbers[metric], 3) for metric in run.scores]
+        rows.append([language_names(code)[1], f"{numbers['rows']:,}", *means])
+    return Table(("", "rows", *run.scores), rows) if rows else None

@@ -100,12 +100,17 @@ def test_the_lowest_rows_are_printed_and_marked_as_likely_wrong(captions, tmp_pa
         lines = run("score", preds, "--calibration", out, *options).stdout.splitlines()
         return [line.split()[1] for line in lines if line.strip().startswith("line ")]
 
-    # German is not calibrated, so it has no rank and comes last; equal ranks are in the order of scores
-    assert shown("--worst", 2) == ["4", "2"] and shown("--sort", "mcs") == ["4", "3", "2", "1", "5"]
-    assert shown("--worst", 9) == ["4", "2", "1", "5", "3"]
+    # German is not calibrated: where a row has no rank, scores decide
+    assert shown("--worst", 2) == ["3", "4"] and shown("--worst", 9) == shown("--sort", "mcs")
+    assert shown("--sort", "mcs") == ["3", "4", "2", "1", "5"]
+    said = run("score", preds, "--calibration", out, "--worst", 2, "-o", tmp_path / "o.jsonl").stdout
+    assert "1 row has no rank, so all are sorted by mcs" in said
+    assert re.findall(r"^(de|en) +(\d) +\S+ +(\S)$", said, re.M) == [("en", "4", "4"), ("de", "1", "–")]
+    summary = json.loads((tmp_path / "o.summary.json").read_text())["languages"]
+    assert summary["de"] == {"rows": 1, "mcs": 0.0, "likely_wrong": None} and summary["en"]["rows"] == 4
     assert_refused(run("score", preds, "--sort", "kind"), "--sort kind: expected mcs")
     run("score", preds, "--calibration", out, "--report", page)
-    assert re.findall(r'data-wrong="(.)"', page.read_text()) == ["1"] * 4 + ["0"]
+    assert re.findall(r'data-wrong="(.)"', page.read_text()) == ["0", "1", "1", "1", "1"]
 
 
 LIMITS = {"76%": 0, "75 %": 0, "0.75": 0, "0.74999": 4, "74.9%": 4, "0": 4, "0%": 4}
