@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -260,6 +260,7 @@ def test_nothing_that_is_given_becomes_markup():
     assert page.texts("p", "caption")[0].replace("✗likely wrong: ", "") == HOSTILE
 
 
+@settings(max_examples=30)
 @given(st.text(max_size=40), st.permutations(["right", "wrong", "cut"]))
 def test_any_caption_makes_a_page_that_parses_and_its_pieces_are_the_caption(text, kinds):
     words = explanation(text)["words"]

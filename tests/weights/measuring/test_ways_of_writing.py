@@ -45,7 +45,7 @@ def test_no_way_of_writing_a_caption_moves_its_score(rows, embedded):
 
 
 def test_words_of_a_caption_keep_their_places_however_it_is_written(rows, embedded):
-    plain = [row["caption"] for row in rows]
+    plain = [row["caption"] for row in rows[::3]]
     expected = embedded.tokenize(plain).ids
     for way, write in WAYS.items():
         written = list(map(write, plain))
