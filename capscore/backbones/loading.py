@@ -18,7 +18,7 @@ from ..errors import (
     UnknownBackbone,
     message_of,
 )
-from ..files.shipped import FREE, weights_folder
+from ..files.shipped import FREE, has_weights, weights_folder
 from . import Known, embedded, find
 from .base import Backbone, BackboneOptions, resolve_device, resolve_dtype
 from .checkpoint import HUB_ID, fetch_model, folder_kind, needed_files, refusing
@@ -92,7 +92,8 @@ def load_backbone(
         inner = error if isinstance(error, BackboneUnavailable) else BackboneUnavailable(message_of(error))
         advice: tuple[Part, ...] = ()
         if not isinstance(error, MissingWeightsError) and "Instead: " not in str(error):
-            advice = ". Instead: ", Setting("backbone", FREE), ", or a local folder with the model"
+            installed = "embedded" if has_weights("image_tower") else FREE
+            advice = ". Instead: ", Setting("backbone", installed), ", or a local folder with the model"
         raise type(inner)(f"backbone {asked!r} is not available: ", *inner.parts, *advice) from error
 
 

@@ -117,7 +117,8 @@ class RowFilter:
                 raise OptionError(Setting("top", top), f": {expected}")
         self.metric, self.min_score, self.top = metric, min_score, top
         self.rises = METRICS.get(metric).higher_is_better
-        self.n_kept, self.n_scored, self._worst = 0, 0, math.inf
+        self.n_kept, self.n_scored = 0, 0
+        self._worst, self._best = math.inf, -math.inf  # of those that stay, and of all
 
     @property
     def lowest(self) -> float:
@@ -142,6 +143,7 @@ class RowFilter:
         self.n_kept += int(stays.sum())
         self.n_scored += n_scored
         self._worst = float(np.min(rising[stays], initial=self._worst))
+        self._best = float(np.fmax.reduce(rising, initial=self._best))
         return stays
 
     def to_dict(self) -> dict[str, object]:
@@ -155,6 +157,8 @@ class RowFilter:
         least, best, worst = ("least", "highest", "lowest") if self.rises else ("most", "lowest", "highest")
         choice = f"of at {least} {self.min_score:g}" if self.top is None else f"among the {best} {self.top}"
         lowest = f"; the {worst} has {self.lowest:.4f}" if self.n_kept else ""
+        if not self.n_kept and self.n_scored:
+            lowest = f"; the best row has {self._turned(self._best):.4f}"
         return f"Kept {self.n_kept:,} of {self.n_scored:,} scored rows, with {self.metric} {choice}{lowest}."
 
 

@@ -157,7 +157,7 @@ def test_missing_or_refused_files_of_the_hub_are_named(hub, tiny):
     hub.gated.add("org/gated")
     load_backbone("org/tiny", device="cpu")
     for spec, reason in (
-        ("org/none", r"^backbone 'org/none' is not available.*'embedded-free'"),
+        ("org/none", r"^backbone 'org/none' is not available.*Instead: backbone='embedded',"),
         ("org/gated", "is gated"),
         ("org/tiny@v7", "not on the Hub at revision 'v7'"),
     ):

@@ -85,6 +85,7 @@ def test_a_filter_without_rows_that_stay_has_no_worst_score():
     chosen = RowFilter("length_error", min_score=-1.0)
     assert not chosen.choose({"length_error": scored()}).any()
     assert chosen.to_dict()["lowest"] is None and "highest" not in chosen.sentence()
+    assert f"; the best row has {min(scored().scores):.4f}." in chosen.sentence()
 
 
 def test_the_report_puts_the_largest_errors_first(files):
