@@ -37,10 +37,13 @@ from training.engine.config import main as run_as_command
 from training.engine.infometic_losses import AlignmentLoss, AlignmentLossSettings
 from training.engine.loop import run
 from training.engine.loop_settings import ABOVE_ZERO, require, require_range
-from training.engine.processes import device, is_main_process, main_process_first
+from training.engine.processes import device, is_main_process, main_process_first, say
 
 RECIPE = "infometic"
 FEATURES = "features"
+# Settings with which a CPU takes seconds per step, and training captions below which it does anyway.
+FOR_A_CPU = "--negatives 4 --batch_size 16 --width 256 --heads 4 --intra_layers 1 --inter_layers 1"
+_SMALL = 16
 # Settings that do not make a run what it is; the features have a digest of their own.
 _NO_IDENTITY = recipe.NOT_IN_WEIGHTS | {"features", "evaluate_pairs", "beta", "false_alarms", "pairs_at_once"}
 
@@ -143,6 +146,8 @@ def train(settings: Settings) -> recipe.Trained:
         check = AlignmentCheck(data, split.validation, beta=settings.beta, most=most, seed=seed)
         check.base_numbers = check(load_aligner(INFO_CLIP, backbone)[0])
     n_regions = counted(len(data.regions.flat), "region")
+    if device() == "cpu" and settings.negatives is None and split.training.size > _SMALL:
+        say(f"on a CPU, a step with the paper's settings takes minutes; seconds with {FOR_A_CPU}")
     recipe.say_data(split, check, f"{recipe.images_in_words(len(data.image_vector), 0)} with {n_regions}")
 
     with torch.random.fork_rng(devices=[]):
