@@ -408,7 +408,7 @@ def check_options(metrics: Sequence[str], options: Mapping[str, object]) -> None
             listed = [part for option in takes for part in (", ", Setting(option))][1:] or ["none"]
             raise OptionError(f"{asked} takes no ", Setting(name, value), "; its options: ", *listed)
         choices = takes[name].choices
-        if choices and value not in choices:
+        if choices and not (isinstance(value, str) and value in choices):
             raise InputError(Setting(name, value), f": expected {' or '.join(map(repr, choices))}")
         without = ", ".join(metric for metric in metrics if metric not in takes[name].metrics)
         if (name, value) == ("pairs", "images") and without:  # they would read names of photos as captions

@@ -7,8 +7,10 @@ no score changes silently.
 from __future__ import annotations
 
 import hashlib
+import signal
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,8 +18,29 @@ from typing import Any, NamedTuple
 import pytest
 
 LONGEST_ERROR = 2_000
+LIMIT_S = 60  # for one case; the slowest needs a few seconds
 # they turn the text after them round, also that of the shell's next line
 _TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+class Hang(BaseException):
+    """A case did not end; not an `Exception`, so that nothing handles it."""
+
+
+@contextmanager
+def limited() -> Iterator[None]:
+    """Raise `Hang` in the main thread if what is within takes too long."""
+
+    def ring(*_: object) -> None:
+        raise Hang(f"more than {LIMIT_S} s")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(LIMIT_S)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 class Expected(NamedTuple):

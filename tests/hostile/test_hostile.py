@@ -6,32 +6,8 @@
 
 from __future__ import annotations
 
-import signal
-
-import pytest
-
-from .case import check, sample
+from .case import check, limited, sample
 from .tables import benchmarks, images, options, rows, texts
-
-LIMIT_S = 60  # for one case; the slowest needs a few seconds
-
-
-class Hang(BaseException):
-    """A case did not end; not an `Exception`, so that nothing handles it."""
-
-
-@pytest.fixture
-def limited():
-    """Raise `Hang` in the main thread if the test takes too long."""
-
-    def ring(*_):
-        raise Hang(f"more than {LIMIT_S} s")
-
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.alarm(LIMIT_S)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
 
 
 def pytest_generate_tests(metafunc):
@@ -45,9 +21,10 @@ def pytest_generate_tests(metafunc):
 class Hostile:
     """The test of each case; one class for some tables, so that several processes share the work."""
 
-    def test_case(self, case, tmp_path_factory, limited):
+    def test_case(self, case, tmp_path_factory):
         # the name of a case must not be in a path, and with it in an error
-        check(case.expected, case.surface(tmp_path_factory.mktemp("given"), case.given))
+        with limited():
+            check(case.expected, case.surface(tmp_path_factory.mktemp("given"), case.given))
 
 
 class TestTexts(Hostile):

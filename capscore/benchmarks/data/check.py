@@ -72,7 +72,8 @@ def check_benchmark(
         CapscoreError: an unknown benchmark.
         InputError: an unknown configuration, or no folder.
     """
-    names = [config_name(slug, name) for name in configs or builder_class(slug).CONFIGS]
+    named = configs or builder_class(slug).CONFIGS
+    names = list(dict.fromkeys(config_name(slug, name) for name in named))
     if data_dir is not None and not os.path.isdir(os.path.expanduser(data_dir)):
         raise InputError(f"{data_dir} is not a folder", field="data_dir")
     checked = []

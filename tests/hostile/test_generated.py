@@ -1,0 +1,28 @@
+"""A sample of the calls that `tests.hostile.generate` draws; that module as a command draws any number."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from ..judges.tiny_models import tiny_judge
+from ..test_command_laws import _own_cache, folder, made
+from ..test_metric_laws import registered
+from .generate import failures
+
+__all__ = ["_own_cache", "folder", "made", "registered"]
+CALLS, SEED = (
+    int(os.environ.get(f"CAPSCORE_HOSTILE_{name}", default))
+    for name, default in (("CALLS", 300), ("SEED", 1))
+)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_drawn_calls_end_in_the_right_number_or_one_line(folder, monkeypatch, capsys):
+    judge = tiny_judge()
+    monkeypatch.setattr("capscore.judges.model.load_judge", lambda name, **options: judge)
+    found = failures(folder, CALLS, SEED)
+    lines = [f"{len(calls)} × {kind}\n    {calls[0]}" for kind, calls in found.items()]
+    total = sum(map(len, found.values()))
+    assert not found, "\n".join([f"{total} of {CALLS} calls of seed {SEED} in {len(found)} ways", *lines])
