@@ -89,6 +89,7 @@ def compare(
     from ..benchmarks.reading import Configuration
     from ..comparing.languages import compare_on_benchmark
     from ..comparing.systems import read_systems
+    from ..show.comparison_report import write_comparison_report
 
     with terminal.as_usage():
         check_whole_number("samples", samples, 1, MAX_DRAWS)
@@ -130,6 +131,8 @@ def compare(
             systems, metric or [], rows, load, preset=preset, match_by=match_by, common_rows=common_rows
         )
         found = read.compare(baseline, sampling)
+        if report is not None:
+            write_comparison_report(report, read, found)
     if table is not None:
         found.table().write(table)
     terminal.show_results(found, output=output, markdown=markdown, as_json=as_json, quiet=quiet)

@@ -102,7 +102,7 @@ class Comparison(Result):
         parts: list[Table | str | Report] = [*self.table().parts()]
         for metric, comparisons in self.metrics.items():
             if self.about:
-                parts.append(self._by_language(metric))
+                parts.append(self.by_language(metric))
             if len(self.systems) > 1:
                 parts += [comparison_table(metric, comparison) for comparison in comparisons]
         parts += comparison_remarks([*itertools.chain.from_iterable(self.metrics.values())])
@@ -120,8 +120,8 @@ class Comparison(Result):
         more = f"; rows that not all systems have were left out: {', '.join(left)}" if left else ""
         return f"Rows were matched by {self.matched_by}{more}."
 
-    def _by_language(self, metric: str) -> Table:
-        """A row per language: the number of every system, the best in bold; then the mean over languages."""
+    def by_language(self, metric: str) -> Table:
+        """A row per language: the number of every system, the best in bold; of a benchmark, also the mean."""
         rows: list[list[str]] = []
         bold = set()
         for comparison in self.metrics[metric]:
@@ -130,7 +130,7 @@ class Comparison(Result):
                 best = comparison.best
                 bold |= {(len(rows), 2 + at) for at, name in enumerate(means) if name in best}
             rows.append([comparison.rows, f"{comparison.n_rows:,}", *map(fixed, means.values())])
-        if len(rows) > 1:
+        if self.about and len(rows) > 1:
             rows.append(["mean", "", *map(fixed, self.figures(metric).values())])
         return Table(
             ("language", "photos", *self.systems), rows, f"{metric}, by language", bold=frozenset(bold)
@@ -146,7 +146,10 @@ def comparison_table(metric: str, comparison: SystemComparison) -> Table:
     """A row per system, the baseline first; the best number in bold, unless several systems share it."""
     figures = comparison.figures
     rows = [(comparison.baseline, fixed(figures[comparison.baseline]), "", "", "")]
-    rows += [_difference_cells(figures[other.system], other) for other in comparison.differences]
+    rows += [
+        _difference_cells(figures[other.system], other, comparison.confidence)
+        for other in comparison.differences
+    ]
     bold = [(index, 1) for index, row in enumerate(rows) if row[0] in comparison.best]
     if len(bold) > 1:
         bold = []
@@ -160,16 +163,32 @@ def comparison_table(metric: str, comparison: SystemComparison) -> Table:
     return Table(headings, rows, f"{title} ({counts})", bold=frozenset(bold))
 
 
-def _difference_cells(figure: float, other: SystemDifference) -> tuple[str, str, str, str, str]:
+def p_text(p_value: float, confidence: float) -> str:
+    """A p-value with two digits, or with as many as tell it apart from the level of the test.
+
+    >>> p_text(0.0312, 0.95), p_text(0.0498, 0.95)
+    ('0.031', '0.0498')
+    """
+    for digits in range(2, 6):
+        text = f"{p_value:.{digits}g}"
+        if float(text) != round(1 - confidence, 12):
+            break
+    return text
+
+
+def _difference_cells(
+    figure: float, other: SystemDifference, confidence: float
+) -> tuple[str, str, str, str, str]:
     interval = p_value = ""
     if other.interval is not None:
-        interval = _ends(other.interval)
+        interval = interval_text(other.interval)
     if other.p_value_holm is not None:
-        p_value = f"{other.p_value_holm:.2g}"
+        p_value = p_text(other.p_value_holm, confidence)
     return other.system, fixed(figure), signed(other.difference), interval, p_value
 
 
-def _ends(interval: Interval) -> str:
+def interval_text(interval: Interval) -> str:
+    """An interval of a difference, for people."""
     return f"{signed(interval.low)} to {signed(interval.high)}"
 
 
@@ -217,7 +236,7 @@ def _outcome(other: SystemDifference, comparison: SystemComparison) -> str:
     baseline = comparison.baseline
     if other.p_value_holm is None:
         return f"too few photos to tell {other.system} and {baseline} apart"
-    p_value = f"p {other.p_value_holm:.2g}"
+    p_value = f"p {p_text(other.p_value_holm, comparison.confidence)}"
     if not comparison.is_shown(other):
         return f"no difference between {other.system} and {baseline} is shown, {p_value}"
     direction = "lower"
@@ -227,5 +246,5 @@ def _outcome(other: SystemDifference, comparison: SystemComparison) -> str:
         direction = {"lower": "better (lower)", "higher": "worse (higher)"}[direction]
     size = fixed(abs(other.difference))
     if other.interval is not None:
-        size += f" ({_ends(other.interval)})"
+        size += f" ({interval_text(other.interval)})"
     return f"{other.system} scores {direction} than {baseline} by {size}, {p_value}"

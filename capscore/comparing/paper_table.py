@@ -68,8 +68,8 @@ class PaperTable:
                     marked.add((row, column))
         compared = [parts[0] for parts in metrics.values()]
         caption = f"{title or _counts(compared)}.{_legend(compared, bool(best))}"
-        titles = [_title(metric) for metric in metrics]
-        known = {_title(metric): signatures[metric] for metric in metrics if signatures.get(metric)}
+        titles = [column_title(metric) for metric in metrics]
+        known = {column_title(metric): signatures[metric] for metric in metrics if signatures.get(metric)}
         return cls(systems, titles, cells, frozenset(best), frozenset(marked), p_values, caption, known)
 
     def table(self) -> Table:
@@ -140,7 +140,7 @@ def _printed(metric: str, number: float) -> str:
     return fixed(number, 3)
 
 
-def _title(metric: str) -> str:
+def column_title(metric: str) -> str:
     """A metric's title; where the number of a set is that of a component, the component's."""
     kind = METRICS.find(metric)
     if kind is not None and (part := kind.aggregation.removeprefix("corpus_")) in kind.component_names:

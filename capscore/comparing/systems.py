@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, OptionError, Setting
+from ..errors import CapscoreError, InputError, OptionError, Setting
 from ..files.columns import check_column, find_candidate_column, find_reference_columns, read_numbers
 from ..files.matching import Key, MatchedRows, match_rows
 from ..files.references import read_references, with_references
@@ -218,6 +218,7 @@ class SystemScores:
         rows: How the rows were matched.
         signatures: Metric → signature, where it is known.
         notes: Remarks that a reader needs.
+        sources, options: System → its rows, and how they are read.
     """
 
     files: dict[str, str]
@@ -225,6 +226,8 @@ class SystemScores:
     rows: MatchedRows
     signatures: dict[str, str]
     notes: list[str]
+    sources: dict[str, RowSource]
+    options: RowOptions
 
     @property
     def scores(self) -> dict[str, dict[str, np.ndarray]]:
@@ -275,14 +278,15 @@ def read_systems(
         from_preset, notes = chosen_by_preset(preset, read[0].source, rows)
         if not from_preset:
             raise OptionError(Setting("preset", preset), ": the files lack the photos or references it needs")
-        for name in from_preset:
-            metrics = [*metrics, *(METRICS.get(name).in_tables or (name,))]
+        in_tables = [METRICS.get(name).in_tables or (name,) for name in from_preset]
+        metrics = [*itertools.chain.from_iterable(in_tables), *metrics]
     sources = {system.name: system.source for system in read}
     matched = match_rows(sources, rows, match_by=match_by, common_rows=common_rows)
     if common_rows:
         matched = _only_common(read, matched)
     _compute_missing(read, metrics, rows, load)
     columns = _score_columns(read, metrics)
+    _count_again(read, columns, rows, load)
     notes += _signature_notes(read, columns, common_rows)
     statistics: dict[str, dict[str, RowStatistics]] = {column: {} for column in columns}
     signatures: dict[str, str] = {}
@@ -291,6 +295,9 @@ def read_systems(
         for column in columns:
             statistics[column][system.name] = found[column].only(matched.numbers[system.name])
     notes += _notes_on_means(statistics)
+    for column, systems in statistics.items():
+        if not all(part.of_corpus for part in systems.values()):
+            statistics[column] = {name: RowStatistics.of_mean(part.scores) for name, part in systems.items()}
     for column in columns:
         if stated := read[0].stated(column, "signature"):
             signatures[column] = str(stated)
@@ -301,7 +308,8 @@ def read_systems(
     stated = (system.stated(column, "signature") for system in read for column in columns)
     if caution := captioner_caution(str(signature or "") for signature in stated):
         notes += [*caution, *_length_notes(read)]
-    return SystemScores(files, statistics, matched, signatures, notes)
+    sources = {system.name: system.source for system in read}
+    return SystemScores(files, statistics, matched, signatures, notes, sources, rows)
 
 
 def _missing(system: _System, metrics: Sequence[str]) -> list[str]:
@@ -350,6 +358,38 @@ def _compute_missing(
         system.take(scoring.run(), names)
 
 
+def _count_again(
+    systems: Sequence[_System], columns: Sequence[str], rows: RowOptions, load: LoadOptions
+) -> None:
+    """Count what makes a corpus figure, where files hold scores of rows, captions and references.
+
+    The counts are taken if they make the scores in the file; otherwise other settings did.
+    """
+    for system in systems:
+        names = [name for name in columns if name not in system.computed and _has_corpus_figure(name)]
+        texts = find_candidate_column(system.source.columns, rows.candidate_column)
+        if not (texts and find_reference_columns(system.source.columns, rows.references_column)):
+            continue
+        in_file = system.statistics(names)
+        for batch in _batches(names):
+            with suppress(CapscoreError):  # a row that cannot be read, or data that are not installed
+                found = FileScoring(system.source, [*batch], rows, load, OutputOptions()).run()
+                for name in itertools.chain.from_iterable(batch.values()):
+                    metric, component = component_of(name)
+                    counted = statistics_of(found.scores[metric], component)
+                    if np.allclose(counted.scores, in_file[name].scores, rtol=0, atol=1e-6, equal_nan=True):
+                        system.computed[name] = counted
+
+
+def _has_corpus_figure(column: str) -> bool:
+    """Whether a column belongs to a metric, made from texts, of which papers print a corpus figure."""
+    metric, component = component_of(column)
+    kind = METRICS.find(metric)
+    if kind is None or kind.takes_backbone or not kind.statistic_names:
+        return False
+    return (f"corpus_{component}" if component else kind.aggregation) in kind.corpus_names
+
+
 def _batches(names: Sequence[str]) -> list[dict[str, list[str]]]:
     """METRIC or METRIC@BACKBONE → what is named of it; each metric once in a batch.
 
@@ -395,12 +435,8 @@ def _notes_on_means(statistics: Mapping[str, Mapping[str, RowStatistics]]) -> li
     """Notes on metrics of which papers print a corpus figure, where files hold scores of rows alone."""
     columns = []
     for column, systems in statistics.items():
-        metric, component = component_of(column)
-        kind = METRICS.find(metric)
-        key = f"corpus_{component}" if component else getattr(kind, "aggregation", "")
-        if kind is not None and key in kind.corpus_names:
-            if not all(part.of_corpus for part in systems.values()):
-                columns.append(column)
+        if _has_corpus_figure(column) and not all(part.of_corpus for part in systems.values()):
+            columns.append(column)
     if not columns:
         return []
     return [
@@ -413,7 +449,7 @@ def _score_columns(systems: Sequence[_System], metrics: Sequence[str]) -> list[s
     """The columns of scores: those that are named, or all metrics that the files have in common."""
     for system in systems:
         for metric in metrics:
-            check_column("metric", metric, system.columns, f" (in {system.source.path})")
+            check_column("metric", metric, system.columns, f" (in the file of {system.name})")
     if metrics:
         return list(dict.fromkeys(metrics))
     known = {*METRICS.names(), "score"}

@@ -268,6 +268,10 @@ def own_backbones(names: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name in names:
         metric, sign, backbone = name.partition("@")
+        whole, component = component_of(name)
+        if component:
+            problem = f": it is a component of {whole}; name {whole}, whose results hold it as {component}"
+            raise OptionError(Setting("metric", name), problem)
         if metric in found:
             raise OptionError(Setting("metric", name), f": {metric} is there twice")
         try:

@@ -58,11 +58,14 @@ def test_systems_that_the_command_scored(scored, tmp_path):
     done = run("compare", *scored, "--output", made[0], "--markdown", made[1])
     document = json.loads(made[0].read_text())
     found = document["metrics"]["bleu"]
-    means = {path.stem: sum(row["bleu"] for row in read_jsonl(path)) / 3 for path in scored}
+    corpus = {}
+    for path in scored:
+        summary = json.loads(path.with_suffix(".summary.json").read_text())
+        corpus[path.stem] = summary["metrics"]["bleu"]["corpus_bleu_4"]
     (comparison,) = found["comparisons"]
     (large,) = comparison["differences"]
-    assert comparison["figures"] == pytest.approx(means)
-    assert large["difference"] == pytest.approx(means["large"] - means["small"])
+    assert comparison["figures"] == pytest.approx(corpus)
+    assert large["difference"] == pytest.approx(corpus["large"] - corpus["small"])
     assert large["p_value"] == large["p_value_holm"] == 0.25  # 3 photos, all with the same sign: 2 of 8 ways
     assert found["signature"].startswith("bleu|") and document["matched_by"] == "photo and language"
     assert "3 images are few for a bootstrap" in done.output and "| large |" in made[1].read_text()
