@@ -29,7 +29,7 @@ NUMERIC := tests/backbones tests/embedding tests/infometic tests/metrics tests/s
 HARNESSES := lm_eval lmms_eval lighteval trl torchmetrics
 KERNELS := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=AVX2 CAPSCORE_TEST_THREADS=1 CAPSCORE_TEST_THREADS=3
 
-.PHONY: help demo picture test test-datasets-3.6 test-kernels test-harnesses test-all coverage lint format bench export handbook publish release-check train-embedded train-embedded-published measure-embedded \
+.PHONY: help demo demo-judge picture test test-datasets-3.6 test-kernels test-harnesses test-all coverage lint format bench export handbook publish release-check train-embedded train-embedded-published measure-embedded \
 	train-embedded-image-tower train-embedded-image-tower-small train-embedded-image-tower-second train-embedded-infometic train-embedded-mark-calibration measure-embedded-infometic measure-embedded-image-tower \
 	calibrate wheel clean
 
@@ -41,6 +41,7 @@ WEIGHTS_PACKAGE := $(patsubst %/pyproject.toml,./%,$(wildcard weights/pyproject.
 
 $(VENV)/.installed: pyproject.toml $(wildcard weights/pyproject.toml)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "capscore needs Python 3.10 or newer; try make PYTHON=python3.12")'
+	@echo "Installing capscore and its packages into $(VENV): some minutes, once"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' \
 		$(addprefix --editable ,$(WEIGHTS_PACKAGE))
@@ -52,8 +53,10 @@ $(COMPAT)/.installed: tests/requirements-datasets-3.6.txt $(VENV)/.installed
 		--requirement tests/requirements-datasets-3.6.txt
 	@touch $@
 
-demo: $(VENV)/.installed ## score photos in eight languages: demo.html; with a tiny judge: judge.html
+demo: $(VENV)/.installed ## score photos in eight languages: demo.html
 	$(OFFLINE) CAPSCORE_BACKBONE=embedded $(BIN)/python docs/demo.py
+
+demo-judge: $(VENV)/.installed ## ask a tiny, untrained judge about photos: judge.html
 	$(OFFLINE) $(BIN)/python docs/judge_demo.py
 
 picture: $(VENV)/.installed ## draw the picture at the top of the README

@@ -1,7 +1,7 @@
 """Builds a tiny vision–language model, and lets one command score the demo's photos with it as the judge.
 
 The model was never trained: its numbers and reasons mean nothing. The way to them is that of a real model,
-whose name or folder takes the place of the tiny one. Needs no network: `make demo`.
+whose name or folder takes the place of the tiny one. Needs no network: `make demo-judge`.
 """
 
 import json
