@@ -1,28 +1,28 @@
 """What METEOR 1.5 knows of words: tokens, stems, synonyms and paraphrases, from the data in pycocoevalcap.
 
 In: texts. Out: their tokens, and for each word or phrase those that METEOR matches with it. The data are
-files of the program's jar and its English table of paraphrases; only what the texts can use is parsed.
+files of the program's jar and its English table of paraphrases, which are read once a process.
 """
 
 from __future__ import annotations
 
+import gzip
 import re
 import zipfile
-import zlib
-from bisect import bisect_left, bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain, pairwise
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from ..errors import CapscoreError, MissingExtraError
 from .spice import program_folder
 
 # how two phrases can match; PARAPHRASE of the reference's phrase, PARAPHRASED: of the candidate's
 EXACT, STEM, SYNONYM, PARAPHRASE, PARAPHRASED = range(5)
-_PIECE = 1 << 15  # bytes of the table that are decompressed at once
+_PIECE = 1 << 16  # bytes of the table that are read at once
 
 _LETTER = "A-Za-zÀ-ÖØ-öø-žЀ-ԧᴀ-ᵿꙀ-ꙮ꙾-ꚗ"  # what METEOR's tokeniser takes for letters
 _SPLITS = [
@@ -82,19 +82,15 @@ class Knowledge:
             )
         self._home = program_folder("meteor", "meteor-1.5.jar", "meteor", "METEOR")
 
-    def _lines(self, member: str) -> list[str]:
-        with zipfile.ZipFile(self._home / "meteor-1.5.jar") as jar:
-            return jar.read(member).decode().splitlines()
-
     @cached_property
     def function_words(self) -> frozenset[str]:
         """Words that count less than others; the program takes the English ones for every language."""
-        return frozenset(self._lines("function/english.words"))
+        return frozenset(_lines(self._home, "function/english.words"))
 
     @cached_property
     def _abbreviations(self) -> dict[str, bool]:
         """Words whose period belongs to them → whether it does so before numbers only."""
-        lines = (line.partition(" ") for line in self._lines(f"nonbreaking/{self.name}.prefixes"))
+        lines = (line.partition(" ") for line in _lines(self._home, f"nonbreaking/{self.name}.prefixes"))
         return {word: "NUMERIC_ONLY" in note for word, _, note in lines if word and word[0] != "#"}
 
     def tokens(self, text: str) -> list[str]:
@@ -136,7 +132,7 @@ class Knowledge:
             # to METEOR's Russian stemmer "ё" is no letter, to this one it is "е": "ѐ" is none to both
             _relate(found, words, STEM, lambda word: [stemmer.stemWord(word.replace("ё", "ѐ"))])
         if self.name == "english" and words:
-            _relate(found, words, SYNONYM, self._synsets())
+            _relate(found, words, SYNONYM, _synsets(self._home))
             for phrase, paraphrases in self._paraphrases(texts, words):
                 for other in paraphrases:
                     found[other].setdefault(phrase, []).append(PARAPHRASE)
@@ -146,29 +142,11 @@ class Knowledge:
                     ways.sort()
         return dict(found)
 
-    def _synsets(self) -> Callable[[str], set[str]]:
-        """A function that returns the WordNet synsets of a word and of its base form."""
-        lines, forms = self._lines("synonym/english.synsets"), self._lines("synonym/english.exceptions")
-        of_word = dict(zip(lines[::2], lines[1::2], strict=True))
-        bases: defaultdict[str, list[str]] = defaultdict(list)
-        for base, inflected in zip(forms[::2], forms[1::2], strict=True):
-            for form in inflected.split():
-                bases[form].append(base)
-
-        def synsets(word: str) -> set[str]:
-            regular = []
-            if len(word) > 2 and not word.endswith("ss"):
-                tried = (word[: -len(end)] + into for end, into in _INFLECTIONS if word.endswith(end))
-                regular = [base for base in tried if base in of_word][:1]
-            known = [word, *bases.get(word, regular)]
-            return {synset for base in known for synset in of_word.get(base, "").split()}
-
-        return synsets
-
     def _paraphrases(
         self, texts: Collection[Sequence[str]], words: set[str]
     ) -> Iterator[tuple[str, list[str]]]:
         """Phrases of the table and their paraphrases, as far as the texts have all their three-word parts."""
+        table = _paraphrase_table(self._home / "data" / "paraphrase-en.gz")
         sequences = set(words)
         for text in texts:
             sequences.update(map(" ".join, pairwise(text)))
@@ -181,20 +159,74 @@ class Knowledge:
             parts = phrase.split(b" ")
             return all(b" ".join(parts[at : at + 3]) in known for at in range(len(parts) - 2))
 
-        rest = b""
-        inflate = zlib.decompressobj(wbits=31)
-        with (self._home / "data" / "paraphrase-en.gz").open("rb") as table:
-            while piece := table.read(_PIECE):
-                # sorted by phrase; per row three lines: probability, phrase, paraphrase
-                lines = (rest + inflate.decompress(piece)).split(b"\n")
-                whole = (len(lines) - 1) // 3 * 3
-                rest = b"\n".join(lines[whole:])
-                phrases, paraphrases = lines[1:whole:3], lines[2:whole:3]
-                for phrase in dict.fromkeys(phrases):
-                    if phrase in known or (phrase.count(b" ") > 2 and occurs(phrase)):
-                        its = paraphrases[bisect_left(phrases, phrase) : bisect_right(phrases, phrase)]
-                        if those := [other.decode() for other in its if other in known or occurs(other)]:
-                            yield phrase.decode(), those
+        longer = chain.from_iterable(table.longer[start] for start in known & table.longer.keys())
+        for phrase in chain(known & table.paraphrases.keys(), filter(occurs, longer)):
+            others = table.paraphrases[phrase].split(b"\n")
+            if those := [other.decode() for other in others if other in known or occurs(other)]:
+                yield phrase.decode(), those
+
+
+@cache
+def _lines(home: Path, member: str) -> list[str]:
+    with zipfile.ZipFile(home / "meteor-1.5.jar") as jar:
+        return jar.read(member).decode().splitlines()
+
+
+@cache
+def _synsets(home: Path) -> Callable[[str], set[str]]:
+    """A function that returns the WordNet synsets of a word and of its base form."""
+    lines, forms = _lines(home, "synonym/english.synsets"), _lines(home, "synonym/english.exceptions")
+    of_word = dict(zip(lines[::2], lines[1::2], strict=True))
+    bases: defaultdict[str, list[str]] = defaultdict(list)
+    for base, inflected in zip(forms[::2], forms[1::2], strict=True):
+        for form in inflected.split():
+            bases[form].append(base)
+
+    def synsets(word: str) -> set[str]:
+        regular = []
+        if len(word) > 2 and not word.endswith("ss"):
+            tried = (word[: -len(end)] + into for end, into in _INFLECTIONS if word.endswith(end))
+            regular = [base for base in tried if base in of_word][:1]
+        known = [word, *bases.get(word, regular)]
+        return {synset for base in known for synset in of_word.get(base, "").split()}
+
+    return synsets
+
+
+class _Table(NamedTuple):
+    """The table of paraphrases.
+
+    Attributes:
+        paraphrases: Phrase → its paraphrases, a line each.
+        longer: First three words → the phrases of more words that begin with them.
+    """
+
+    paraphrases: dict[bytes, bytes]
+    longer: dict[bytes, list[bytes]]
+
+
+@cache
+def _paraphrase_table(file: Path) -> _Table:
+    """The table in a file that is sorted by phrase: rows of three lines, probability, phrase, paraphrase."""
+    paraphrases: dict[bytes, bytes] = {}
+    longer: defaultdict[bytes, list[bytes]] = defaultdict(list)
+    rest = b""
+    with gzip.open(file) as rows:
+        while piece := rows.read(_PIECE):
+            lines = (rest + piece).split(b"\n")
+            whole = (len(lines) - 1) // 3 * 3
+            rest = b"\n".join(lines[whole:])
+            others, end = lines[2:whole:3], 0
+            for phrase, count in Counter(lines[1:whole:3]).items():
+                start, end = end, end + count
+                its = b"\n".join(others[start:end])
+                if phrase in paraphrases:  # it began in the piece before
+                    paraphrases[phrase] += b"\n" + its
+                    continue
+                paraphrases[phrase] = its
+                if phrase.count(b" ") > 2:
+                    longer[b" ".join(phrase.split(b" ", 3)[:3])].append(phrase)
+    return _Table(paraphrases, dict(longer))
 
 
 def _relate(

@@ -94,6 +94,14 @@ def test_english_scores_are_those_of_the_java_program():
     assert corpus == {"corpus_meteor": pytest.approx(0.40038561183557425, abs=1e-12)}
 
 
+def test_its_data_are_read_once_a_process(monkeypatch):
+    meteor(["a"], [["b"]])
+    monkeypatch.setattr("capscore.metrics.meteor_words.gzip.open", None)
+    monkeypatch.setattr("capscore.metrics.meteor_words.zipfile.ZipFile", None)
+    caption, references, expected = ENGLISH[7]  # with paraphrases
+    assert meteor([caption], [references]) == pytest.approx([expected], abs=1e-12)
+
+
 @pytest.mark.parametrize(("language", "caption", "reference", "expected"), OTHERS)
 def test_other_languages_take_their_parameters_and_stems(language, caption, reference, expected):
     assert meteor([caption], [[reference]], language) == pytest.approx([expected], abs=1e-12)

@@ -160,13 +160,18 @@ class SentenceEncoderBackbone(Backbone):
         """Token ids of m parts of texts → the encoder's rows (m, 512) and verdicts (m, 7)."""
         order = sorted(range(len(parts)), key=lambda number: len(parts[number]))
         rows, verdicts = [], []
-        for start in range(0, len(order), _MAX_SENTENCES):
-            ids, mask = self._padded([parts[number] for number in order[start : start + _MAX_SENTENCES]])
-            tokens = gate.tokens(ids, mask)
-            found = gate.gate(tokens, ids, mask)
-            rows.append(gate.sentences(tokens, mask))
-            kinds = found.kinds.float().softmax(dim=-1)
-            verdicts.append(torch.cat([gate.kept(found.noise).unsqueeze(1), kinds], dim=1))
+        for start in range(0, len(order), self.text_batch):
+            ids, mask = self._padded([parts[number] for number in order[start : start + self.text_batch]])
+            tokens, numbers = gate.distinct_tokens(ids, mask)  # which encoder and gate share
+            rows.append(gate.sentences(tokens, numbers, mask))
+            entered = gate.gate.entered(tokens)
+            for few in torch.arange(len(ids), device=self.device).split(_MAX_SENTENCES):
+                longest = int(mask[few].sum(dim=1).max())
+                found = gate.gate.judge(
+                    entered[numbers[few, :longest]], ids[few, :longest], mask[few, :longest]
+                )
+                kinds = found.kinds.float().softmax(dim=-1)
+                verdicts.append(torch.cat([gate.kept(found.noise).unsqueeze(1), kinds], dim=1))
         back = torch.tensor(np.argsort(order), device=self.device)
         return torch.cat(rows)[back], torch.cat(verdicts)[back]
 

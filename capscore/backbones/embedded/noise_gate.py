@@ -61,7 +61,15 @@ class NoiseGate(nn.Module):
         self.touched = nn.Linear(width, 1)
 
     def forward(self, tokens: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor) -> GateLogits:
-        x = self.enter(torch.cat([tokens, repeats(ids).to(tokens.dtype)], dim=-1))
+        return self.judge(self.entered(tokens), ids, mask)
+
+    def entered(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Token features (…, 1280) → what each token brings to the gate, wherever it stands, (…, width)."""
+        return F.linear(tokens, self.enter.weight[:, :TOKEN_WIDTH], self.enter.bias)
+
+    def judge(self, entered: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor) -> GateLogits:
+        """`entered` tokens (n, L, width), ids and mask (n, L) → the gate's logits."""
+        x = entered + F.linear(repeats(ids).to(entered.dtype), self.enter.weight[:, TOKEN_WIDTH:])
         x = x + _positions(x.shape[1], x.shape[2]).to(x)
         x = self.layers(x, src_key_padding_mask=mask == 0)
         keep = mask.unsqueeze(-1).to(x.dtype)

@@ -133,19 +133,25 @@ class UniversalSentenceEncoder(nn.Module):
         return rows * self.scale[block].unsqueeze(-1) + self.offset[block].unsqueeze(-1)
 
     def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        rows, numbers = self._distinct_tokens(ids, mask)
-        return self._sentences(F.embedding_bag(numbers, rows, mode="sum"), mask)
+        rows, numbers = self.distinct_tokens(ids, mask)
+        return self.sentences(rows, numbers, mask)
 
     def tokens(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """Features of each token and its neighbours, (n, L, 1280); zeros at padding."""
-        rows, numbers = self._distinct_tokens(ids, mask)
+        rows, numbers = self.distinct_tokens(ids, mask)
         return rows[numbers]
 
-    def sentences(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """`tokens` of n texts → their embeddings, (n, 512), rows of unit length."""
-        return self._sentences(tokens.sum(dim=1), mask)
+    def sentences(self, rows: torch.Tensor, numbers: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """`distinct_tokens` of n texts → their embeddings, (n, 512), rows of unit length."""
+        # summing first, so that the projection has one row per text, not per token
+        summed = F.embedding_bag(numbers, rows, mode="sum")
+        lengths = mask.sum(dim=1, keepdim=True).to(summed.dtype)
+        pooled = (summed @ self.pool.weight.T + lengths * self.pool.bias) / lengths.sqrt()
+        a = F.relu(self.skip(pooled) + self.mix(F.relu(self.down(pooled))))
+        out = torch.tanh(self.last_skip(a) + self.last(F.relu(self.up(a))))
+        return F.normalize(out.float(), dim=-1)
 
-    def _distinct_tokens(self, ids: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def distinct_tokens(self, ids: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Features of the u distinct tokens, (1 + u, 1280), and the row of each token; see `_numbered`.
 
         A token with its neighbours is computed once per call, wherever it stands: texts that are like each
@@ -168,14 +174,6 @@ class UniversalSentenceEncoder(nn.Module):
         distinct, numbers = _numbered(torch.stack(numbers_in_tables, dim=-1), mask)
         features = [table[chosen] for table, chosen in zip(tables, distinct.unbind(dim=1), strict=True)]
         return _with_padding(self.token_norm(torch.cat(features, dim=1))), numbers
-
-    def _sentences(self, summed: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        # summing first, so that the projection has one row per text, not per token
-        lengths = mask.sum(dim=1, keepdim=True).to(summed.dtype)
-        pooled = (summed @ self.pool.weight.T + lengths * self.pool.bias) / lengths.sqrt()
-        a = F.relu(self.skip(pooled) + self.mix(F.relu(self.down(pooled))))
-        out = torch.tanh(self.last_skip(a) + self.last(F.relu(self.up(a))))
-        return F.normalize(out.float(), dim=-1)
 
 
 def _numbered(tokens: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
