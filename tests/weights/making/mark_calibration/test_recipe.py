@@ -24,6 +24,7 @@ from weights.making.mark_calibration.draws import (
     SUPPORTED,
     MarkLoss,
     WordDraws,
+    cell_boxes,
     like_words,
     overlaps_of,
     rare_things,
@@ -223,6 +224,17 @@ def test_an_epoch_draws_each_captioned_photo_once_and_a_share_of_the_labelled(se
     assert made.chances[0].tolist() == [0.25, 0.5, 0.25]
 
 
+def test_right_words_come_from_the_photo_and_wrong_ones_have_no_support(seen):
+    made, n_wrong = draws_of(seen), 0
+    for step in range(made.steps_per_epoch):
+        for row in made.batch(0, step):
+            assert set(row.words[row.right > 0].tolist()) <= words_of(seen, row.photo)
+            wrong = row.words[row.right == 0]
+            assert (seen.support[wrong, row.photo] < SUPPORTED * 255).all()
+            n_wrong += len(wrong)
+    assert n_wrong > 20
+
+
 def test_a_photo_with_a_label_alone_has_no_wrong_words_but_rare_things(seen):
     """What its other captions would say may well be there; of COCO's things all are named."""
     rare = rare_things(seen)
@@ -257,6 +269,14 @@ def test_nouns_like_a_word_are_the_nearest_of_its_language_that_mean_something_e
 
 
 # ------------------------------------------------------------------ losses
+
+
+def test_the_target_of_a_cell_is_the_smallest_box_around_it():
+    boxes = np.array([[0.0, 0.0, 1.0, 1.0], [0.0, 0.0, 0.5, 0.5], [0.9, 0.9, 0.95, 0.95]])
+    wanted, there = cell_boxes(boxes, 2, 2)
+    assert there.tolist() == [True] * 4
+    assert wanted[0].tolist() == [0.0, 0.0, 0.5, 0.5] and wanted[3].tolist() == [0.0, 0.0, 1.0, 1.0]
+    assert not cell_boxes(np.zeros((0, 4)), 3, 3)[1].any()
 
 
 def test_the_loss_is_that_of_words_and_of_boxes(seen, network):
