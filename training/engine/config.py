@@ -226,10 +226,13 @@ def _converted(value: object, kind: object, name: str) -> object:
             return _SWITCHES[str(value).lower()]
         if part is str and isinstance(value, str):
             return value
-        fits = isinstance(value, int | str) or (part is float and isinstance(value, float))
-        if part in (int, float) and fits and not isinstance(value, bool):
-            with contextlib.suppress(ValueError, OverflowError):
-                return int(value) if part is int else float(value)
+        if isinstance(value, bool):
+            continue
+        with contextlib.suppress(ValueError, OverflowError):
+            if part is int and isinstance(value, int | str):
+                return int(value)
+            if part is float and isinstance(value, int | float | str):
+                return float(value)
     raise OptionError(f"{name} is {value!r:.60}; expected {_expected(kind)}")
 
 
@@ -239,7 +242,7 @@ def _expected(kind: object) -> str:
     >>> _expected(list[int] | None), _expected(Literal["no", "bf16"])
     ('a list, each a whole number, or null', 'no or bf16')
     """
-    words = []
+    words: list[str] = []
     for part in _parts(kind):
         if get_origin(part) is Literal:
             words += map(str, get_args(part))
