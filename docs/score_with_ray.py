@@ -1,4 +1,4 @@
-"""Scores a Parquet corpus on a Ray cluster: one loaded backbone per worker, parts of Parquet out.
+"""Scores a Parquet corpus on a Ray cluster: one loaded backbone per worker, files of Parquet out.
 
     python docs/score_with_ray.py corpus/ scored/ --metric mcs --backbone embedded --workers 2 --min-score 0.5
 

@@ -71,9 +71,7 @@ CASES = {
     "publish dataset": Case("xm3600 --config de --org me --data-dir xm3600 --dry-run", "xm3600"),
     "publish metric": Case("cider --org me --install release --dry-run"),
     "publish weights": Case("image_tower --org me --dry-run", "image_tower"),
-    "robustness": Case(
-        "--captions rows.jsonl -m mcs -k jumble", "rows.jsonl", "--output=o.json --markdown=o.md"
-    ),
+    "robustness": Case("rows.jsonl -m mcs -k jumble", "rows.jsonl", "--output=o.json --markdown=o.md"),
     "score": Case(
         "rows.jsonl -m mcs,cider",
         "rows.jsonl --references --calibration --document-frequencies",

@@ -2,8 +2,8 @@ r"""Measure how far the score of a true caption falls once the caption is pertur
 
 [bold]Example[/]: capscore robustness -m mcs -m pr_mcs --data multi30k --config de --data-dir multi30k
 
-Captions come from a benchmark, or from a file with caption, photo and language. The tables are those of Kim
-et al. 2023 (PR-MCS), 2 and 7 to 11, with the mean score of the unchanged captions and how often they
+Captions come from a benchmark, or from INPUT, a file with caption, photo and language. The tables are those
+of Kim et al. 2023 (PR-MCS), 2 and 7 to 11, with the mean score of the unchanged captions and how often they
 retrieve their photo. A metric may name its backbone: [bold]--metric pr_mcs@FOLDER[/].
 
 [bold]--styles[/] counts right captions that lose half of their score in another style. [bold]--degrees[/]
@@ -20,10 +20,9 @@ from typing import Annotated, Any
 
 from ..options import Sampling
 from . import options, terminal
-from .options import noise_option, option
+from .options import argument, noise_option, option
 from .terminal import UsageError
 
-Captions = Annotated[Path | None, option("File of captions: JSONL, CSV, Parquet, ….")]
 Styles = Annotated[bool, option("Count false alarms on right captions, by style.", "--styles")]
 Degrees = Annotated[bool, option("Show how scores fall by degree of noise.", "--degrees")]
 Sample = Annotated[int | None, option("Maximum number of captions per language.", min=1)]
@@ -35,11 +34,11 @@ P = Annotated[float, noise_option("Probability of drawing a word. Default: 0.4."
     lambda: {name: entry for name, entry in options.of_several().items() if not entry.own}
 )
 def robustness(
+    input: Annotated[Path | None, argument("INPUT")] = None,
     metric: Metrics = None,
     data: options.Data = None,
     config: options.Configs = None,
     data_dir: options.DataDir = None,
-    captions: Captions = None,
     image_dir: options.ImageDir = None,
     split: options.TestSplit = None,
     sample: Sample = None,
@@ -70,12 +69,12 @@ def robustness(
     terminal.check_result_files(force, output=output, markdown=markdown)
     columns: dict[str, Any] = {"image_column": image_column, "candidate_column": candidate_column}
     columns["language_column"] = language_column
-    if (captions is None) == (not data):
-        raise UsageError("give either --data, for a benchmark, or --captions, for a file")
-    if captions is None:
+    if (input is None) == (not data):
+        raise UsageError("give either INPUT, a file of captions, or --data, for a benchmark")
+    if input is None:
         terminal.check_alone("data", columns)
-    else:
-        terminal.check_alone("captions", {"config": config, "data_dir": data_dir})
+    elif config or data_dir:
+        raise UsageError("--config and --data-dir belong to --data, not to INPUT")
     loading = options.loading(metric_options, backbone, quiet)
     with terminal.as_usage():
         noise = RobustnessOptions(
@@ -96,7 +95,7 @@ def robustness(
         raise UsageError(f"--degrees: expected one of {', '.join(KINDS)} as --kind")
     where: dict[str, Any] = {"config": config or (), "data_dir": data_dir, **columns}
     where |= {"split": split, "images": image_dir}
-    found = measure(captions or data or (), names, **where, **vars(noise), **loading)
+    found = measure(input or data or (), names, **where, **vars(noise), **loading)
     show: dict[str, Any] = {"output": output, "markdown": markdown, "as_json": as_json, "quiet": quiet}
     terminal.show_results(found, **show)
     return terminal.code_of(found.not_measured(), told=not (as_json or quiet))

@@ -173,7 +173,7 @@ official files (below), and let [capscore](https://pypi.org/project/capscore/) r
 ```python
 import capscore
 
-rows = capscore.load_benchmark("{slug}", data_dir="<folder>")
+splits = capscore.load_benchmark("{slug}", data_dir="<folder>")  # by name of the split
 ```
 
 The builder is in `builder/{slug}.py`; `datasets` before version 4 runs it with `trust_remote_code=True`.

@@ -46,7 +46,7 @@ def test_ctrl_c_in_the_middle_says_so_and_leaves_nothing(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"cat.png", "rows.jsonl"}
 
 
-RUNS = ["score rows.jsonl -o o.parquet", "explain cat.png red", "robustness --captions rows.jsonl -m mcs@x"]
+RUNS = ["score rows.jsonl -o o.parquet", "explain cat.png red", "robustness rows.jsonl -m mcs@x"]
 
 
 @pytest.mark.slow

@@ -37,7 +37,7 @@ def file(tmp_path):
 
 
 def test_drops_are_in_tables_per_language(file):
-    done = robustness("-m", "mcs", "--captions", file, "--kind", "all")
+    done = robustness("-m", "mcs", file, "--kind", "all")
     lines = done.stdout.splitlines()
     assert max(len(line) for line in lines if "|" not in line) <= 80
     assert {"mcs (colours)", "mcs (colours), kinds that PR-MCS does not train on"} <= set(lines)
@@ -46,7 +46,7 @@ def test_drops_are_in_tables_per_language(file):
 
 
 def test_a_judge_has_drops_and_no_retrieval(file, judge):
-    done = robustness("-m", "judge@b", "-k", "jumble", "--captions", file, "--json")
+    done = robustness("-m", "judge@b", "-k", "jumble", file, "--json")
     (result,) = json.loads(done.stdout)["runs"][0]["results"]
     found = {each["name"]: each["measured"] for each in result["statistics"]}
     assert judge == ["b"] and found["drop_jumble"] is not None and found["text_to_image_r@1"] is None
@@ -55,9 +55,7 @@ def test_a_judge_has_drops_and_no_retrieval(file, judge):
 def test_all_that_can_be_written(file, tmp_path, backbones):
     files = {name: tmp_path / f"r.{name}" for name in ("json", "md")}
     options = ("--output", files["json"], "--markdown", files["md"])
-    done = robustness(
-        "-m", "mcs", "-m", "pr_mcs@two", "--backbone", "one", "--captions", file, "-q", *options
-    )
+    done = robustness("-m", "mcs", "-m", "pr_mcs@two", "--backbone", "one", file, "-q", *options)
     assert (done.exit_code, done.stdout) == (0, "") and set(backbones) == {"one", "two"}
     document = json.loads(files["json"].read_text())
     assert [run["language"] for run in document["runs"]] == ["en", "de"]
@@ -74,7 +72,7 @@ def test_all_that_can_be_written(file, tmp_path, backbones):
 
 def test_false_alarms_and_degrees_are_shown_with_the_drops(file, tmp_path):
     output, markdown = tmp_path / "r.json", tmp_path / "r.md"
-    given = ("-m", "mcs@one", "--captions", file)
+    given = ("-m", "mcs@one", file)
     done = robustness(*given, "--styles", "--degrees", "--output", output, "--markdown", markdown)
     lines = done.stdout.splitlines()
     assert max(len(line) for line in lines if str(tmp_path) not in line and "|" not in line) <= 80
@@ -95,7 +93,7 @@ def test_false_alarms_are_counted_against_the_backbone_that_a_metric_was_tuned_f
     file, backbones, monkeypatch
 ):
     monkeypatch.setattr(ColourBackbone, "tuned_from", "plain")
-    done = robustness("-m", "pr_mcs@tuned", "--captions", file, "--styles", "--json")
+    done = robustness("-m", "pr_mcs@tuned", file, "--styles", "--json")
     (alarms,) = json.loads(done.stdout)["styles"][0]["results"]
     assert alarms["against"] == "mcs@plain" and set(backbones) == {"tuned", "plain"}
 
@@ -104,7 +102,7 @@ def test_a_kind_without_rules_in_a_language_is_named_and_has_no_average(tmp_path
     captions = {"sw": "mbwa red yuko", "en": "two red and blue dogs run"}
     rows = [{"image": "r.png", "caption": text, "language": code} for code, text in captions.items()]
     path = write_jsonl(tmp_path / "sw.jsonl", rows)
-    given = ("-m", "mcs", "--captions", path, "--kind", "negation,jumble", "--styles")
+    given = ("-m", "mcs", path, "--kind", "negation,jumble", "--styles")
     done = robustness(*given, "-q")
     assert done.exit_code == 3
     assert "negation was not measured. there are no rules for 'negation' in Swahili" in flat(done.stderr)
@@ -134,18 +132,16 @@ def test_a_benchmark_by_configurations(tmp_path):
         ("-m msc", "metric 'msc' is not one of"),
         ("-m cider", "cider compares captions with references; robustness is measured for"),
         ("-m mcs --kind jumbel", "--kind jumbel: expected repetition"),
-        ("-m mcs --data xvnli", "give either --data, for a benchmark, or --captions"),
-        ("-m mcs --config de", "--config and --captions: give only one of them"),
+        ("-m mcs --data xvnli", "give either INPUT, a file of captions, or --data"),
+        ("-m mcs --config de", "--config and --data-dir belong to --data, not to INPUT"),
         ("-m mcs --degrees --kind typos", "--degrees: expected one of repetition"),
         ("-m mcs --candidate-column capt", "there is no such column"),
     ],
 )
 def test_wrong_usage_says_what_to_give(file, arguments, message):
-    assert_refused(robustness(*arguments.split(), "--captions", file), message)
+    assert_refused(robustness(*arguments.split(), file), message)
 
 
 def test_languages_of_captions_must_be_known(file):
     file.write_text('{"image": "r.png", "caption": "mbwa"}\n')
-    assert_refused(
-        robustness("-m", "mcs", "--captions", file), "has no column with languages of captions", 1, 2
-    )
+    assert_refused(robustness("-m", "mcs", file), "has no column with languages of captions", 1, 2)

@@ -167,7 +167,7 @@ def test_every_command_takes_the_names(command, rows_file, rated_rooms):
     cited = command("cite", "shortness", "--data", "rated_rooms")
     assert "Short Captions" in cited and "Rated Rooms" in cited
     assert len(command("perturb", rows_file, "--kind", "stutter", "--language", "en").splitlines()) >= 2
-    robustness = ("robustness", "--captions", "english.jsonl", "--kind", "stutter", "--json")
+    robustness = ("robustness", "english.jsonl", "--kind", "stutter", "--json")
     assert "stutter" in command(*robustness, "--metric", "mcs@brightness")
     assert json.loads(command(*robustness, "--metric", "mood"))
     listed = command(
