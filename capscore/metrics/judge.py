@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import __version__
 from ..backbones.base import DTYPES, fingerprint_of
-from ..errors import InputError, OptionError, Setting
+from ..errors import InputError, OptionError, RowWarning, Setting, warn
 from ..files.columns import is_missing
 from ..images.load import DECODING
 from ..options import check_whole_number
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 MAX_PIXELS = 602_112  # 768 tokens of Qwen2.5-VL
+PATCH_PIXELS = 28 * 28  # one token of Qwen2.5-VL
 WHY = (
     "In one or two sentences, say which words of the caption do not fit the photo, and which important part "
     "of the photo the caption leaves out. If nothing is wrong, say so. Write in the language of the caption."
@@ -129,6 +130,9 @@ class Judge(Scorer):
         self.check({**words, "reading": reading, "formula": formula, "max_pixels": max_pixels})
         self.asker, self.model = asker, asker.model
         self.reading_name, self.max_pixels, self.explain = reading, max_pixels, explain
+        if 0 < max_pixels < PATCH_PIXELS:
+            problem = f" leaves less of a photo than the {PATCH_PIXELS} pixels of one patch: it shows nothing"
+            warn(RowWarning(Setting("max_pixels", max_pixels), problem))
         self.reading: Reading = READINGS.get(reading)(**words, formula=formula)
         stated = {**words, "explain": explain}
         if not self.model.fits(self.reading):

@@ -196,12 +196,16 @@ def read_captioned_photos(
     return rows, [*source.notes, *names.notes]
 
 
+def _photos_per_language(rows: Sequence[CaptionedPhoto]) -> Counter[str]:
+    return Counter(language for _, language in {(row.photo, row.language) for row in rows})
+
+
 def usable_rows(
     rows: Sequence[CaptionedPhoto], languages: frozenset[str] | None = None
 ) -> list[CaptionedPhoto]:
     """Each caption of a photo once, in those languages (None for all) that have `MIN_PHOTOS` photos."""
     rows = _distinct(rows)
-    photos = Counter(language for _, language in {(row.photo, row.language) for row in rows})
+    photos = _photos_per_language(rows)
     return [
         row
         for row in rows
@@ -270,13 +274,14 @@ def calibrate_metric(
     if scorer.needs_references and not has_references:
         rows = with_references(_distinct(rows), n_references)
     backbone = getattr(scorer, "backbone", None)
+    present = [f"{n} in {code or 'no language'}" for code, n in _photos_per_language(rows).most_common()]
     rows = usable_rows(rows, getattr(backbone, "languages", None))
     owners, others = other_captions(rows, shuffled, seed)
     if not owners:
         and_references = " and references" if scorer.needs_references else ""
         raise InputError(
             f"{scorer.metric}: no language that the metric knows has {MIN_PHOTOS} photos with "
-            f"captions{and_references}"
+            f"captions{and_references}; photos: {', '.join(present) or 'none'}"
         )
     wrong_rows = [
         rows[owner]._replace(caption=rows[other].caption) for owner, other in zip(owners, others, strict=True)

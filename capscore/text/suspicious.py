@@ -261,7 +261,7 @@ KINDS: dict[str, OddKind] = {
     "name": OddKind("have the name of their photo as caption"),
     "mass": OddKind("got an answer other than the one that the judge was asked for (mass below 0.5)"),
     "empty": OddKind("have an empty caption, which gets the lowest score"),
-    "blank": OddKind("have a photo that is black, white or one pixel"),
+    "blank": OddKind("have a photo that shows nothing: of one colour, or with a side of 1 or 2 pixels"),
 }
 # UTF-8 that was read as Latin-1 or Windows-1252: a letter, and the sign of a byte from 0x80 to 0xbf
 _MISREAD = "[\xc2-\xf4][\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]"

@@ -301,7 +301,10 @@ def test_rows_that_look_wrong_are_counted_once_for_all_metrics_and_chunks(
     done = score(write_jsonl(tmp_path / "p.jsonl", rows), "-m", "mcs,rouge_l")
     assert done.exit_code == 0 and done.stderr.count("look wrong") == 1
     assert "2 have a caption such as nan or none (first: row 1" in done.stderr
-    assert "1 have a photo that is black, white or one pixel (first: row 2" in done.stderr
+    assert (
+        "1 have a photo that shows nothing: of one colour, or with a side of 1 or 2 pixels (first: row 2"
+        in done.stderr
+    )
 
 
 def test_the_first_bad_row_is_named_and_the_others_are_counted(tmp_path, photos, colours):

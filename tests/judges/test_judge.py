@@ -102,6 +102,8 @@ def test_larger_photos_are_made_smaller(passes):
     n_tokens = sum(ids.numel() for ids in passes)
     passes.clear()
     small = load(max_pixels=28 * 28).score(**ROWS)
+    with pytest.warns(capscore.RowWarning, match="max_pixels=1 leaves less of a photo"):
+        load(max_pixels=1)
     assert sum(ids.numel() for ids in passes) < n_tokens
     assert np.abs(whole.scores - small.scores).max() > 1e-4
     assert "|pixels:all|" in whole.signature and "|pixels:784|" in small.signature

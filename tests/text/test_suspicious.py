@@ -50,8 +50,10 @@ def test_suspicious_rows_are_counted(caption, kind):
 @pytest.mark.parametrize("metric", ["mcs", "rouge_l"])
 def test_one_warning_names_the_first_row_of_each_kind(metric, tmp_path):
     captions = ["red", "nan", "it&#39;s red", "NA", "red"]
-    black, transparent = plain((0, 0, 0)), Image.new("RGBA", (3, 3), (1, 2, 3, 0))
-    images = [RED, black, BLUE[:1, :1], transparent, BLUE]
+    line, transparent = np.tile(BLUE[:2], (1, 9, 1)), Image.new("RGBA", (3, 3), (1, 2, 3, 0))
+    almost_white = plain((254, 253, 254))
+    almost_white[1] = 255
+    images = [RED, almost_white, line, transparent, BLUE]
     references = [["red"]] * 4 + [["un garÃ§on"]]
     for _ in range(2):  # the second time from the cache
         with pytest.warns(capscore.RowWarning) as caught:
@@ -62,7 +64,10 @@ def test_one_warning_names_the_first_row_of_each_kind(metric, tmp_path):
         said = " ".join(str(item.message) for item in caught)
         assert "2 have a caption such as nan or none (first: row 1, counted from 0: 'nan')" in said
         assert "1 have HTML entities (first: row 2" in said
-        photos = "3 have a photo that is black, white or one pixel (first: row 1" in said
+        photos = (
+            "3 have a photo that shows nothing: of one colour, or with a side of 1 or 2 pixels (first: row 1"
+            in said
+        )
         assert photos == (metric == "mcs") and ("decoded wrongly (first: row 4" in said) == (metric != "mcs")
 
 
