@@ -66,6 +66,11 @@ def test_a_package_states_its_licence_and_has_its_text(name):
     assert re.search(rf"^ *{re.escape(line)}$", text, re.M) and len(text) > 10_000, "the whole text"
 
 
+def test_the_citation_is_of_this_version():
+    stated = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert stated["version"] == capscore.__version__ and stated["date-released"]
+
+
 @pytest.fixture(scope="module", params=[WheelBuilder, pytest.param(SdistBuilder, marks=pytest.mark.slow)])
 def archives(request, tmp_path_factory) -> dict[str, dict[str, Path]]:
     """Name of a package → its files, built as pip does."""
@@ -199,3 +204,12 @@ def test_pages_that_name_the_weights_say_their_licence(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     assert "capscore-weights" in text and "CC BY-NC 4.0" in text
     assert not re.search(r"(weights|installed|ships?) with capscore\b(?!-)", text)
+
+
+def test_a_readme_is_made_for_the_index(archives):
+    for files in archives.values():
+        (name,) = [name for name in files if name.endswith((".dist-info/METADATA", "PKG-INFO"))]
+        text = files[name].read_text(encoding="utf-8")
+        assert re.search(r"pip install '(.*)'", text)[1] == "capscore[embedded]"
+        assert "make demo" not in text.split("## Install")[0]
+        assert not re.findall(r"\]\((?!https?://|#)[^)]*", text)

