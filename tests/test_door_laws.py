@@ -65,7 +65,7 @@ def test_a_row_has_one_name_whatever_holds_it(ids):
     assert int(metric.n_rows) == 2
     metric.update(["a", "b"], references=[["a"], ["b"]], ids=[None, float("nan")])
     assert int(metric.n_rows) == 4
-    with pytest.raises(InputError, match="there are 1 ids for 2 captions"):
+    with pytest.raises(InputError, match="ids: got 1; expected 2, one per caption"):
         metric.update(["a", "b"], references=[["a"], ["b"]], ids=[1])
 
 

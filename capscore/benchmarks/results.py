@@ -16,7 +16,7 @@ from ..files.shipped import benchmark_card
 from ..metrics.loading import component_of
 from ..registry import METRICS
 from ..statistics.columns import plain
-from ..tables import Report, Result, Table, fixed, level_text, percent, signed
+from ..tables import Report, Result, Table, counted, fixed, level_text, percent, signed
 from .protocols import ProtocolResult, Statistic
 from .published import Published, find
 from .result_file import numbers_of, runs_of, stamped
@@ -173,7 +173,7 @@ class BenchmarkRun:
             parts += _not_comparable(result, sources)
         parts += [f"[{number}] {source}" for number, source in enumerate(sources, start=1)]
         parts += self._remarks()
-        return Report(f"{self.name} ({self.split}, {self.n_rows:,} rows)", parts)
+        return Report(f"{self.name} ({self.split}, {counted(self.n_rows, 'row')})", parts)
 
     def _legend(self, with_published: bool) -> str:
         sentences = ["Numbers are times 100."]

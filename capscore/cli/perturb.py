@@ -20,6 +20,7 @@ from typing import Annotated
 
 from ..errors import Setting, json_visible
 from ..files.console import make_console
+from ..tables import counted
 from . import options, terminal
 from .options import argument, noise_option, option
 
@@ -84,9 +85,8 @@ def perturb(
     elif not quiet:
         console = make_console(stderr=output is None)
         found.report().print(console)
-        ending = "" if found.n_rows == 1 else "s"
         target = found.output or "standard output"
-        terminal.print_line(console, f"{found.n_rows:,} row{ending} written to {target}")
+        terminal.print_line(console, f"{counted(found.n_rows, 'row')} written to {target}")
     if not found.failures:
         return None
     if not quiet:

@@ -17,6 +17,7 @@ from ..files.write import write_text
 from ..metrics.base import Scorer
 from ..metrics.loading import load_together
 from ..statistics.columns import plain
+from ..tables import counted
 
 if TYPE_CHECKING:
     from transformers import Trainer, TrainerControl, TrainerState, TrainingArguments
@@ -84,7 +85,8 @@ class CaptionCallback(TrainerCallback):
         """Score the model's captions, log the means and write the table."""
         captions = ["" if caption is None else caption for caption in self.caption(model)]
         if len(captions) != len(self.images):
-            raise InputError(f"the model has {len(captions)} captions for {len(self.images)} photos")
+            given = counted(len(captions), "caption")
+            raise InputError(f"the model has {given} for {counted(len(self.images), 'photo')}")
         found = {}
         for name, scorer in self.scorers.items():
             references = self.references if scorer.reads_references else None

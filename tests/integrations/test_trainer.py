@@ -94,5 +94,5 @@ def test_metrics_of_every_kind_are_in_the_history_without_attach(trainer):
 
 def test_too_few_captions_are_refused(trainer):
     CaptionCallback(lambda model: ["one"], PHOTOS, ["mcs"], **OPTIONS).attach(trainer)
-    with pytest.raises(InputError, match="the model has 1 captions for 3 photos"):
+    with pytest.raises(InputError, match="the model has 1 caption for 3 photos"):
         trainer.evaluate()
