@@ -207,6 +207,13 @@ def test_an_id_is_the_english_sentences_also_through_a_third_language():
     assert tatoeba_ids(pairs, ["it"]) == {side: key for side, key in ids.items() if side[0] == "it"}
 
 
+def test_sides_of_different_length_are_an_error():
+    files = tatoeba_files({"eng-spa": [("A hen.", "Una gallina.")]})
+    files = {path: content * (1 + path.endswith(".spa")) for path, content in files.items()}
+    with pytest.raises(CapscoreError, match=r"spa is not line-aligned"):
+        list(source_named("tatoeba").read(files, ["es"]))
+
+
 def test_the_command_writes_a_file_per_language_with_each_text_once(tmp_path, monkeypatch, capsys):
     packages, out = tmp_path / "packages", tmp_path / "out"
     names = emoji(

@@ -116,6 +116,19 @@ def test_the_calibration_error():
         expected_calibration_error([0.5], [True])
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("person", "a man, smiling", True),
+        ("car", "a carpet", True),  # a prefix counts: a thing is rather taken as named than not
+        ("cat", "a dog sleeps", False),
+        ("dining table", "a long table", True),
+    ],
+)
+def test_words_that_name_a_thing(name, text, expected):
+    assert study._is_named(name, text) is expected
+
+
 def write_coco(folder):
     """A dog and a car, a cup that is too small, and a cat, of which the captions name the dog and the cat."""
     boxes = [([0, 0, 50, 50], 1), ([60, 60, 40, 40], 2), ([5, 5, 4, 4], 3), ([60, 0, 30, 30], 4)]

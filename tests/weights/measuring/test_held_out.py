@@ -6,7 +6,7 @@ import gzip
 import json
 
 from tests.datasets_scripts.official import write_jsonl, write_lines
-from weights.measuring.held_out import XTD10, main
+from weights.measuring.held_out import XTD10, main, translated
 
 
 def written(folder, name):
@@ -63,3 +63,13 @@ def test_photos_that_the_training_describes_are_left_out(tmp_path):
     rows = written(tmp_path, "xtd10")
     assert {row["id"] for row in rows} == {"COCO_val2014_000000000045.jpg"} and len(rows) == len(XTD10)
     assert rows[0] == {"id": files[2], "stand_in": "en 2", "caption": "es 2", "language": "es"}
+
+
+def test_captions_of_shared_photos_are_found_by_the_photo_s_number(tmp_path):
+    lines = [
+        {"id": n, "img_path": f"{n}.jpg", "sentences": [text]}
+        for n, text in (("12", "Un perro."), ("13", "Un gato."))
+    ]
+    write_jsonl(tmp_path / "es" / "test.jsonl", lines)
+    photos = ["12_ab.jpg", "14_cd.jpg"]
+    assert translated(tmp_path, "xflickrco", "es", photos, ["test"]) == [("12_ab.jpg", "Un perro.")]

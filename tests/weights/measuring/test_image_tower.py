@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 from scipy.stats import kendalltau
 
+from capscore.benchmarks.protocols.recall import retrieval
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
@@ -19,6 +20,7 @@ from tests.toy import WORDS, ColourBackbone
 from weights.measuring import image_tower as study
 from weights.measuring.changed_captions import OPENERS, ChangedCaptions, system_captions
 from weights.measuring.figures import ratio
+from weights.measuring.image_tower import ranks
 
 # photo → its colour; no two are alike but for the order of their parts, whose cosines would be tied
 COLOURS = {
@@ -280,3 +282,16 @@ def test_shares_and_their_ratios_draw_whole_photos(columns, value):
     assert interval == pytest.approx(tuple(np.quantile(samples, [0.1, 0.9])))
     assert ratio([*columns[:-1], 0 * ALL], TaskOptions()) == (None, None)
     assert ratio(columns, TaskOptions(sampling=Sampling(0))) == (pytest.approx(value), None)
+
+
+def test_ranks_are_those_of_the_benchmark_s_protocol(monkeypatch):
+    rng = np.random.default_rng(7)
+    photos = photo_rows(rng.normal(size=(12, 4))).astype(np.float32)
+    photos[5] = photos[3]  # a tie counts against the caption
+    own = rng.integers(0, 12, 40)
+    texts = photo_rows(photos[own] + rng.normal(size=(40, 4))).astype(np.float32)
+    expected = retrieval(image_embeddings=photos, text_embeddings=texts, text_to_image=own)
+    monkeypatch.setattr(study, "_CAPTIONS", 7)
+    rank = ranks(texts, photos, own)
+    for k in study.KS:
+        assert (rank <= k).mean() == pytest.approx(expected.value(f"text_to_image_r@{k}"), abs=1e-9)

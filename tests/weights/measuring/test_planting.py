@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from weights.measuring.believable_marks import language_cases
 from weights.measuring.planted_words import ALSO, COLOURS, FAR, LANGUAGES, MOTION, NOUNS, NUMBERS, VERBS
-from weights.measuring.planting import KINDS, drop_clause, mentions, plant
+from weights.measuring.planting import KINDS, Planted, drop_clause, mentions, plant
 
 
 def outcomes(caption, language, kind, **others):
@@ -79,6 +79,14 @@ def test_planted_words_agree_with_their_captions(caption, language, kind, expect
     assert outcomes(caption, language, kind) == expected
 
 
+def test_one_planted_word_in_full_and_none_without_a_word_of_the_lexicon():
+    photo = {"en": ["Two dogs run ."], "fr": ["Cinq chiens"]}
+    found = plant(photo, "en", "number", random.Random(0))
+    assert found == Planted("Seven dogs run .", "Two dogs run .", 0, 5, "7")
+    for captions in ({"en": ["Something quite remarkable ."]}, {"de": ["Ein Hund."]}):
+        assert all(plant(captions, "en", kind, random.Random(0)) is None for kind in KINDS)
+
+
 # what each is said to show is written by hand, not read from the tables
 MENTIONED = [
     ("en", "Two kittens .", {"cat"}),
@@ -114,6 +122,12 @@ def test_nothing_that_is_mentioned_in_another_language_is_planted(said, kind, se
     assert found.original == "A dog" and found.concept not in {"dog", *mentioned}
     groups = {concept.name: concept.group for concept in NOUNS}
     assert (groups[found.concept] == "animal") == (kind == "same_kind")
+
+
+def test_words_for_the_same_thing_are_not_planted():
+    assert "boy" not in outcomes("A woman smiles .", "en", "same_kind", de=["Ein Kind."])
+    assert "boy" in outcomes("A woman smiles .", "en", "same_kind", de=["Ein Hund."])
+    assert outcomes("Five people .", "en", "same_kind") == set()
 
 
 CAPTIONS = {

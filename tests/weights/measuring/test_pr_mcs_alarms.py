@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -64,6 +65,18 @@ def test_texts_in_place_of_photos_are_embedded_by_the_plain_tower(tower, caption
     for one, other in zip(seen, read, strict=True):
         assert other.scores == pytest.approx(one.scores, abs=1e-6)
         assert other.value("text_to_image_r@1") == one.value("text_to_image_r@1")
+
+
+def test_five_photos_make_a_paragraph_where_each_has_one_caption(captions):
+    assert study._with_paragraphs(captions) is captions
+    alone = replace(captions, image_ids=list("abcdef"))
+    assert study._with_paragraphs(alone).image_ids == [*"aaaaaf"]
+
+
+def test_captions_of_models_are_compared_with_themselves(tower):
+    kept = study.kept_of_texts(tower, ["red ball", "red ball and a red car"])
+    # the cosine of red with what the harsh one makes of it
+    np.testing.assert_allclose(kept, [0.1 / np.sqrt(0.1**2 + 0.99**2 + 0.1**2), 1], atol=1e-6)
 
 
 def test_captions_of_models_as_they_are_compared():

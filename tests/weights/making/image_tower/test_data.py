@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from capscore.errors import CapscoreError
 from weights.making.held_out import Photo
 from weights.making.image_tower.data import (
     ALIKE,
@@ -87,6 +88,15 @@ def test_embeddings_are_at_their_rows_and_computed_once_for_the_same_captions_an
     assert len(seen) == 7 + 4 + 4
     none = caption_embeddings([ROWS[0]._replace(captions={})], encode, "x", tmp_path)
     assert none.offsets == {} and len(none.matrix) == 0
+
+
+def test_an_embedding_that_is_not_finite_names_its_caption(tmp_path):
+    def broken(texts):
+        return np.where(np.array(texts)[:, None] == "bb", np.nan, rows_of(texts))
+
+    with pytest.raises(CapscoreError, match="the embedding of the caption 'bb' is not finite"):
+        caption_embeddings(ROWS, broken, "x", tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_photos_that_look_alike_in_another_size_encoding_and_brightness_are_found(tmp_path):

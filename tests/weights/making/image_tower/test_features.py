@@ -34,6 +34,14 @@ def test_the_first_view_is_the_whole_photo_as_the_backbone_reads_it():
     np.testing.assert_allclose(view_pixels(image, PHOTO, 0, 16), expected.transpose(2, 0, 1), atol=1e-6)
 
 
+def test_a_view_depends_on_photo_and_number():
+    image, other = gradient(80, 60), Photo("coco", PHOTO.number)
+    first = view_pixels(image, PHOTO, 1, 16)
+    np.testing.assert_array_equal(first, view_pixels(image, PHOTO, 1, 16))
+    for photo, view in ((PHOTO, 2), (Photo("flickr", 2), 1), (other, 1)):
+        assert np.abs(view_pixels(image, photo, view, 16) - first).max() > 0.01
+
+
 def test_crops_colours_and_mirrors_have_the_stated_ranges():
     image = gradient(128, 128)
     views = [view_pixels(image, Photo("flickr", n), 1, 8) for n in range(1500)]
@@ -51,6 +59,13 @@ def test_crops_colours_and_mirrors_have_the_stated_ranges():
     assert np.exp(-0.26) < stretch.min() < np.exp(-0.2) and np.exp(0.2) < stretch.max() < np.exp(0.26)
     # the area is multiplied by the squared contrast, .75² to 1.25²
     assert 0.45 * 0.75**2 * 0.98 < area.min() < 0.3 and 0.9 < area.max() < 1.25**2
+
+
+@pytest.mark.parametrize(("size", "view"), [((1, 1), 0), ((1, 300), 1)])
+def test_an_odd_photo_of_one_colour_has_views_of_one_colour(size, view):
+    pixels = view_pixels(Image.new("RGB", size, (10, 200, 90)), PHOTO, view, 32)
+    assert pixels.shape == (3, 32, 32) and pixels.dtype == np.float32 and np.abs(pixels).max() <= 1
+    assert np.ptp(pixels, axis=(1, 2)).max() < 1e-6
 
 
 class Killed(Exception):
@@ -122,10 +137,13 @@ def test_a_killed_run_ends_with_the_same_features(rows, tmp_path):
     np.testing.assert_array_equal(made(rows, Half(), tmp_path / "part", 1), whole)
 
 
-def test_random_views_alone_are_in_half_precision(rows, tmp_path):
-    full, half = (made(rows, Half(), tmp_path, 2, half_precision=given) for given in (False, True))
-    np.testing.assert_array_equal(full[0], half[0])
-    assert 0 < np.abs(full[1].astype(float) - half[1].astype(float)).max() < 0.03
+def test_order_does_not_matter_and_random_views_alone_are_in_half_precision(rows, tmp_path):
+    forward, backward = made(rows, Half(), tmp_path, 2), made(rows[::-1], Half(), tmp_path, 2)
+    for there, back in zip(forward, backward, strict=True):
+        np.testing.assert_allclose(there.astype(float), back[::-1].astype(float), rtol=2e-3, atol=1e-4)
+    half = made(rows, Half(), tmp_path, 2, half_precision=True)
+    np.testing.assert_array_equal(forward[0], half[0])
+    assert 0 < np.abs(forward[1].astype(float) - half[1].astype(float)).max() < 0.03
 
 
 def test_a_photo_that_cannot_be_read_and_features_that_are_not_finite_are_named(rows, tmp_path):

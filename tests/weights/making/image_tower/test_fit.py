@@ -211,6 +211,23 @@ def test_parts_of_views_are_cut_from_them_and_half_are_mirrored(tmp_path):
     assert corners == {0, 1, 2, 4, 5, 6, 8, 9, 10}
 
 
+@pytest.mark.parametrize("train_depthwise", [False, True])
+def test_depthwise_convolutions_stay_unless_they_are_trained(train_depthwise):
+    tower = data().tower
+    half = TrainedHalf(tower.trunk, 0, train_depthwise=train_depthwise)
+    rows = torch.rand(2, SMALL.stem, 8, 8)
+    with torch.autocast("cpu", torch.bfloat16):
+        half(rows).float().square().sum().backward()
+    for block in half.blocks:
+        assert (block.depthwise.weight.grad is not None) == train_depthwise
+        assert block.project.weight.grad is not None
+    # in full precision both ways of computing a block agree
+    with torch.no_grad():
+        torch.testing.assert_close(
+            half(rows), torch.nn.functional.relu6(tower.trunk.last(tower.trunk.blocks(rows)))
+        )
+
+
 # --- the fit
 
 

@@ -15,7 +15,7 @@ from PIL import Image
 from capscore.backbones.embedded.backbone import load_efficientnet, load_embedded, load_image_tower
 from capscore.backbones.embedded.image_tower import STAGES
 from capscore.benchmarks.data.builder import BenchmarkWarning
-from capscore.errors import InputError
+from capscore.errors import CapscoreError, InputError
 from tests.datasets_scripts.official import write_jsonl
 from training.engine.config import parse
 from training.engine.model_card import read_card
@@ -108,6 +108,30 @@ def test_labelled_photos_are_rows_unless_they_look_like_a_held_out_one(made, tmp
     assert rows_of(1).counts["signs.jsonl", "en"] == 1
     with pytest.raises(InputError, match=r"sign/2\.png may not be trained on: it looks like .*710_hh\.jpg"):
         rows_of(2)
+
+
+def test_another_encoder_stops_the_recipe_before_anything_is_computed(made, tmp_path, monkeypatch):
+    monkeypatch.setattr(recipe, "load_backbone", lambda *_, **__: object())
+    with pytest.raises(CapscoreError, match=r"text_encoder='embedded-free': expected embedded-free"):
+        recipe.main(flags(made, out=tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("frozen_stages", 8),
+        ("english_share", 1.0),
+        ("soft_share", 1.5),
+        ("region_weight", -1.0),
+        ("least_part", 0.0),
+        ("sources", ["flickr8k", "flickr9k"]),
+        ("photos", " "),
+    ],
+)
+def test_impossible_settings_are_refused(name, value):
+    with pytest.raises(CapscoreError, match=name):
+        ImageTowerSettings(**{"data": "d", "photos": "p", "texts": "t", "out": "o", name: value})
 
 
 def figure(key, title, value, interval=None):

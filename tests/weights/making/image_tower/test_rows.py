@@ -15,12 +15,23 @@ from weights.making.image_tower import labelled, marked_objects
 from weights.making.image_tower.rows import (
     SOURCES,
     Caption,
+    coco_captions,
     photo_files,
     read_captions,
     training_rows,
 )
 
-from ..official_files import SAYS, draw_photo, write_coco_rows, write_data, write_photos, write_texts
+from ..official_files import (
+    COCO,
+    PHOTOS,
+    SAYS,
+    draw_photo,
+    text_row,
+    write_coco_rows,
+    write_data,
+    write_photos,
+    write_texts,
+)
 
 pytestmark = [
     pytest.mark.usefixtures("prepared_here"),
@@ -71,6 +82,17 @@ def test_a_photo_has_its_captions_of_all_sources(rows):
     assert len(alone.captions["ja"]) == 5
 
 
+def test_a_photo_is_read_from_the_first_folder_that_has_it(rows, folders):
+    found = {str(row.photo): row for row in rows.photos}
+    assert found["COCO 99"].name == "coco128/train2017/000000000099.jpg"
+    assert found["COCO 99"].file == folders[1] / found["COCO 99"].name and found["COCO 99"].file.is_file()
+    assert {name: row.source for name, row in found.items()} == {
+        **dict.fromkeys(("COCO 98", "COCO 99"), "coco"),
+        **dict.fromkeys(("Flickr 111", "Flickr 222", "Flickr 700"), "flickr8k"),
+    }
+    assert len(photo_files(folders[1])) == len(PHOTOS) + len(COCO)
+
+
 def test_held_out_photos_are_left_out_of_every_source_and_counted(rows):
     found = rows
     counted = Counter()
@@ -108,6 +130,20 @@ def test_cocos_own_annotations(folders, tmp_path):
     assert (found.counts["coco", "en"], found.left_out["coco"]) == (1, 2)
 
 
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ('{"photo": 9, "caption": "A dog."}', "line 1: lacks the field 'language'"),
+        ('{"photo": 9.5, "caption": "A dog.", "language": "en"}', "line 1: 'photo' is 9.5, expected a whole"),
+        ('{"photo": 9, "caption": "A dog.", "language": "qq1"}', "line 1: .*qq1"),
+    ],
+)
+def test_a_damaged_row_names_its_line(tmp_path, row, message):
+    path = write_lines(tmp_path / "more.jsonl", [row])
+    with pytest.raises(CapscoreError, match=rf"more\.jsonl.*{message}"):
+        list(coco_captions(path))
+
+
 def test_fewer_photos_are_spread_over_all_and_one_needs_a_caption(rows, folders):
     few = made(folders, most_photos=2)
     assert [str(row.photo) for row in few.photos] == ["COCO 98", "Flickr 111"] and few.texts == rows.texts
@@ -115,6 +151,30 @@ def test_fewer_photos_are_spread_over_all_and_one_needs_a_caption(rows, folders)
     alone = Caption(Photo("flickr", 5), "5_a.jpg", "en", "A dog.", "flickr8k")
     with pytest.raises(InputError, match="no caption is of an available photo"):
         training_rows([alone], folders[1], photo_files(folders[1]), HeldOut({}))
+
+
+def test_texts_that_lack_a_source_are_an_error(folders, tmp_path):
+    write_jsonl(tmp_path / "zh.jsonl", [text_row("tatoeba", "a", "zh", "一只狗。")])
+    write_jsonl(tmp_path / "ja.jsonl", [text_row("jsts", "one-2", "ja", "犬。")])
+    for source, message in (
+        ("flickr8k-cn", "has no caption of flickr8k-cn"),
+        ("jsts", "'' of jsts names no photo"),
+    ):
+        with pytest.raises(InputError, match=message):
+            read_captions(folders[0], tmp_path, sources=(source,))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("others/1_a.jpg", "has no photo in a folder 'flickr8k'"),
+        ("coco_train2014/1_a.jpg", "expected a name of coco_train2014"),
+    ],
+)
+def test_unusable_folders_of_photos_are_refused(tmp_path, name, message):
+    write_lines(tmp_path / name, [])
+    with pytest.raises(InputError, match=f"^photos: .*{message}"):
+        photo_files(tmp_path)
 
 
 # --- labelled photos

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import warnings
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from capscore.backbones.embedded.backbone import load_embedded, load_image_tower
 from capscore.benchmarks.data.builder import BenchmarkWarning
@@ -151,3 +153,25 @@ def test_near_right_captions_differ_in_one_word_and_openers_stand_around_the_fol
     assert len(pairs) == 2 + 10
     assert "a black dog runs" in pairs["A black dog runs."] and "黒い犬が走る" in pairs["黒い犬が走る。"]
     assert all(len(opened) > len(plain) for plain, opened in pairs.items())
+
+
+def test_damaged_photos_are_other_pixels_of_the_same_photo():
+    image = Image.effect_noise((120, 90), 40).convert("RGB").resize((240, 180))
+    sizes = set()
+    for seed in range(12):
+        found = second.damaged(image, 64, np.random.default_rng(seed))
+        sizes.add(found.size)
+        levels = [np.asarray(item.resize((8, 8)), dtype=float) for item in (found, image)]
+        assert 0 < np.abs(levels[0] - levels[1]).mean() < 12
+    assert len(sizes) > 6 and all(28 <= width == height <= 77 for width, height in sizes)
+
+
+def test_settings_are_checked(made):
+    given = "--start s --data d --photos p --texts t --out o".split()
+    with pytest.raises(CapscoreError, match="start is missing"):
+        parse(SecondStageSettings, given[2:], "")
+    for name, value in (("start_share", "1"), ("near_weight", "-1"), ("least_area", "0")):
+        with pytest.raises(CapscoreError, match=name):
+            parse(SecondStageSettings, [*given, f"--{name}", value], "")
+    with pytest.raises(CapscoreError, match=r"text_hidden=32.*expected 64, the start's"):
+        second.main(flags(made, start=made / "run", text_hidden=32, out=made / "none"))

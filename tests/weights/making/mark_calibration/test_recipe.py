@@ -25,6 +25,7 @@ from weights.making.mark_calibration.draws import (
     MarkLoss,
     WordDraws,
     cell_boxes,
+    common_nouns,
     like_words,
     overlaps_of,
     rare_things,
@@ -197,6 +198,14 @@ def test_features_are_the_backbone_s_rows(seen, embedded):
     assert len(seen.start) == len(seen.captions) + 1 and seen.start[-1] == len(seen.word)
 
 
+def test_the_support_of_a_word_is_its_best_cosine_with_a_word_of_the_photo(seen):
+    word = seen.place_of["de", "hund"]
+    for photo in (0, 1):
+        rows = seen.embeddings[sorted(words_of(seen, photo))].astype(float)
+        best = (rows @ seen.embeddings[word].astype(float)).max()
+        assert seen.support[word, photo] / 255 == pytest.approx(best, abs=4e-3)
+
+
 def test_names_of_things_are_nouns_and_in_the_vocabulary(seen):
     assert np.flatnonzero(seen.labelled).tolist() == [20, 21, 22, 23]
     assert np.flatnonzero(seen.complete).tolist() == [22, 23]
@@ -206,6 +215,17 @@ def test_names_of_things_are_nouns_and_in_the_vocabulary(seen):
     things = [seen.words[names["en"]][1] for names in seen.vocabulary]
     assert things == ["violin", "piano", "bear", "accordion", "toaster", "hot dog"]
     assert set(seen.word_class[seen.start[seen.captions_of[20][0]] :].tolist()) == {NOUN}
+
+
+def test_a_reduction_keeps_most_of_the_variance():
+    chance = np.random.default_rng(1)
+    base = chance.normal(size=(300, 2)) * [3.0, 1.0]
+    cells = base @ chance.normal(size=(2, 6)) + 5.0
+    weight, bias = features.reduction(cells, 2)
+    found = cells @ weight.T + bias
+    assert found.mean(axis=0) == pytest.approx([0, 0], abs=1e-5)
+    assert found[:, 0].var() == pytest.approx(1.0, abs=1e-4)
+    assert abs(np.corrcoef(found.T)[0, 1]) < 1e-4
 
 
 # ------------------------------------------------------------------ draws
@@ -249,6 +269,14 @@ def test_a_photo_with_a_label_alone_has_no_wrong_words_but_rare_things(seen):
     assert not others[20] and not others[21]
     bear, toaster = (seen.place_of["en", name] for name in ("bear", "toaster"))
     assert bear in others[23] and toaster in others[22]
+
+
+def test_the_most_frequent_nouns_come_first(seen, monkeypatch):
+    monkeypatch.setattr(draws, "MOST_NOUNS", 3)
+    nouns = common_nouns(seen, range(N_CAPTIONED))
+    assert len(nouns["en"]) == 3 and set(nouns["en"][:2]) <= {"dog", "horse", "boat", "car"}
+    monkeypatch.setattr(draws, "NOUN_COUNT", 99)
+    assert common_nouns(seen, range(N_CAPTIONED)) == {}
 
 
 def test_nouns_like_a_word_are_the_nearest_of_its_language_that_mean_something_else():
@@ -310,6 +338,13 @@ def test_the_loss_is_that_of_words_and_of_boxes(seen, network):
 # ------------------------------------------------------------------ things
 
 
+def test_nouns_are_like_the_names_of_things(embedded):
+    names = objects.names_of_objects(embedded)
+    alike = objects.alike_objects(embedded.encode_texts(["Hund", "femme"]), names)
+    assert alike[0, THINGS.index("dog")] > 0.7 and alike[1, THINGS.index("person")] > 0.7
+    assert alike[:, THINGS.index("toaster")].max() < 0.5
+
+
 def test_a_word_has_learned_to_name_its_region(rows, seen, network, embedded):
     boxes = objects.read_boxes(str(rows.with_name("boxes.json")), seen.files)
     photos = objects.naming_photos(boxes, 0)
@@ -355,6 +390,12 @@ def test_other_languages_count_as_so_many_logits_together(monkeypatch):
     monkeypatch.setattr(calibrate, "RATES", (0.0, 1 / 6, 5 / 12, 0.5, 1.0))
     found = calibrate._quantiles(np.array([0.1, 0.5]), np.array([0.3, 0.9]))
     assert found.tolist() == pytest.approx([0.1, 0.1, 0.3, 0.3 + 0.2 / 3, 0.9])
+
+
+@pytest.mark.parametrize("right", [[1.0], [1.0, float("nan")]])
+def test_too_few_or_undefined_logits_are_an_error(right):
+    with pytest.raises(CapscoreError, match=r"expected at least 2|NaN"):
+        calibrate.fit_curve(np.array(right), np.array([0.0, 1.0]))
 
 
 def test_each_half_is_judged_by_layers_trained_on_the_other(monkeypatch):
@@ -420,3 +461,9 @@ def test_boxes_of_the_training_photos(rows, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(MissingExtraError, match="onnxruntime"):
         box_command.Detector("yolox.onnx")
+
+
+def test_a_photo_is_fitted_into_a_square_blue_first():
+    pixels, ratio = box_command.fitted(Image.new("RGB", (832, 208), (10, 20, 30)))
+    assert pixels.shape == (3, 416, 416) and ratio == 0.5
+    assert pixels[:, 0, 0].tolist() == [30, 20, 10] and pixels[:, 300, 0].tolist() == [114, 114, 114]

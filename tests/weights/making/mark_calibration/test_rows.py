@@ -11,7 +11,7 @@ from tests.datasets_scripts.official import write_jsonl
 from weights.making.held_out import HeldOut, Photo
 from weights.making.jsonl import write_sources
 from weights.making.mark_calibration import rows as mark_rows
-from weights.making.mark_calibration.rows import read_mark_rows, split_of
+from weights.making.mark_calibration.rows import names_of_things, photo_files, read_mark_rows, split_of
 
 HELD = HeldOut({Photo("flickr", number): ("Flickr8k test",) for number in range(100, 110)})
 
@@ -23,6 +23,22 @@ def test_the_split_of_a_photo():
     assert split_of(always, "100.jpg", HELD, frozenset([always])) == "measure"
     of_coco = ("COCO_train2014_000000000009.jpg", "COCO_val2014_000000000009.jpg", "000000000009.jpg")
     assert [split_of(Photo("coco", 9), name, HELD) for name in of_coco] == ["train", None, None]
+
+
+def test_photos_are_found_by_their_number(tmp_path):
+    (tmp_path / "flickr8k").mkdir()
+    for name in ("flickr8k/12_ab.jpg", "COCO_train2014_000000000012.jpg", "sunset.jpg"):
+        (tmp_path / name).touch()
+    assert sorted(photo_files(tmp_path)) == [Photo("coco", 12), Photo("flickr", 12)]
+    with pytest.raises(InputError, match="no photo"):
+        photo_files(tmp_path / "nowhere")
+
+
+def test_names_of_things_are_single_words():
+    names = names_of_things()
+    assert len(names) > 200 and len({own["en"] for own in names}) == len(names)
+    assert not any(" " in name for own in names for name in own.values())
+    assert not {"man", "heart", "smiling"} & {own["en"] for own in names}
 
 
 def write_captions(path, *rows):
