@@ -1,4 +1,4 @@
-"""`python -m speed`: measures time and memory, each part in its own process, and prints one table.
+"""`python -m speed`: measures time and memory, each part in its own process, with a table each.
 
 The heading of a part ends with the option that measures it alone. A slow machine causes no failure: the exit
 code is 0 whenever the measuring itself worked.
@@ -50,13 +50,14 @@ def main() -> None:
     for part in arguments.only or PARTS:
         print(f"measuring: {PARTS[part]} …", file=sys.stderr, flush=True)
         parts[part] = _measure_apart(part, arguments.quick)
+        _console().print(_table(f"{PARTS[part]} (--only {part})", parts[part]))
     machine = {**_machine(), "load_before": load_before, "load_after": _load(), "quick": arguments.quick}
     if arguments.json:
         rows = {part: [_plain(figure) for figure in figures] for part, figures in parts.items()}
         beside = arguments.json.with_name(f"{arguments.json.name}.part")
         beside.write_text(json.dumps({"machine": machine, "figures": rows}, ensure_ascii=False, indent=1))
         beside.replace(arguments.json)
-    _print(parts, machine)
+    _print_end([figure for figures in parts.values() for figure in figures], machine)
 
 
 def _measure_apart(part: str, quick: bool) -> list[Figure]:
@@ -98,13 +99,14 @@ def _load() -> float | None:
     return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
 
 
-def _print(parts: dict[str, list[Figure]], machine: dict[str, object]) -> None:
+def _console() -> Any:
     from rich.console import Console
 
-    console = Console(width=80, highlight=False)
-    for part, figures in parts.items():
-        console.print(_table(f"{PARTS[part]} (--only {part})", figures))
-    figures = [figure for some in parts.values() for figure in some]
+    return Console(width=80, highlight=False)
+
+
+def _print_end(figures: list[Figure], machine: dict[str, object]) -> None:
+    console = _console()
     aims = sum(figure.met is not None for figure in figures)
     console.print(f"{sum(figure.met is True for figure in figures)} of {aims} targets met.")
     console.print(_named(machine))

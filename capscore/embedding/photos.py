@@ -27,6 +27,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 WORKERS = min(8, os.cpu_count() or 1)
 READ_AHEAD = 64  # photos that are read while another is waited for
+READ_AT_ONCE = 8  # photos that a thread reads in turn: handing over takes as long as reading a small file
 
 
 class PhotoPipeline:
@@ -172,7 +173,8 @@ class Photos:
             return content_key(self._local(item[1]))
 
         found: dict[int, str | ImageError] = {}
-        for (row, _), key in self._in_turn(read, unread(), READ_AHEAD):
+        at_once = READ_AT_ONCE if self._downloads is None else 1
+        for (row, _), key in self._in_turn(read, unread(), READ_AHEAD, at_once):
             found[row] = key
             if isinstance(key, ImageError):
                 self._fail(row, key)
@@ -204,23 +206,29 @@ class Photos:
         return image
 
     def _in_turn(
-        self, work: Callable[[Item], Result], items: Iterable[Item], ahead: int
+        self, work: Callable[[Item], Result], items: Iterable[Item], ahead: int, at_once: int = 1
     ) -> Iterator[tuple[Item, Result | ImageError]]:
-        """Items in order, and what threads made of them; at most `ahead` wait, which bounds memory."""
+        """Items in order, and what threads made of them, each of `at_once` items in turn.
 
-        def tried(item: Item) -> tuple[Item, Result | ImageError]:
-            try:
-                return item, work(item)
-            except ImageError as error:
-                return item, error
+        At most `ahead` items wait, which bounds memory.
+        """
 
-        waiting: deque[Future[tuple[Item, Result | ImageError]]] = deque()
-        for item in items:
-            waiting.append(self._pool.submit(tried, item))
-            if len(waiting) >= ahead:
-                yield waiting.popleft().result()
+        def tried(group: list[Item]) -> list[tuple[Item, Result | ImageError]]:
+            results: list[tuple[Item, Result | ImageError]] = []
+            for item in group:
+                try:
+                    results.append((item, work(item)))
+                except ImageError as error:
+                    results.append((item, error))
+            return results
+
+        waiting: deque[Future[list[tuple[Item, Result | ImageError]]]] = deque()
+        for group in in_batches(items, at_once):
+            waiting.append(self._pool.submit(tried, group))
+            if len(waiting) * at_once >= ahead:
+                yield from waiting.popleft().result()
         while waiting:
-            yield waiting.popleft().result()
+            yield from waiting.popleft().result()
 
 
 def in_batches(

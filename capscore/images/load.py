@@ -218,10 +218,11 @@ def _bytes_at(text: str, name: str, allow_urls: bool, allow_private_urls: bool) 
 
 
 def _file_bytes(text: str, name: str) -> bytes:
-    path = Path(text)
+    path = text
     try:
-        with suppress(RuntimeError):  # no such user: the file may really have that name
-            path = path.expanduser()
+        if text.startswith("~"):
+            with suppress(RuntimeError):  # no such user: the file may really have that name
+                path = str(Path(text).expanduser())
         about = os.stat(path)
         if not stat.S_ISREG(about.st_mode):
             raise image_error(f"{name} is not a regular file; expected one image file")
@@ -229,7 +230,7 @@ def _file_bytes(text: str, name: str) -> bytes:
         with open(path, "rb") as file:
             return file.read(about.st_size)
     except FileNotFoundError:
-        if not path.is_absolute():
+        if not os.path.isabs(path):
             name = f"{name} in {os.getcwd()}"
         raise image_error(f"no such file: {name}") from None
     except ImageError:

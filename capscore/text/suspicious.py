@@ -280,6 +280,10 @@ _at_begin = re.compile(rf"[\s\"'“‘„«(\[<*]*(?:{_any_of('begins')})").matc
 _at_end = re.compile(rf"(?:{_any_of('ends')})\W*\Z").search
 # what all texts hold that are odd somewhere, so that others cost next to nothing
 _has_sign = re.compile(rf"[{''.join(kind.signs for kind in KINDS.values())}]|{_MISREAD}").search
+# what begins most captions and no odd one; how odd ends end; what has no sign of `KINDS`
+_USUAL_BEGINS = ("a ", "an ", "two ")
+_ODD_ENDS = ("seq", "sequence", "token", "unk", "eos", "bos")
+_is_plain = re.compile("[A-Za-z ,.'-]*").fullmatch
 
 
 @lru_cache(2**14)
@@ -290,10 +294,13 @@ def oddity(text: str) -> str:
     ('', 'decoded', 'entities', 'tokens')
     """
     lower = text.lower()
-    found = _at_begin(lower) or _at_end(lower, max(0, len(lower) - 16))
+    found = None if lower.startswith(_USUAL_BEGINS) else _at_begin(lower)
+    is_plain = _is_plain(text) is not None
+    if not is_plain or lower.rstrip(" ,.'-").endswith(_ODD_ENDS):
+        found = found or _at_end(lower, max(0, len(lower) - 16))
     if found is not None:
         return str(found.lastgroup)
-    if _has_sign(text):
+    if not is_plain and _has_sign(text):
         for found in _anywhere(text):
             if not _is_usual(found):
                 return str(found.lastgroup)
@@ -314,10 +321,11 @@ def _is_usual(found: re.Match[str]) -> bool:
 def _repeats(text: str) -> bool:
     """Whether a text ends in the same words, or letters, three and a half times."""
     text = text.rstrip(" \n.,!?…。！")
-    at = text.rfind(text[-6:], 0, -1)
+    last = text[-6:]
+    at = text.rfind(last, 0, -1)
     if at < 0 or len(text) < 8:
         return False
-    period = len(text) - len(text[-6:]) - at
+    period = len(text) - len(last) - at
     end = text[-period * 7 // 2 :]
     is_whole = len(end) * 2 >= period * 7
     return is_whole and end[period:] == end[:-period] and any(map(str.isalpha, end))
