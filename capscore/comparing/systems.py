@@ -273,7 +273,7 @@ def read_systems(
         source = open_rows_to_score(path, replace(rows, references=None))
         read.append(_System(name, source))
     _add_references(read, metrics, rows, always=preset is not None)
-    notes = []
+    notes: list[str] = []
     if preset is not None:
         from_preset, notes = chosen_by_preset(preset, read[0].source, rows)
         if not from_preset:
@@ -295,9 +295,9 @@ def read_systems(
         for column in columns:
             statistics[column][system.name] = found[column].only(matched.numbers[system.name])
     notes += _notes_on_means(statistics)
-    for column, systems in statistics.items():
-        if not all(part.of_corpus for part in systems.values()):
-            statistics[column] = {name: RowStatistics.of_mean(part.scores) for name, part in systems.items()}
+    for column, found in statistics.items():
+        if not all(part.of_corpus for part in found.values()):
+            statistics[column] = {name: RowStatistics.of_mean(part.scores) for name, part in found.items()}
     for column in columns:
         if stated := read[0].stated(column, "signature"):
             signatures[column] = str(stated)

@@ -44,7 +44,7 @@ class RowStatistics:
         parts = np.stack([scores, np.ones(len(scores))])
         return cls(scores, parts, lambda sums: sums[0] / sums[1], of_corpus=False)
 
-    def only(self, rows: Any) -> RowStatistics:
+    def only(self, rows: np.ndarray | list[int]) -> RowStatistics:
         """Those of some rows: their indices, or bool (n,)."""
         return replace(self, scores=self.scores[rows], parts=self.parts[:, rows])
 
@@ -240,7 +240,7 @@ def compare_by_language(
     if languages is None:
         return found
     statistics = _statistics(systems)
-    complete = ~np.isnan([part.scores for part in statistics.values()]).any(axis=0)
+    complete = ~np.isnan(np.array([part.scores for part in statistics.values()])).any(axis=0)
     rows_of: dict[str, list[int]] = {}
     for row, code in enumerate(as_list(languages, "languages", len(complete))):
         if complete[row]:
