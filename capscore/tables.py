@@ -22,7 +22,7 @@ MAX_TEXT_WIDTH = 28
 MIN_WIDE_WIDTH = 20
 _MAX_HEADING_WIDTH = 12
 _GAP = 2  # characters between two columns
-_IN_ASCII: dict[str, str | int | None] = {"τ": "tau", "ρ": "rho", "Δ": "diff", "−": "-", "·": "-"}
+_IN_ASCII: dict[str, str | int | None] = {"τ": "tau", "ρ": "rho", "Δ": "diff", "−": "-", "·": "-", "†": "^"}
 
 
 def fixed(value: float | None, decimals: int = 4, missing: str = "–") -> str:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..benchmarks.reading import Configuration
+from ..errors import OptionError, Setting
 from ..options import LoadOptions, RowOptions, Sampling, split_options
 from ..scoring.files import Scorable
 from .comparison import Comparison
@@ -64,6 +65,8 @@ def compare(
     """
     rows, load, sampling = split_options({"bootstrap": 10_000, **options}, RowOptions, LoadOptions, Sampling)
     named = [metrics] if isinstance(metrics, str) else [*metrics]
+    if data is not None and preset is not None:
+        raise OptionError(Setting("preset", preset), ": with a benchmark, name the metrics")
     if data is not None:
         configs = [config] if isinstance(config, str) else config
         where = Configuration(data, None, data_dir)

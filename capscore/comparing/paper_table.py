@@ -84,7 +84,10 @@ class PaperTable:
 
     def parts(self) -> list[Table | str]:
         """The table and its caption, for a report."""
-        return [self.table(), self.caption]
+        return [
+            self.table(),
+            self.caption.replace("in bold", "in bold or with *"),
+        ]  # a terminal may lack bold
 
     def _mark(self, row: int, column: int) -> str:
         return "†" if (row, column) in self.marked else ""
