@@ -14,6 +14,7 @@ import typer.main
 
 import capscore
 from capscore.cli import app
+from capscore.files.write import whole_file
 from capscore.perturbations import perturb
 from docs.handbook.made_pages import command_pages
 
@@ -289,6 +290,46 @@ def test_nothing_is_half_written(command, option, name, error, code, folder, mon
     names = f"({name}|o.summary.json)"
     assert re.fullmatch("capscore: interrupted" if code == 130 else f".*{names}.*No space left.*", told)
     assert listed(folder) == before and content(folder / name) == mine
+
+
+TWO_FILES = {
+    "benchmark": "o.json o.md",
+    "compare": "o.json o.md",
+    "robustness": "o.json o.md",
+    "score": "o.jsonl o.html",
+}
+
+
+@pytest.mark.parametrize("command", TWO_FILES)
+@pytest.mark.parametrize(
+    "end", [KeyboardInterrupt(), SystemExit(143), OSError(errno.ENOSPC, "No space left")]
+)
+def test_a_run_that_is_cut_off_says_which_file_is_new(command, end, folder, monkeypatch):
+    first, second = TWO_FILES[command].split()
+    options = {name: option for option, name in (pair.split("=") for pair in CASES[command].writes.split())}
+    replace = os.replace
+
+    def cut_off(partial, target):
+        if str(target).endswith(second):
+            raise end
+        replace(partial, target)
+
+    monkeypatch.setattr("os.replace", cut_off)
+    done = run(command, CASES[command].arguments, options[first], first, options[second], second)
+    assert done.exit_code in (1, 130, 143) and (folder / first).exists() and not (folder / second).exists()
+    note = re.search("note: written: (.*); not written, and as before if there: (.*)", done.stderr)
+    assert first in note[1] and note[2] == second
+
+
+def test_what_a_killed_run_left_is_removed_by_the_next_one(tmp_path):
+    with whole_file(tmp_path / "o.jsonl") as alive:
+        (left,) = tmp_path.iterdir()
+        dead = left.with_name(left.name.replace("-", "-0"))
+        dead.write_bytes(b"of a run that was killed")
+        with whole_file(tmp_path / "o.jsonl"):
+            assert left.exists() and not dead.exists()
+        alive.write(b"x")
+    assert (tmp_path / "o.jsonl").read_bytes() == b"x" and not [*tmp_path.glob(".*")]
 
 
 @written

@@ -119,11 +119,7 @@ def score(
         check_sort(sort, scoring.columns)
     found = scoring.run()
     if report is not None:
-        try:
-            write_score_report(report, found, sort)
-        except BaseException:  # also Ctrl-C and SIGTERM
-            say(f"note: {report} was not written; the scores are in {output or 'no file'}")
-            raise
+        write_score_report(report, found, sort)
     if as_json:
         terminal.print_json(found.to_dict())
     elif not quiet:

@@ -35,7 +35,7 @@ from ..errors import (
     without_secrets,
 )
 from ..files.console import make_console
-from ..files.write import write_text
+from ..files.write import files_noted, write_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -123,6 +123,25 @@ def add_command(app: typer.Typer, name: str, function: Function, help: str | Non
     app.command(name, cls=Command, help=flowing, no_args_is_help=needs_arguments)(as_command(function))
 
 
+_OUTPUTS = ("output", "keep", "drop", "markdown", "report", "table", "write_queries")
+
+
+@contextmanager
+def _files_told(values: Mapping[str, object]) -> Iterator[None]:
+    """Where a command is cut off, say which of its files are new, and which are as they were."""
+    with files_noted() as named:
+        try:
+            yield
+        except (Exception, KeyboardInterrupt, SystemExit) as error:
+            asked = [value for name in _OUTPUTS if isinstance(value := values.get(name), Path)]
+            old = [str(path) for path in asked if Path(os.path.realpath(path.expanduser())) not in named]
+            is_cut_off = isinstance(error, KeyboardInterrupt | SystemExit)
+            if old and (named or is_cut_off):
+                new = ", ".join(map(str, named)) or "none"
+                say(f"note: written: {new}; not written, and as before if there: {', '.join(old)}")
+            raise
+
+
 Debug = Annotated[
     bool, typer.Option("--debug", help="Show tracebacks (also: CAPSCORE_DEBUG=1).", show_default=False)
 ]
@@ -140,7 +159,7 @@ def as_command(function: Function, metric_options: Iterable[inspect.Parameter] =
     def command(debug: bool = False, **values: object) -> None:
         more = {name: values.pop(name) for name in values.keys() - own.keys()}
         try:
-            with short_warnings(), file_errors_named():
+            with short_warnings(), file_errors_named(), _files_told(values):
                 if takes_more:
                     values["metric_options"] = _stated(more)
                 code = function(**values)

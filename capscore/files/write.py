@@ -17,9 +17,12 @@ import tempfile
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
+
+import xxhash
 
 from ..errors import InputError, ResultWriteError, Setting
 from .read import FORMATS
@@ -34,6 +37,49 @@ for _known in FORMATS:
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
 _RUNS = re.compile(f"'*[{FORMULA_SIGNS}]")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|-Infinity")
+
+
+_NAMED: ContextVar[list[Path] | None] = ContextVar("_NAMED", default=None)
+
+
+@contextmanager
+def files_noted() -> Iterator[list[Path]]:
+    """Gives a list of the files that get their names within the block, links followed."""
+    named: list[Path] = []
+    token = _NAMED.set(named)
+    try:
+        yield named
+    finally:
+        _NAMED.reset(token)
+
+
+def _give_name(partial: Path, target: Path) -> None:
+    os.replace(partial, target)
+    named = _NAMED.get()
+    if named is not None:
+        named.append(target)
+
+
+def _partial_of(target: Path) -> Path:
+    """Name of the file that becomes another; those that killed runs left of it are removed."""
+    mark = xxhash.xxh3_64_hexdigest(os.fsencode(target.name))
+    with suppress(OSError):
+        for left in target.parent.glob(f".{mark}-*.partial"):
+            with open(left, "rb") as file:
+                if _lock(file):  # whoever wrote it has ended
+                    left.unlink()
+    return target.with_name(f".{mark}-{uuid.uuid4().hex[:12]}.partial")
+
+
+def _lock(file: IO[bytes]) -> bool:
+    """Lock a file until it is closed, or its process ends; False where another has, or nothing can be."""
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, OSError):
+        return False
+    return True
 
 
 @contextmanager
@@ -55,15 +101,16 @@ def whole_file(path: str | Path, what: str = "file", *, make_folders: bool = Fal
     """
     path = Path(path).expanduser()
     target = Path(os.path.realpath(path))
-    partial = target.with_name(f".{uuid.uuid4().hex[:12]}.partial")
+    partial = _partial_of(target)
     try:
         if make_folders:
             target.parent.mkdir(parents=True, exist_ok=True)
         with open(partial, "xb") as file:
+            _lock(file)
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(partial, target)
+        _give_name(partial, target)
     except OSError as error:
         raise ResultWriteError(
             f"the {what} {str(path)!r} could not be written: {error.strerror or error}; an existing "
@@ -102,12 +149,13 @@ class Writer:
 
     def __init__(self, path: Path, source: RowSource, columns: Mapping[str, type]):
         self.path, self._kind, self._before_row = path, output_kind(path), b"\n"
-        self._partial = path.with_name(f".{uuid.uuid4().hex[:12]}.partial")
+        self._partial = _partial_of(path)
         self._header = [*source.columns, *columns]
         self._table: Any = None
         try:
             with self._errors_named():
                 self._file = open(self._partial, "xb")
+                _lock(self._file)
                 if self._kind == "parquet":
                     self._begin_parquet(source, columns)
                 elif self._kind in _DELIMITERS:
@@ -179,7 +227,7 @@ class Writer:
             # a file's name may hold bytes that are not text
             file.write(summary.encode("utf-8", "backslashreplace"))
             file.flush()
-            os.replace(self._partial, self.path)
+            _give_name(self._partial, self.path)
 
     def stop(self) -> None:
         """Remove what was written; after `finish`, nothing."""
