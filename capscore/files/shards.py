@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+MAX_FILES = 100_000
+"""Most files of one input."""
+
+
 def expanded(path: str | Path) -> list[Path]:
     """The files that a path means: itself, or those that a pattern matches, sorted.
 
@@ -34,6 +38,8 @@ def expanded(path: str | Path) -> list[Path]:
         return [Path(text)]
     found: list[Path] = []
     for name in _braces_expanded(text):
+        if len(found) >= MAX_FILES:
+            raise InputError(Setting("path", text), f": means over {MAX_FILES:,} files")
         if re.search(r"[*?\[]", name):
             found += map(Path, sorted(glob.glob(name)))
         else:

@@ -183,6 +183,7 @@ def test_several_files_are_one_input_whose_rows_are_named_by_file(given, caption
     [
         ("nothing-*.tar", "no file has a name of this pattern"),
         ("part-{0..2}.jsonl", "part-2.jsonl'?: no such file"),
+        ("part-{0..999999999}.jsonl", "means over 100,000 files"),
         ("*", "is of another kind than .*: jsonl, webdataset"),
     ],
 )
