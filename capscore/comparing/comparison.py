@@ -126,7 +126,7 @@ class Comparison(Result):
         bold = set()
         for comparison in self.metrics[metric]:
             means = comparison.figures
-            if len(means) > 1:
+            if len(comparison.best) < len(means):
                 best = comparison.best
                 bold |= {(len(rows), 2 + at) for at, name in enumerate(means) if name in best}
             rows.append([comparison.rows, f"{comparison.n_rows:,}", *map(fixed, means.values())])
