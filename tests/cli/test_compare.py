@@ -91,19 +91,6 @@ def test_files_without_scores_are_scored_and_the_last_line_says_who_wins(tmp_pat
     assert done.stdout.strip().endswith("no difference between same and large is shown, p 1.")
 
 
-def test_scores_are_compared_in_python_as_well():
-    scorer = capscore.load("bleu")
-    found = {
-        name: scorer.score(captions, references=REFERENCES, language=["en"] * 3)
-        for name, captions in CAPTIONS.items()
-    }
-    (compared,) = capscore.compare_systems(found, images=["1", "2", "3"])
-    assert compared.differences[0].p_value == 0.25
-    other = capscore.load("rouge_l").score(CAPTIONS["large"], references=REFERENCES, language="en")
-    with pytest.raises(InputError, match="metric 'bleu' against 'rouge_l'"):
-        capscore.compare_systems({"small": found["small"], "large": other})
-
-
 def with_signature(path, old, new):
     """A copy of a system's files as other.jsonl, its signature changed."""
     summary = json.loads(path.with_name(f"{path.stem}.summary.json").read_text())
@@ -254,14 +241,6 @@ def test_cells_of_a_table_are_numbers(tmp_path):
     assert found.scores["score"]["b"].tolist() == [0.1, 1.0] and math.isnan(found.scores["score"]["a"][1])
     with pytest.raises(InputError, match=r"c\.csv, line 3: the column 'score' holds 'much'"):
         read_systems({name: tmp_path / f"{name}.csv" for name in "ac"})
-
-
-def test_several_languages_and_systems_are_shown(tmp_path):
-    given = [rows([k / 10 + step * (k % 3) for k in range(12)], ("de", "en")) for step in (0.0, 0.01, 0.02)]
-    a, b, c = systems_of(tmp_path, *given).values()
-    done = run("compare", a, b, f"third={c}", "--baseline", "third", "--samples", 200)
-    assert done.exit_code == 0 and "mcs, de (12 rows, 12 photos)" in done.output
-    assert "corrected for the 2 comparisons with third (Holm)" in flat(done.output)
 
 
 @pytest.mark.parametrize(
