@@ -118,9 +118,8 @@ class CaptionMetric(Metric):
                 ids = ids.tolist()
             named = [*map(_number, [ids] if isinstance(ids, int | str) else ids)]
         if len(named) != len(predictions):
-            raise InputError(
-                f"ids: got {len(named)}; expected {len(predictions)}, one per caption", field="ids"
-            )
+            problem = f"got {len(named)}; expected {len(predictions)}, one per caption"
+            raise InputError(problem, field="ids")
         columns = list(predictions), images, references, language or self.language
         states = {}
         if self.scorer.compares_rows:
