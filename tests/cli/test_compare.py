@@ -10,11 +10,14 @@ import re
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
 import capscore
 from capscore.comparing.systems import read_systems
+from capscore.embedding import photos
 from capscore.errors import InputError
 
+from ..toy import GREEN, RED, JudgingColours
 from .conftest import assert_refused, flat, read_jsonl, run, write_jsonl
 
 REFERENCES = [["a dog runs on the grass"], ["two men sit on a bench"], ["a red car in the street"]]
@@ -280,3 +283,22 @@ def test_a_caution_stands_under_scores_of_an_embedded_backbone_that_are_compared
     scorer = capscore.load("text_score", backbone=embedded_free, cache=False)
     scored = {name: scorer.score([name, "a"], references=[["a dog"], ["a cat"]]) for name in ("dog", "cat")}
     assert all("too small to rank" in part.notes[-1] for part in capscore.compare_systems(scored))
+
+
+def test_photos_are_decoded_and_texts_read_once_for_all_files_and_metrics(tmp_path, monkeypatch):
+    decoded, load = [], photos.load_image
+    monkeypatch.setattr(photos, "load_image", lambda *a, **k: decoded.append(a) or load(*a, **k))
+    captions = {"a": ["red", "green dog"], "b": ["red", "green"], "c": ["red fox", "green"]}
+    for number, pixels in enumerate((RED, GREEN)):
+        Image.fromarray(pixels).save(tmp_path / f"{number}.png")
+    files = {}
+    for name, texts in captions.items():
+        rows = [
+            {"image": f"{n}.png", "caption": text, "references": ["a wall"]} for n, text in enumerate(texts)
+        ]
+        files[name] = write_jsonl(tmp_path / f"{name}.jsonl", rows)
+    backbone = JudgingColours()
+    metrics = ["mcs", "pr_mcs", "ref_clip_score", "text_score", "clip_score"]
+    compared = capscore.compare(files, metrics, backbone=backbone, cache=False)
+    assert [column for column in metrics if column not in str(compared.to_dict())] == []
+    assert (len(decoded), backbone.encoded_images, backbone.encoded_texts) == (2, 2, 5)
