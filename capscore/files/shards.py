@@ -6,7 +6,7 @@ import bisect
 import glob
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,10 +55,10 @@ def _braces_expanded(text: str) -> Iterator[str]:
     if match is None:
         yield text
         return
-    names = (match[3] or "").split(",")
+    names: Iterable[str] = (match[3] or "").split(",")
     if match[1]:
         numbers = range(int(match[1]), int(match[2]) + 1)
-        names = [str(number).zfill(len(match[1])) for number in numbers]
+        names = (str(number).zfill(len(match[1])) for number in numbers)
     for name in names:
         yield from _braces_expanded(text[: match.start()] + name + text[match.end() :])
 
