@@ -83,7 +83,7 @@ FIELDS = {"candidates": "candidate", "images": "image", "references": "reference
 BAD = {
     "candidates": [None, 3, float("nan"), pandas.NA, b"cat", ["a"], "\ud800 cat", 10**5000],
     "images": [
-        *(None, "nowhere.jpg", b"no image", np.full((3, 4, 3), 9.0), np.zeros((2, 8, 9), np.uint8)),
+        *(None, "nowhere.jpg", b"no image", np.full((3, 4, 3), 5.0), np.zeros((2, 8, 9), np.uint8)),
         *(png(10**5, 10**5, bits=8, colour=GREY, lines=b""), png(4, 4, bits=8, colour=GREY, lines=b"\0")),
     ],
     "references": ["['red', 'blue']", None, [], ["red", None], ["red", 3], {"a": 1}, float("nan"), 7],
