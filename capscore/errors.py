@@ -43,13 +43,18 @@ def visible(text: str, *, keep: str = "") -> str:
     return _CONTROLS.sub(escape, text)
 
 
+_LONG = re.compile(r"(\S{300})\S{700,}")
+
+
 def in_one_line(text: str) -> str:
     r"""A message as it may be shown: in one line, without control characters and secrets of addresses.
+
+    Of a word of more than 1,000 signs, as a value that was given, the first 300 are shown.
 
     >>> print(in_one_line("no file 'a\nb', \x1b[31mand http://x.org/?key=1"))
     no file 'a b', \x1b[31mand http://x.org/?…
     """
-    return visible(_BREAK.sub(" ", without_secrets(text)))
+    return visible(_LONG.sub(r"\1…", _BREAK.sub(" ", without_secrets(text))))
 
 
 def message_of(error: BaseException) -> str:

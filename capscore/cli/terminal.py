@@ -245,8 +245,6 @@ def _flag(name: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    if len(text) > 600:
-        text = f"{text[:600]}…"
     if text and not any(sign.isspace() for sign in text):
         return text
     return shlex.quote(text)

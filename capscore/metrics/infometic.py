@@ -173,7 +173,7 @@ class InfoMetIC(BackboneScorer):
             value = options[name]
             if not isinstance(value, kind) or isinstance(value, bool) or not fits(value):
                 raise InputError(Setting(name, value), f": expected {expected}")
-        if regions := options.get("regions"):
+        if (regions := options.get("regions")) is not None:
             check_finder(regions)
 
     # ------------------------------------------------------------------ signature and scores

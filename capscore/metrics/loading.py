@@ -13,6 +13,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -38,6 +39,8 @@ PRESETS = {
     "reference-free": ("mcs", "clip_score"),
 }
 
+# Values that are no name and no path
+_PLAIN = (bytes, Number, list, tuple, dict, set)
 # Options of the embedder that only metrics with images take
 _WITH_IMAGES = ("allow_urls", "allow_private_urls")
 # what other libraries call an option, or take it from
@@ -319,6 +322,7 @@ class Option:
         help: Its entry in the docstring, on one line.
         choices: Allowed values; () for any.
         metrics, titles: Names and titles of the metrics that take it.
+        accepts: Plain types that the keyword argument may have.
         own: Whether the metric's class takes it; the others go to the backbone and the embedder.
         help_line: The summary, with the default where it is a value that the summary does not name.
     """
@@ -328,6 +332,7 @@ class Option:
     default: Any
     help: str
     choices: tuple[str, ...] = ()
+    accepts: tuple[type, ...] = ()
     metrics: tuple[str, ...] = ()
     titles: tuple[str, ...] = ()
     own: bool = False
@@ -414,6 +419,11 @@ def check_options(metrics: Sequence[str], options: Mapping[str, object]) -> None
         choices = takes[name].choices
         if choices and not (isinstance(value, str) and value in choices):
             raise InputError(Setting(name, value), f": expected {' or '.join(map(repr, choices))}")
+        accepts = takes[name].accepts
+        if str in accepts and isinstance(value, _PLAIN) and not isinstance(value, accepts):
+            raise InputError(
+                Setting(name, value), ": expected text", ", or a path" if Path in accepts else ""
+            )
         without = ", ".join(metric for metric in metrics if metric not in takes[name].metrics)
         if (name, value) == ("pairs", "images") and without:  # they would read names of photos as captions
             raise OptionError(Setting(name, value), f": {without} cannot compare photos with photos")
@@ -441,7 +451,9 @@ def _parameters(function: Any, texts: Mapping[str, str]) -> dict[str, Option]:
             # text where the module postpones the evaluation of annotations, else a type
             annotation = parameter.annotation
             text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
-            found[name] = Option(name, _type(text), parameter.default, texts[name], _choices(text))
+            kind, choices = _type(text), _choices(text)
+            accepts = tuple(each for each in (str, Path, int, bool) if re.search(rf"\b{each.__name__}", text))
+            found[name] = Option(name, kind, parameter.default, texts[name], choices, accepts)
     return found
 
 

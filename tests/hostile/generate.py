@@ -17,6 +17,7 @@ import math
 import os
 import random
 import re
+import reprlib
 import shutil
 import stat
 import sys
@@ -212,7 +213,7 @@ def failures(folder: Path, calls: int, seed: int) -> dict[str, list[str]]:
         except BaseException as error:
             place = traceback.extract_tb(error.__traceback__)[-1]
             kind = f"{type(error).__name__} at {place.filename}:{place.lineno}: {str(error)[:600]}"
-            kinds.setdefault(kind, []).append(repr(given)[:500])
+            kinds.setdefault(kind, []).append(reprlib.repr(given))
     return kinds
 
 
