@@ -302,3 +302,12 @@ def test_photos_are_decoded_and_texts_read_once_for_all_files_and_metrics(tmp_pa
     compared = capscore.compare(files, metrics, backbone=backbone, cache=False)
     assert [column for column in metrics if column not in str(compared.to_dict())] == []
     assert (len(decoded), backbone.encoded_images, backbone.encoded_texts) == (2, 2, 5)
+
+
+def test_stated_columns_win_over_familiar_ones():
+    rows = [{"image": f"{n}.jpg", "id": n, "file": n // 2, "key": 9 - n, "mcs": n / 10} for n in range(6)]
+    other = [{**row, "id": 5 - row["id"], "mcs": row["mcs"] + 0.1 + row["id"] / 100} for row in rows[::-1]]
+    found = capscore.compare({"a": rows, "b": other}, image_column="file", id_column="key", bootstrap=20)
+    (compared,) = found.to_dict()["metrics"]["mcs"]["comparisons"]
+    # by the column `id` the rows would be paired the other way round, which gives another p-value
+    assert compared["n_images"] == 3 and compared["differences"][0]["p_value"] == 0.25

@@ -173,6 +173,17 @@ def found_of(checked, what):
     return [(found.level, found.message) for part in checked for found in part.findings if found.what == what]
 
 
+@pytest.mark.parametrize(("shift", "level"), [(-1, PROBLEM), (0, OK), (1, PROBLEM)])
+def test_more_and_fewer_rows_than_published_are_problems(shift, level, site, monkeypatch):
+    official("xm3600").write(site)
+    (counts,) = check_benchmark("xm3600", ["de"], data_dir=site)[0].counts.values()
+    changed = {what: number + shift for what, number in counts.items()}
+    monkeypatch.setattr(builder_class("xm3600"), "published", lambda self, split: changed)
+    (checked,) = check_benchmark("xm3600", ["de"], data_dir=site)
+    levels = {found.level for found in checked.findings if found.what in checked.counts}
+    assert levels == {level}
+
+
 def test_an_archive_known_by_its_git_id(site, monkeypatch, tmp_path):
     official("xm3600").write_repository(site)
     path = site / "web-data" / "captions.zip"

@@ -266,3 +266,23 @@ def test_ids_are_compared_by_what_they_mean():
     assert {given: image_key(given) for given in same} == same
     assert image_key(42.0) == "42" and image_key(10**18 - 1) == "9" * 18
     assert {image_key(nothing) for nothing in (None, "", True, 1.5, 10**18, 10**20)} == {None}
+
+
+def test_a_bad_row_beyond_the_first_piece_is_left_out_by_its_own_number(tmp_path):
+    rows = [{"caption": f"c{n}", "references": ["a"]} for n in range(1100)]
+    rows[1050]["caption"] = 3
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    found = capscore.read_rows(tmp_path / "rows.jsonl", on_error="skip")
+    assert found.candidates == [row["caption"] for row in rows if row["caption"] != 3]
+
+
+def test_photos_have_to_be_in_the_folder_that_is_named(tmp_path):
+    (tmp_path / "rows.jsonl").write_text('{"image": "gone.jpg", "caption": "a", "references": ["a"]}')
+    assert capscore.read_rows(tmp_path / "rows.jsonl").images is None
+    with pytest.raises(InputError, match=r"gone\.jpg"):
+        capscore.read_rows(tmp_path / "rows.jsonl", images=tmp_path)
+
+
+def test_signs_within_quotation_marks_separate_no_columns(tmp_path):
+    (tmp_path / "rows.csv").write_text('"a,b,c,d";caption;references\n1;a dog;a cat\n')
+    assert capscore.read_rows(tmp_path / "rows.csv").candidates == ["a dog"]

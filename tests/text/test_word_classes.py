@@ -68,6 +68,7 @@ CLASSES_OF = [
     ("en", "A small dog is quickly chasing her.", ["dog", "chasing", "small", "quickly", "A is her"]),
     ("ja", "二人は白い皿の前でゆっくり演奏", ["皿 前 演奏", "", "白い", "ゆっくり", "二人 は の で"]),
     ("ja", "ゆっくり演奏している", ["", "演奏", "", "ゆっくり", "し て いる"]),
+    ("ja", "寒さでお高い", ["", "", "寒 高い", "", "さ で お"]),  # affixes of other words stay words
 ]
 
 
