@@ -270,10 +270,10 @@ def test_ids_are_compared_by_what_they_mean():
 
 def test_a_bad_row_beyond_the_first_piece_is_left_out_by_its_own_number(tmp_path):
     rows = [{"caption": f"c{n}", "references": ["a"]} for n in range(1100)]
-    rows[1050]["caption"] = 3
+    del rows[1050]["caption"]
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
     found = capscore.read_rows(tmp_path / "rows.jsonl", on_error="skip")
-    assert found.candidates == [row["caption"] for row in rows if row["caption"] != 3]
+    assert found.candidates == [row["caption"] for row in rows if "caption" in row]
 
 
 def test_photos_have_to_be_in_the_folder_that_is_named(tmp_path):
