@@ -251,7 +251,7 @@ def load_finder(
 
 def check_finder(spec: str | RegionFinder) -> None:
     """Raise InputError unless `load_finder` knows the finder."""
-    if spec not in ("things", "windows") and not isinstance(spec, RegionFinder):
+    if not isinstance(spec, RegionFinder) and not (isinstance(spec, str) and spec in ("things", "windows")):
         raise InputError(
             Setting("regions", spec),
             ": expected 'things', 'windows' or a RegionFinder; pass boxes as `boxes`",
