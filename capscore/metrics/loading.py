@@ -40,7 +40,7 @@ PRESETS = {
 }
 
 # Values that are no name and no path
-_PLAIN = (bytes, Number, list, tuple, dict, set)
+_PLAIN = (bytes, Number, list, tuple, dict, set, type)
 # Options of the embedder that only metrics with images take
 _WITH_IMAGES = ("allow_urls", "allow_private_urls")
 # what other libraries call an option, or take it from
@@ -420,13 +420,23 @@ def check_options(metrics: Sequence[str], options: Mapping[str, object]) -> None
         if choices and not (isinstance(value, str) and value in choices):
             raise InputError(Setting(name, value), f": expected {' or '.join(map(repr, choices))}")
         accepts = takes[name].accepts
-        if str in accepts and isinstance(value, _PLAIN) and not isinstance(value, accepts):
+        is_other = isinstance(value, _PLAIN) or not _has_truth(value)
+        if str in accepts and is_other and not isinstance(value, accepts):
             raise InputError(
                 Setting(name, value), ": expected text", ", or a path" if Path in accepts else ""
             )
         without = ", ".join(metric for metric in metrics if metric not in takes[name].metrics)
         if (name, value) == ("pairs", "images") and without:  # they would read names of photos as captions
             raise OptionError(Setting(name, value), f": {without} cannot compare photos with photos")
+
+
+def _has_truth(value: object) -> bool:
+    """Whether a value is true or false, as arrays and pandas.NA are not."""
+    try:
+        bool(value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def documented_arguments(docstring: str | None) -> dict[str, str]:
