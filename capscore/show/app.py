@@ -12,6 +12,7 @@ import json
 import logging
 import math
 import os
+import re
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
@@ -143,7 +144,9 @@ class _Scorers:
                 self._scorers[metric] = load(metric, **options)
             scorer = self._scorers[metric]
             scores = scorer.score(captions, **columns)
-        notes = [str(item.message) for item in caught if isinstance(item.message, CapscoreWarning)]
+        notes = [
+            without_folders(str(item.message)) for item in caught if isinstance(item.message, CapscoreWarning)
+        ]
         return scorer, scores, [*notes, *filter(None, [scorer.caution])]
 
     def _backbone_of(self, metric: str) -> str | Backbone | None:
@@ -163,7 +166,7 @@ class _Scorers:
             chosen = self._backbone_of(metric) or default_backbone(metric)
             if isinstance(chosen, Backbone):
                 chosen = chosen.name
-            text += f"\n\nBackbone: `{chosen}`"
+            text += f"\n\nBackbone: `{without_folders(str(chosen))}`"
         return text
 
 
@@ -176,7 +179,7 @@ def _page(
     """Boxes for a photo and its captions, and what a metric says of them; with `has_choice`, any metric."""
 
     def answer(photo: str | None, captions: object, *more: Any) -> tuple[str, str]:
-        with _errors_as_messages(gr, photo):
+        with _errors_as_messages(gr):
             if explains:
                 return explained(scorers, metric, photo, captions, *more)
             references, language, name = [*more, metric][:3]
@@ -306,7 +309,7 @@ def scored(
         rows.append(
             {"caption": caption.text, "score": score, "share": share, "terms": terms, "is_best": is_best}
         )
-    return render("app_scores.html", rows=rows, top=top, notes=notes), scores.signature
+    return render("app_scores.html", rows=rows, top=top, notes=notes), without_folders(scores.signature)
 
 
 def explained(
@@ -319,21 +322,32 @@ def explained(
     scorer, scores, notes = scorers.score(metric, lines, picture, None, language)
     title = "What is wrong, and what is missing"
     page = explain_page(picture, explained_captions(lines, scores), title, beta=scorer.marks_below)
-    return render("app_frame.html", notes=notes, page=page), scores.signature
+    return render("app_frame.html", notes=notes, page=page), without_folders(scores.signature)
 
 
 # ---- what a visitor gives ----
 
+_FOLDERS = re.compile(
+    r"(?<![\w/:.…\\])(?:~|[A-Za-z]:)?[/\\](?:[^\s'\"<>|:;,()~/\\]+(?: [^\s'\"<>|:;,()~/\\]+)*[/\\])+"
+)
+
+
+def without_folders(message: str) -> str:
+    """A message without the folders of this machine: of each absolute path, the file's name is left.
+
+    >>> without_folders("no 'java' in /opt/jdk 8/bin/java: see https://x.org/a/b, 1/2 or ~/me/p.jpg")
+    "no 'java' in java: see https://x.org/a/b, 1/2 or p.jpg"
+    """
+    return _FOLDERS.sub("", message)
+
 
 @contextmanager
-def _errors_as_messages(gr: ModuleType, photo: object = None) -> Iterator[None]:
+def _errors_as_messages(gr: ModuleType) -> Iterator[None]:
     """Show an error of capscore in the browser, as text; of any other error only that there was one."""
     try:
         yield
     except CapscoreError as error:
-        message = str(error)
-        if isinstance(photo, str) and len(photo) > 1:
-            message = message.replace(photo, os.path.basename(photo))
+        message = without_folders(str(error))
         raise gr.Error(html.escape(message, quote=False), print_exception=False) from error
     except Exception as error:
         logging.getLogger(__name__).exception("the app failed")

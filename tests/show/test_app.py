@@ -190,6 +190,18 @@ def test_marks_are_the_librarys_and_captions_cannot_change_the_page(photo):
 # ---- the server ----
 
 
+def test_no_folder_of_the_server_is_in_an_error_or_a_heading(photo, monkeypatch):
+    def fail(*_, **__):
+        raise CapscoreError("spice needs Java: no java in /opt/a folder/bin, C:\\jdk\\bin or ~/tools/java")
+
+    monkeypatch.setattr(app_module, "load", fail)
+    page = build_app("mcs", backbone="/srv/models/mine")
+    parts = [part.value for part in page.blocks.values() if isinstance(part, gr.Markdown)]
+    assert "`mine`" in parts[0] and "/srv" not in parts[0]
+    with pytest.raises(gr.Error, match="^'spice needs Java: no java in bin, bin or java'$"):
+        click(page, photo, "red", "", "")
+
+
 def test_the_server_reads_uploads_alone(photo, tmp_path, monkeypatch):
     """What a program may send that is no browser: other files of this machine, and very large ones."""
     secret = tmp_path / "secret.png"
