@@ -99,7 +99,7 @@ NEGATION = Kind(
     negation.negate,
     "negat.",
     languages=negation.LANGUAGES,
-    settings=_UNSEEN_RULES,
+    settings={"rules": "unseen2"},
     finders={"verbs": negation.verb_finder},
 )
 FOREIGN = Kind("foreign", unseen.replace_by_foreign_word, settings=_UNSEEN_RULES, finders=_WORDS)
@@ -228,7 +228,7 @@ def perturb(
         rng = caption_random(int(seed), "draw" if record.draws_words else kind, caption)
         if record.draws_words:
             words, gaps = words_and_gaps(caption, code)
-            texts.append(record.change(words, gaps, published.draw(len(words), p, rng), code))
+            texts.append(record.change(words, gaps, published.draw_words(words, p, rng), code))
         elif record.takes_objects:
             texts.append(record.change(caption, places[row], rng, order))
         else:

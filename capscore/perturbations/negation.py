@@ -30,8 +30,11 @@ def verb_finder(language: str | None) -> str:
 def negate(caption: str, code: str, rng: random.Random) -> str:
     """The caption with a "not".
 
-    It is unchanged if no rule of the language applies.
+    It is unchanged if it is negated already, or if no rule of the language applies.
     """
+    is_negated = rule(code, "negated")
+    if is_negated and re.search(is_negated, caption, re.IGNORECASE):
+        return caption
     if endings := rule(code, "negated_endings"):
         return _by_ending(caption, endings)
     if articles := rule(code, "no_articles"):
@@ -146,7 +149,15 @@ _ENGLISH_PAST = dict(
     pair.split(":")
     for pair in "ran:run sat:sit stood:stand rode:ride held:hold wore:wear took:take ate:eat drank:drink "
     "made:make lay:lie flew:fly swam:swim went:go had:have did:do threw:throw caught:catch drove:drive "
-    "got:get came:come".split()
+    "got:get came:come became:become began:begin bent:bend bit:bite blew:blow bought:buy broke:break "
+    "brought:bring built:build chose:choose clung:cling crept:creep drew:draw dug:dig fed:feed fell:fall "
+    "felt:feel flung:fling fought:fight found:find froze:freeze gave:give grew:grow heard:hear hid:hide "
+    "hung:hang kept:keep knelt:kneel knew:know laid:lay leapt:leap led:lead left:leave lent:lend lit:light "
+    "lost:lose met:meet paid:pay rang:ring rose:rise said:say sang:sing sank:sink saw:see sent:send "
+    "shook:shake shot:shoot slept:sleep slid:slide sold:sell spent:spend spoke:speak sprang:spring spun:spin "
+    "stole:steal strode:stride struck:strike stuck:stick swept:sweep swore:swear swung:swing taught:teach "
+    "thought:think told:tell tore:tear understood:understand wept:weep woke:wake won:win wove:weave "
+    "wrote:write".split()
 )
 
 
@@ -177,6 +188,8 @@ def _czech(caption: str, code: str, tagged: Sequence[Word]) -> str:
     """The verb with the prefix ne-."""
     for word in tagged:
         text = lower(word.text, code)
+        if word.word_class == "verb" and re.match("ne(?!s[eoul]|ch)", text):
+            return caption  # its prefix negates it
         if word.word_class == "verb" or text in ("je", "jsou", "byl", "byla", "byli", "byly"):
             negated = "není" if text == "je" else f"ne{text}"
             return _replaced(caption, (word.start, word.end), negated)

@@ -222,7 +222,7 @@ class PerturbedFile(Result):
             try:
                 result = perturb_captions([caption], kind, language, objects=given, **draws)
             except InputError as error:
-                if self._language is not None:
+                if self._language is not None and error.field == "language":
                     raise InputError(Setting("language", self._language), ": ", *error.parts) from None
                 problems[kind] = error
                 continue

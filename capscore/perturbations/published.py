@@ -53,6 +53,15 @@ def draw(n: int, p: float, rng: random.Random) -> list[bool]:
     return drawn
 
 
+def draw_words(words: Sequence[str], p: float, rng: random.Random) -> list[bool]:
+    """Draw words as `draw` does, among those that are not masked already, if there are any."""
+    places = [index for index, word in enumerate(words) if word != MASK] or [*range(len(words))]
+    drawn = [False] * len(words)
+    for index, is_drawn in zip(places, draw(len(places), p, rng), strict=True):
+        drawn[index] = is_drawn
+    return drawn
+
+
 def jumble(caption: str, code: str, rng: random.Random) -> str:
     """The caption with all of its words in another order."""
     words, gaps = words_and_gaps(caption, code)

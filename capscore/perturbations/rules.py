@@ -13,6 +13,7 @@ A language has some of these entries; words in one text are separated by blanks:
 - no_articles: article → the word for "no" in its place; not: the negation where there is no article.
 - negated_endings: pattern → its negation. The first pattern that the caption contains counts, at its last
   place.
+- negated: pattern of the words that say that a caption is negated already; such a caption stays.
 """
 
 from __future__ import annotations

@@ -363,3 +363,17 @@ def test_the_word_finder_of_a_language(monkeypatch):
             perturb(["犬が走る"], "jumble", "ja")
     finally:
         segmentation._load.cache_clear()
+
+
+def test_a_masked_word_is_not_drawn_again():
+    found = {perturb(["[MASK] a dog"], "masking", "en", seed=seed, p=0.1).captions[0] for seed in range(20)}
+    assert found == {"[MASK] [MASK] dog", "[MASK] a [MASK]"}
+
+
+def test_a_caption_too_long_to_tag_is_skipped_where_the_language_is_stated_too():
+    texts = ["a dog runs", "a dog " * 834]
+    for stated in ({}, {"language": "en"}):
+        found = capscore.perturb(texts, ["negation"], on_error="skip", **stated)
+        assert [*found.failures] == [1] and next(found.rows())["caption"] == "a dog does not run"
+        with pytest.raises(InputError, match=r"captions, row 1: .*5,00[0-9] characters"):
+            capscore.perturb(texts, ["negation"], **stated)

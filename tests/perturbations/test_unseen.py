@@ -118,6 +118,58 @@ def test_another_number_has_as_many_digits():
 )
 def test_negations(language, caption, expected):
     assert perturb([caption], "negation", language).captions == [expected]
+    if expected != caption and language != "cs":  # what is negated is not negated again
+        assert perturb([expected], "negation", language).captions == [expected]
+
+
+@pytest.mark.parametrize(
+    ("language", "caption"),
+    [
+        *(
+            ("en", text)
+            for text in ("A dog isn't running", "A man can’t swim", "No dog runs", "nobody sings")
+        ),
+        *(("fr", text) for text in ("Il n'y a pas de chien", "L’homme ne court pas", "aucun chien ne court")),
+        *(("zh", text) for text in ("没有人在跑步", "他没有跑", "他沒有跑", "这不是狗")),
+        *(("cs", text) for text in ("Pes neběží", "Pes není na louce.")),
+        *[
+            ("de", "Niemand läuft"),
+            ("es", "no hay perros"),
+            ("it", "Il cane non corre"),
+            ("ru", "Кот не спит"),
+        ],
+        *[
+            ("pl", "Pies nie biegnie"),
+            ("tr", "Köpek koşmuyor"),
+            ("pt", "O cão não corre"),
+            ("uk", "Кіт не спить"),
+        ],
+        *[
+            ("ar", "الكلب لا يجري"),
+            ("ko", "개가 없다"),
+            ("th", "สุนัขไม่ได้วิ่ง"),
+            ("he", "הכלב לא רץ"),
+            ("nl", "geen hond"),
+        ],
+        *[
+            ("id", "anjing tidak berlari"),
+            ("sv", "ingen hund"),
+            ("da", "ingen hund"),
+            ("ro", "Câinele nu aleargă"),
+        ],
+    ],
+)
+def test_a_negated_caption_stays(language, caption):
+    assert perturb([caption], "negation", language).captions == [caption]
+
+
+@pytest.mark.parametrize(
+    "past", ["sang:sing", "bought:buy", "threw:throw", "slept:sleep", "wrote:write", "fell:fall"]
+)
+def test_past_tenses_are_negated_with_did(past):
+    was, base = past.split(":")
+    expected = [f"A woman did not {base} in the park"]
+    assert perturb([f"A woman {was} in the park"], "negation", "en").captions == expected
 
 
 def test_a_foreign_word_is_the_counterpart_of_a_common_noun_or_any():
