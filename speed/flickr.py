@@ -112,7 +112,7 @@ def measure(quick: bool) -> list[Figure]:
         rows = flickr8k_expert_rows(write_photos(Path(folder) / "photos", 6 if quick else 24))
         bare = Bare()
         options = BackboneOptions(f"{MODEL}/random", prefix=PREFIX)
-        backbone = OpenClipBackbone(bare.model, ClipTokenizer(bare.tokenizer), options)
+        backbone = OpenClipBackbone(bare.model, ClipTokenizer(bare.tokenizer), options, settings=MODEL)
         embedder = Embedder(backbone)
         bare.image_batch, bare.text_batch = embedder.image_batch, embedder.text_batch
         repeats = 2 if quick else 7

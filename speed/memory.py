@@ -78,7 +78,7 @@ def _small_backbone():
     )
     model.visual.preprocess_cfg = {"size": 224}
     tokenizer = ClipTokenizer(open_clip.get_tokenizer("ViT-B-32"))
-    return OpenClipBackbone(model, tokenizer, BackboneOptions("small/random"))
+    return OpenClipBackbone(model, tokenizer, BackboneOptions("small/random"), settings="small")
 
 
 def _small_photo():
