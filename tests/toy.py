@@ -36,8 +36,11 @@ class ColourBackbone(Backbone):
         self.text_batches: list[list[int]] = []
         self._lock = threading.Lock()
 
-    def __reduce__(self):
-        return type(self), ()
+    def __getstate__(self):
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state):
+        vars(self).update(state, _lock=threading.Lock())
 
     def preprocess(self, image: Image.Image) -> torch.Tensor:
         assert image.mode == "RGB"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -42,7 +43,9 @@ def test_ctrl_c_in_the_middle_says_so_and_leaves_nothing(tmp_path):
     files = ("-o", tmp_path / "o.jsonl", "--keep", tmp_path / "k.jsonl", "--min-score", "0")
     given = ("score", captions(tmp_path), *files, "-m", "mcs,cider", "--no-cache")
     process = begin(*given, during=during)
-    assert process.communicate(LIMIT) == ("", "capscore: interrupted\n") and process.returncode == 130
+    out, err = process.communicate(LIMIT)
+    assert (out, process.returncode) == ("", 130) and err.endswith("\ncapscore: interrupted\n")
+    assert re.match(r"capscore: note: written: none; not written, .*o\.jsonl, \S*k\.jsonl\n", err)
     assert {path.name for path in tmp_path.iterdir()} == {"cat.png", "rows.jsonl"}
 
 

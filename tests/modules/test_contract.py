@@ -229,7 +229,7 @@ def test_options_go_to_the_library_and_the_model_is_freed_with_the_module(load, 
 
 def test_loading_names_unavailable_and_unknown_backbones(load):
     for name in ("./nowhere", "nobody/has-such-a-model"):
-        with pytest.raises(BackboneUnavailable, match=f"{name}.*backbone='embedded-free'"):
+        with pytest.raises(BackboneUnavailable, match=f"{name}.*backbone='embedded'"):
             load("mcs", backbone=name)
     with pytest.raises(CapscoreError, match="variant='paper': an option of cider, not of mcs"):
         load("mcs", variant="paper")
