@@ -73,9 +73,16 @@ class CaptionMetric(Metric):
         super().__init__(**{name: options.pop(name) for name in _OF_TORCHMETRICS if name in options})
         (self.scorer,) = load_together(metric, **options)
         self.language = language
+        low, high = self.scorer.score_range
+        vars(self).update(
+            higher_is_better=self.scorer.higher_is_better, plot_lower_bound=low, plot_upper_bound=high
+        )
         # a collection takes metrics for one whose states have the same names and begin alike
-        settings = [self.scorer.metric, language, sorted(options.items()), [*self.scorer.settings.items()]]
-        digest = xxhash.xxh3_64_hexdigest(repr([metric, *settings]).encode(errors="backslashreplace"))
+        plain = {
+            name: value for name, value in options.items() if isinstance(value, str | int | float | None)
+        }
+        settings = [self.scorer.metric, language, sorted(plain.items()), [*self.scorer.settings.items()]]
+        digest = xxhash.xxh3_64_hexdigest(repr(settings).encode(errors="backslashreplace"))
         self._numbers, self._names, self._texts = f"numbers_{digest}", f"names_{digest}", f"texts_{digest}"
         for state in self._empty():
             self.add_state(state, default=[], dist_reduce_fx="cat")
@@ -175,21 +182,6 @@ class CaptionMetric(Metric):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.scorer.metric!r}, language={self.language!r})"
-
-    @property
-    def higher_is_better(self) -> bool:  # type: ignore[override]
-        """Whether a higher score is better."""
-        return self.scorer.higher_is_better
-
-    @property
-    def plot_lower_bound(self) -> float | None:  # type: ignore[override]
-        """Lowest score; None without a bound."""
-        return self.scorer.score_range[0]
-
-    @property
-    def plot_upper_bound(self) -> float | None:  # type: ignore[override]
-        """Highest score; None without a bound."""
-        return self.scorer.score_range[1]
 
     @property
     def n_rows(self) -> torch.Tensor:

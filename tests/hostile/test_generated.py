@@ -14,7 +14,7 @@ from .generate import failures
 __all__ = ["_own_cache", "folder", "made", "registered"]
 CALLS, SEED = (
     int(os.environ.get(f"CAPSCORE_HOSTILE_{name}", default))
-    for name, default in (("CALLS", 300), ("SEED", 1))
+    for name, default in (("CALLS", 150), ("SEED", 1))
 )
 
 
