@@ -26,6 +26,7 @@ from .row_source import Row
 
 _SPLITS = {"train", "val", "valid", "validation", "dev", "test", "restval"}
 _NUMBERED_CAPTION = re.compile(r"\s*(?:raw[_ ])?caption[_ ]?[0-9]+\s*", re.IGNORECASE)
+_Reader = Callable[[Any, list[str]], Iterable[Row] | None]
 _ANSWERERS = ("gpt", "assistant", "model", "chatbot")
 
 
@@ -103,15 +104,16 @@ def read_document(document: object, notes: list[str]) -> tuple[str, list[Row] | 
 def line_reader() -> Callable[[Row], Iterable[Row] | None]:
     """Function from an object of a list or of lines to its rows; None for an object that is a row itself."""
     layouts = [*_layouts(lines=True).values()]
-    of_names: dict[tuple[str, ...], list[Any]] = {}  # names of an object → layouts that it may be in
+    of_names: dict[tuple[str, ...], list[_Reader]] = {}  # names of an object → layouts that it may be in
 
     def read(line: Row) -> Iterable[Row] | None:
         names = tuple(line)
-        if names not in of_names:
+        possible = of_names.get(names)
+        if possible is None:
             if len(of_names) > 1000:  # objects that hardly share names
                 of_names.clear()
-            of_names[names] = [layout for layout in layouts if _may_be_in(layout, names)]
-        for layout in of_names[names]:
+            possible = of_names[names] = [layout for layout in layouts if _may_be_in(layout, names)]
+        for layout in possible:
             rows = layout(line, [])
             if rows is not None:
                 return rows
@@ -126,10 +128,10 @@ def _may_be_in(layout: object, names: Sequence[str]) -> bool:
     return not marks or not set(marks).isdisjoint(names)
 
 
-def _layouts(lines: bool) -> dict[str, Callable[[Any, list[str]], Iterable[Row] | None]]:
+def _layouts(lines: bool) -> dict[str, _Reader]:
     """The layouts of documents or of lines; those of other packages first, as they expect less."""
     outside = LAYOUTS.outside()
-    found: dict[str, Callable[[Any, list[str]], Iterable[Row] | None]] = {}
+    found: dict[str, _Reader] = {}
     for name in (*outside, *LAYOUTS.names()):
         layout = LAYOUTS.get(name)
         if callable(layout) and getattr(layout, "lines", False) == lines:
@@ -694,12 +696,13 @@ def photo_per_object(line: Row, notes: list[str]) -> list[Row] | None:
 )
 def scores_per_caption(line: Row, notes: list[str]) -> list[Row] | None:
     """Several captions of a photo, with a list of numbers that has one for each."""
-    name = next((name for name in ("caption", "captions") if isinstance(line.get(name), list)), None)
-    if name is None or len(line[name]) < 2:
+    name = "caption" if isinstance(line.get("caption"), list) else "captions"
+    captions = line.get(name)
+    if not isinstance(captions, list) or len(captions) < 2:
         return None
     per_caption = [name]
     for key, value in line.items():
-        if isinstance(value, list) and len(value) == len(line[name]):
+        if isinstance(value, list) and len(value) == len(captions):
             if all(isinstance(item, int | float) for item in value):
                 per_caption.append(key)
     if len(per_caption) == 1:

@@ -18,7 +18,7 @@ import stat
 import sys
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -445,7 +445,15 @@ decode_json: Callable[[str], Any] = json.JSONDecoder(object_pairs_hook=_unrepeat
 # ---- rows ----
 
 
-def _text_source(file: TextFile, read: Callable[[], _Rows], **more: Any) -> RowSource:
+def _text_source(
+    file: TextFile,
+    read: Callable[[], _Rows],
+    *,
+    cells_are_text: bool = False,
+    faults: Mapping[int, InputError] | None = None,
+    notes: Sequence[str] = (),
+    format: str = "rows",
+) -> RowSource:
     """Rows of a text file, which is parsed on each iteration, so that no row stays in memory."""
     names: dict[str, None] = {}
     lists: set[str] = set()
@@ -457,19 +465,29 @@ def _text_source(file: TextFile, read: Callable[[], _Rows], **more: Any) -> RowS
             names[name] = None
             if isinstance(cell, str):
                 is_misread = is_misread or (not cell.isascii() and looks_misread(cell))
-                if cell[:1] == "[":
+                if cells_are_text and cell[:1] == "[":
                     lists.add(name)
             elif isinstance(cell, list):
                 lists.add(name)
         n_misread += is_misread
     if n_misread:
-        notes = (
+        note = (
             f"{n_misread:,} rows of {file} look like text of another encoding, such as GBK, that is valid "
+            f"UTF-8 by chance; to convert it: {file.conversion('GB18030')}"
         )
-        convert = file.conversion("GB18030")
-        more["notes"] = [*more.get("notes", ()), f"{notes}UTF-8 by chance; to convert it: {convert}"]
-    more |= {"image_folder": file.folder, "lists": frozenset(lists)}
-    return RowSource(file.path, [*names], n_rows, read_dicts(read), **more)
+        notes = [*notes, note]
+    return RowSource(
+        file.path,
+        [*names],
+        n_rows,
+        read_dicts(read),
+        cells_are_text=cells_are_text,
+        notes=notes,
+        faults={} if faults is None else faults,
+        image_folder=file.folder,
+        format=format,
+        lists=frozenset(lists),
+    )
 
 
 def open_json(file: TextFile) -> RowSource:
@@ -508,39 +526,33 @@ def open_lines(file: TextFile) -> RowSource:
 def _open_objects(file: TextFile, objects: list[object] | None) -> RowSource:
     """Objects, None for those of the lines, with one row each, or several in a layout of several captions."""
 
+    def place(number: int, line: int | None) -> str:
+        return f"{file}, " + (f"element {number} counted from 0" if line is None else f"line {line}")
+
     def rows() -> _Rows:
         rows_of = line_reader()
         # captions alone, or lists of references alone
         are_texts = {type(value) for value in objects or ()} in ({str}, {list})
-        for line, place, value in _placed_values(file, objects):
+        values = file.json_lines() if objects is None else ((None, value) for value in objects)
+        for number, (line, value) in enumerate(values):
             if are_texts:
                 yield line, {"caption" if isinstance(value, str) else "references": value}
                 continue
             if not isinstance(value, dict):
                 raise InputError(
-                    f"{place}: expected an object per line, or one list of objects, such as "
+                    f"{place(number, line)}: expected an object per line, or one list of objects, such as "
                     f'{{"image": "cat.jpg", "caption": "A cat."}}; got {value!r:.60}'
                 )
             try:
                 several = rows_of(value)
             except InputError as error:
-                raise layout_error(file.path, f"{place}: ", *error.parts) from None
+                raise layout_error(file.path, f"{place(number, line)}: ", *error.parts) from None
             if several is None:
                 yield line, value
             else:
                 yield from ((line, row) for row in several)
 
     return _text_source(file, rows)
-
-
-def _placed_values(file: TextFile, objects: list[object] | None) -> Iterator[tuple[int | None, str, object]]:
-    """Line, place in words and value of each object."""
-    if objects is None:
-        for line, value in file.json_lines():
-            yield line, f"{file}, line {line}", value
-    else:
-        for number, value in enumerate(objects):
-            yield None, f"{file}, element {number} counted from 0", value
 
 
 def with_formula(cell: str) -> str:
@@ -632,7 +644,7 @@ def _names_without_header(records: Sequence[Sequence[str]]) -> list[str]:
 
 
 def open_text(file: TextFile) -> RowSource:
-    """Flickr8k's and Flickr30k's `name.jpg#0<TAB>caption`, a table, or captions, one a line."""
+    """Flickr8k's and Flickr30k's `name.jpg#0<TAB>caption`; a table; or captions, one per line."""
     first = file.first_line()
     if not _TOKEN.match(first):
         if _is_table(file):
