@@ -53,7 +53,7 @@ _ORIENTATION_TAG = 0x0112
 _TILE_TAGS = (322, 323)
 # Not raster images: Pillow passes EPS to Ghostscript and the others to programs of the operating system.
 _NOT_RASTER = {"EPS", "WMF", "EMF", "BUFR", "GRIB", "HDF5", "MPEG"}
-# Pillow has one flag for all threads: how many decode now, and whether the program lets damage through.
+# Whether Pillow decodes photos that are cut short: one flag for all threads.
 _TRUNCATED_IMAGES = Switch(
     lambda: ImageFile.LOAD_TRUNCATED_IMAGES,
     lambda value: setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", value),
@@ -111,8 +111,8 @@ def load_image(
     Args:
         image: Path, http(s) address, encoded bytes, PIL image, `datasets.Image` dict, or array or tensor of
             whole numbers from 0 to 255, or floats from 0 to 1 or to 255: (h, w), (h, w, 1 | 3 | 4) or
-            (1 | 3 | 4, h, w). If a shape is ambiguous, PyTorch tensors are
-            read with channels first, arrays with channels last.
+            (1 | 3 | 4, h, w). If a shape is ambiguous, PyTorch tensors are read with channels first, arrays
+            with channels last.
         allow_urls: Whether http(s) addresses may be fetched.
         allow_private_urls: Whether they may lead to hosts that are not public, such as localhost.
         expected_key: `content_key` that the image must still have, or None.
@@ -342,17 +342,22 @@ def _as_array(image: Any, name: str) -> np.ndarray:
     if image.ndim not in (2, 3) or (image.ndim == 3 and image.shape[2] not in channels):
         raise image_error(f"{name}: expected (height, width) or (height, width, 1, 3 or 4 channels)")
     _check_pixels(image.shape[0] * image.shape[1], name)
-    lowest, highest = image.min(), image.max()
-    is_float = image.dtype.kind == "f"
-    if is_float and 0 <= lowest and highest <= 1:
-        image = np.rint(image * 255).astype(np.uint8)
-    elif image.dtype.kind in "iu" or (is_float and highest > _OVERSHOOT):
-        if 0 <= lowest and highest <= 255:
-            image = np.rint(image).astype(np.uint8)
-    if image.dtype != np.uint8:
-        expected = "expected numbers from 0 to 255, or float from 0 to 1"
-        raise image_error(f"{name}, values from {lowest} to {highest}: {expected}: convert it first")
-    return image
+    return _eight_bits(image, name)
+
+
+def _eight_bits(pixels: np.ndarray, name: str) -> np.ndarray:
+    """Numbers from 0 to 255, or floats from 0 to 1, as uint8."""
+    kind = pixels.dtype.kind
+    if pixels.dtype == np.uint8:
+        return pixels
+    if kind in "iuf":
+        lowest, highest = pixels.min(), pixels.max()
+        if kind == "f" and 0 <= lowest and highest <= 1:
+            return np.rint(pixels * 255).astype(np.uint8)
+        if 0 <= lowest and highest <= 255 and (kind != "f" or highest > _OVERSHOOT):
+            return np.rint(pixels).astype(np.uint8)
+        name = f"{name}, values from {lowest} to {highest}"
+    raise image_error(f"{name}: expected numbers from 0 to 255, or float from 0 to 1: convert it first")
 
 
 def _upright_rgb(image: Image.Image, name: str) -> Image.Image:

@@ -283,6 +283,7 @@ EARLY = {
     "normalised tensor": (torch.full((3, 2, 2), -0.1), "expected numbers from 0 to 255"),
     "NaN": (torch.full((3, 2, 2), torch.nan), "expected numbers from 0 to 255"),
     "bfloat16": (torch.zeros(2, 2, dtype=torch.bfloat16), "cannot become a NumPy array of uint8"),
+    "letters": (np.array([["a", "b"]]), "dtype <U1: expected numbers from 0 to 255"),
     "two channels": (np.zeros((2, 8, 8), np.uint8), CHANNELS),
     "encoded file as an array": (np.zeros(9, np.uint8), CHANNELS),
     "no pixels": (np.zeros((0, 8, 3), np.uint8), "has no pixels"),
