@@ -8,7 +8,14 @@ from functools import partial
 from pathlib import Path
 
 from ..backbones import find
-from ..backbones.checkpoint import OPEN_CLIP_WEIGHTS
+from ..backbones.checkpoint import (
+    OPEN_CLIP_WEIGHTS,
+    STUDENT_MARKER,
+    TUNED_FILES,
+    folder_kind,
+    needed_files,
+    read_config,
+)
 from ..backbones.loading import load_backbone
 from ..benchmarks.result_file import read_documents
 from ..errors import CapscoreError, InputError, Setting
@@ -110,8 +117,7 @@ def _results_of(folder: Path, kind: str, results: Sequence[str | Path], org: str
 
 
 def weights_kind(folder: Path) -> str:
-    """What a folder holds: "tuned", "student", `IMAGE_TOWER`, `NETWORK`, `MARK_CALIBRATION`; or an error."""
-    from ..backbones.checkpoint import folder_kind, read_config
+    """What a folder holds: "tuned", "student" or one of the names above; or an error."""
     from ..infometic import mark_calibration, network
 
     kind = folder_kind(folder)
@@ -132,8 +138,6 @@ def weights_kind(folder: Path) -> str:
 
 def _files_read(kind: str, names: Sequence[str]) -> list[str]:
     """Files that loading reads; of another kind those by which it would take the repository for that."""
-    from ..backbones.checkpoint import STUDENT_MARKER, TUNED_FILES, needed_files
-
     if kind in ("tuned", "student", OPEN_CLIP):
         return needed_files([name for name in names if name != RUN])
     return [name for name in names if name in (CONFIG, WEIGHTS, STUDENT_MARKER, *TUNED_FILES)]
@@ -174,7 +178,6 @@ def _load_text_tower(folder: Path, kind: str) -> list[str]:
     """Load a tower as far as possible; returns remarks."""
     from ..backbones import text_towers, tuned
     from ..backbones.base import BackboneOptions
-    from ..backbones.checkpoint import read_config
 
     marker = folder / f"capscore_{kind}.json"
     content = read_config(marker)
