@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Siz
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import ModuleType
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -461,7 +462,7 @@ def exact_convolutions(dtype: str) -> Iterator[None]:
         yield
 
 
-def _cudnn() -> Any:
+def _cudnn() -> ModuleType:
     import torch
 
     return torch.backends.cudnn

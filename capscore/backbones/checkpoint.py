@@ -529,12 +529,12 @@ def refusing(what: str) -> Iterator[None]:
 
 def _transformers_says() -> tuple[int, bool] | None:
     """How much transformers logs, and whether it shows bars; None before it is used."""
-    log: Any = sys.modules.get("transformers.utils.logging")
+    log = sys.modules.get("transformers.utils.logging")
     return None if log is None else (log.get_verbosity(), log.is_progress_bar_enabled())
 
 
 def _let_transformers_say(said: tuple[int, bool] | None) -> None:
-    log: Any = sys.modules.get("transformers.utils.logging")
+    log = sys.modules.get("transformers.utils.logging")
     if log is not None and said is not None:
         log.set_verbosity(said[0])
         (log.enable_progress_bar if said[1] else log.disable_progress_bar)()

@@ -44,7 +44,7 @@ class HarnessMetric:
         image: Callable[[Mapping[str, Any]], Any] | None = lambda document: document["image"],
         references: Callable[[Mapping[str, Any]], Sequence[str]] | None = None,
         language: str | None = None,
-        **options: Any,
+        **options: object,
     ):
         (self.scorer,) = load_together(metric, **options)
         self.name, self.image, self.language = self.scorer.metric, image, language
@@ -69,12 +69,12 @@ class HarnessMetric:
     def aggregation(self, rows: Sequence[Row]) -> float:
         """The number of all rows, mostly their mean; photos and texts are encoded in batches."""
         captions, images, references = map(list, zip(*rows, strict=True))
-        columns: dict[str, Any] = {"language": self.language}
-        if self.image is not None:
-            columns["images"] = images
-        if self.references is not None:
-            columns["references"] = references
-        return self.scorer.score(captions, **columns).of_set
+        return self.scorer.score(
+            captions,
+            None if self.image is None else images,
+            None if self.references is None else references,
+            self.language,
+        ).of_set
 
 
 def lighteval_metric(metric: HarnessMetric) -> Any:

@@ -68,7 +68,7 @@ class CaptionMetric(Metric):
         metric: str | Scorer = "mcs",
         *,
         language: str | None = None,
-        **options: Any,
+        **options: object,
     ):
         super().__init__(**{name: options.pop(name) for name in _OF_TORCHMETRICS if name in options})
         (self.scorer,) = load_together(metric, **options)
@@ -167,7 +167,7 @@ class CaptionMetric(Metric):
             return torch.tensor(corpus[self.scorer.aggregation], dtype=torch.float64, device=self.device)
         return numbers[:, 0].mean()
 
-    def set_dtype(self, dst_type: Any) -> CaptionMetric:
+    def set_dtype(self, dst_type: object) -> CaptionMetric:
         """Nothing changes: scores are float64, and ids and texts whole numbers."""
         return self
 
@@ -241,7 +241,7 @@ def _are_texts(rows: object) -> bool:
     return isinstance(rows, (list, tuple)) and bool(rows) and all(isinstance(row, str) for row in rows)
 
 
-def _number(name: Any) -> int:
+def _number(name: object) -> int:
     """A number of 63 bits for the name of a row, whatever holds it; -1 for None and NaN."""
     if hasattr(name, "tolist"):  # an array or tensor, or a number of theirs
         name = name.tolist()

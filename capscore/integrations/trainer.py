@@ -54,7 +54,7 @@ class CaptionCallback(TrainerCallback):
         references: Any = None,
         language: str | None = None,
         worst: int = 20,
-        **options: Any,
+        **options: object,
     ):
         self.caption, self.images, self.references = caption, images, references
         self.language, self.worst = language, worst
