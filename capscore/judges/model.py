@@ -124,12 +124,12 @@ class JudgeModel(PhotoModel[PhotoRows]):
         # renamed in transformers 5
         self._cache_name = "cache" if "cache" in parameters else "past_key_values"
 
-    @cached_property
+    @property
     def max_tokens(self) -> int:
         """Number of tokens of a row that the model can read."""
         return self._positions or MAX_TOKENS
 
-    @property
+    @cached_property
     def _positions(self) -> int:
         """Number of places of a row, its photo's among them; 0 where the model's config has none."""
         return int(getattr(self.model.config.get_text_config(), "max_position_embeddings", 0) or 0)
