@@ -154,11 +154,10 @@ def _row_marks(calibration: MarkCalibration, false_alarms: float, features: RowF
     mentioned = ((p_mentioned >= 0.5) & fits).tolist()
     n = len(row.words)
     marks = RowMarks(fits, p_fits, [None] * n, [None] * n, [None] * n, p_mentioned.tolist(), mentioned)
-    collective = [is_collective(row.words[number].text, row.code) for number in features.numbers]
     for index, number in enumerate(features.numbers):
-        word_class = row.words[number].word_class
+        word, word_class = row.words[number].text, row.words[number].word_class
         word_curve = calibration.word_curve(row.code, word_class)
-        if word_curve is None or np.isnan(features.alone[index]) or collective[index]:
+        if word_curve is None or np.isnan(features.alone[index]) or is_collective(word, row.code):
             continue
         p = float(word_curve.probabilities(words[index]))
         marks.p_correct[number] = p

@@ -383,7 +383,6 @@ class CaptionReader:
 _HAN = re.compile("[二三四五六七八九十百千两兩]|一[十百千]")
 
 
-@cache
 def numbers() -> dict[str, list[str]]:
     """Language → two to ten in the forms that occur in captions, and larger numbers.
 
@@ -393,10 +392,6 @@ def numbers() -> dict[str, list[str]]:
 
 
 @cache
-def _collective_nouns() -> dict[str, list[str]]:
-    return _word_lists("collective_nouns.tsv")
-
-
 def _word_lists(name: str) -> dict[str, list[str]]:
     """Language → words, from a file of this package."""
     lines = files(__package__).joinpath(name).read_text(encoding="utf-8").splitlines()
@@ -409,7 +404,7 @@ def is_collective(word: str, code: str) -> bool:
     >>> is_collective("Couple", "en"), is_collective("Gruppe", "de"), is_collective("dog", "en")
     (True, True, False)
     """
-    return lower(word, code) in _collective_nouns().get(code, ())
+    return lower(word, code) in _word_lists("collective_nouns.tsv").get(code, ())
 
 
 def _is_number(word: str, code: str) -> bool:
