@@ -32,8 +32,8 @@ def negate(caption: str, code: str, rng: random.Random) -> str:
 
     It is unchanged if it is negated already, or if no rule of the language applies.
     """
-    is_negated = rule(code, "negated")
-    if is_negated and re.search(is_negated, caption, re.IGNORECASE):
+    negations = rule(code, "negated")
+    if negations and re.search(negations, caption, re.IGNORECASE):
         return caption
     if endings := rule(code, "negated_endings"):
         return _by_ending(caption, endings)
