@@ -58,8 +58,11 @@ _LEAD = re.compile(
     r"|```\w*\s*\n",
     re.IGNORECASE,
 )
-# Signs of one kind; they go at both ends of a text.
-_QUOTES = ('"“”„‟″＂', "'‘’‚‛", "«»‹›", "「」『』《》", "`´", "*", "~")
+# Signs of one kind, which go at both ends of a text → where one of them opens or closes a quotation.
+_QUOTES = {
+    kind: re.compile(rf"(?<!\w)[{kind}]|[{kind}](?!\w)")
+    for kind in ('"“”„‟″＂', "'‘’‚‛", "«»‹›", "「」『』《》", "`´", "*", "~")
+}
 _BRACKETS = dict(zip("([{<（【［｛〈〔", ")]}>）】］｝〉〕", strict=True))
 _MASK = "[MASK]"
 
@@ -176,15 +179,16 @@ def _without_pair(text: str) -> str:
             depth += (sign == text[0]) - (sign == close)
             if not depth:
                 return text[1:-1].strip() if index == len(text) - 1 else text
-    for kind in _QUOTES:
+    for kind, sign_of_quotation in _QUOTES.items():
         inner = text.strip(kind)
         if inner == text or not inner:
             continue
-        within = re.search(rf"(?<!\w)[{re.escape(kind)}]|[{re.escape(kind)}](?!\w)", inner)
+        within = sign_of_quotation.search(inner)
         both = text[0] in kind and text[-1] in kind
-        if within is None and (both or "'" not in kind):
-            return inner.strip()
-        if both and within is not None and inner[: within.start()].endswith((" ", "(")):
+        if within is None:
+            if both or "'" not in kind:
+                return inner.strip()
+        elif both and inner[: within.start()].endswith((" ", "(")):
             return text[1:-1].strip()  # it opens a quotation within this one
     return text
 
