@@ -21,7 +21,7 @@ from ..metrics.loading import component_of
 from ..options import RowOptions
 from ..registry import METRICS
 from ..tables import fixed, photo_name, shown_caption, signed
-from .pages import inline_jpeg, render
+from .pages import picture_of, references_of, render
 
 if TYPE_CHECKING:
     from ..comparing import Comparison
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 PHOTOS_SHOWN = 4
 """Number of photos on which a system is furthest above, and furthest below, the baseline."""
-_THUMBNAIL = 320  # longest side of a photo in pixels
 
 
 @dataclass(frozen=True)
@@ -155,8 +154,6 @@ def _cards(read: SystemScores, metric: str, rows: set[int]) -> dict[int, Card]:
 
 def _add_texts(system: str, source: RowSource, options: RowOptions, cards: dict[int, Card]) -> None:
     """Add a system's captions to the cards, by the row's number in its file; photos where they lack them."""
-    from ..images.load import load_image
-
     names = columns_of(source, options)
     folder = ImageFolder(Path(options.images or source.folder), allow_urls=False)
     for chunk in source.chunks(CHUNK_ROWS):
@@ -167,9 +164,5 @@ def _add_texts(system: str, source: RowSource, options: RowOptions, cards: dict[
         for number in numbers:
             card, row = cards[number], number - chunk.start
             card.captions[system] = shown_caption(inputs.candidates[row])
-            if inputs.references is not None and not card.references:
-                references = inputs.references[row] or ()
-                card.references = [references] if isinstance(references, str) else references
-            if card.picture is None and inputs.images is not None and row not in inputs.problems:
-                with suppress(InputError):
-                    card.picture = inline_jpeg(load_image(inputs.images[row]), _THUMBNAIL)
+            card.references = card.references or references_of(inputs, row)
+            card.picture = card.picture or picture_of(inputs, row)

@@ -20,7 +20,7 @@ from markupsafe import Markup
 
 from ..benchmarks.result_file import metric_order
 from ..benchmarks.results import benchmark_title, metric_title, statistic_name
-from ..errors import visible
+from ..errors import InputError, visible
 from ..tables import fixed
 from ..text.languages import NAMES
 from .explained import (
@@ -43,9 +43,11 @@ if TYPE_CHECKING:
     from PIL import Image
 
     from ..benchmarks.result_file import ReportedNumber
+    from ..files.columns import ChunkInputs
 
 MAX_SIDE = 1280
 """Longest side in pixels; a larger photo is scaled down for the page."""
+_THUMBNAIL = 320  # longest side of a photo of a row, in pixels
 _RIGHT_TO_LEFT = frozenset(("Adlm", "Arab", "Hebr", "Mand", "Nkoo", "Rohg", "Syrc", "Thaa"))
 # A photo's longer side on the page, and the size of a tag's letters, in CSS pixels
 _SHOWN_SIDE, _TAG_LETTER, _TAG_HEIGHT, _TAG_PADDING = 560.0, 12.5, 21.0, 10.0
@@ -138,6 +140,25 @@ def inline_jpeg(image: Image.Image, max_side: int) -> tuple[str, int, int]:
     small.save(buffer, "JPEG", quality=85, optimize=True)
     data = base64.b64encode(buffer.getvalue()).decode("ascii")
     return f"data:image/jpeg;base64,{data}", *small.size
+
+
+def picture_of(inputs: ChunkInputs, row: int) -> tuple[str, int, int] | None:
+    """A row's photo, small; None where it has none that can be read: whoever scored has said so."""
+    from ..images.load import load_image
+
+    if inputs.images is None or row in inputs.problems:
+        return None
+    with suppress(InputError):
+        return inline_jpeg(load_image(inputs.images[row]), _THUMBNAIL)
+    return None
+
+
+def references_of(inputs: ChunkInputs, row: int) -> Sequence[str]:
+    """A row's references; () without any."""
+    if inputs.references is None:
+        return ()
+    references = inputs.references[row] or ()
+    return [references] if isinstance(references, str) else references
 
 
 # ---- explained captions ----

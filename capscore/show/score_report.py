@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..errors import InputError
 from ..files.columns import read_inputs
 from ..files.row_source import CHUNK_ROWS
 from ..files.write import write_text
 from ..metrics.calibration import LIKELY_WRONG, RANKS
 from ..tables import Table, counted, fixed, photo_name, shown_caption
-from .pages import inline_jpeg, language_names, page_script, render
+from .pages import language_names, page_script, picture_of, references_of, render
 
 if TYPE_CHECKING:
-    from ..files.columns import ChunkInputs
     from ..metrics.calibration import Standing
     from ..metrics.scores import Scores
     from ..scoring.files import ScoredFile
@@ -32,7 +29,6 @@ MAX_TABLE_ROWS = 20_000
 MAX_PAGES = 500
 """Number of pages that are listed; of more, those with most captions that are likely wrong."""
 _BINS, _PERCENTS = 30, (5, 25, 50, 75, 95)
-_THUMBNAIL = 320  # longest side of a photo in pixels
 
 
 class Histogram(NamedTuple):
@@ -84,6 +80,7 @@ def write_score_report(path: Path, run: ScoredFile, sort: str | None = None) -> 
         script_hash=digest,
         n_failed=len(run.failures),
         metrics=[_section(name, part, run.standings.get(name)) for name, part in scores.items()],
+        signatures={name: part.signature for name, part in scores.items()},
         languages=_by_language(run),
         pages=_by_page(run, wrong),
         most_pages=MAX_PAGES,
@@ -140,9 +137,9 @@ def _cards(run: ScoredFile, numbers: set[int], pictured: set[int]) -> dict[int, 
             cards[number] = {
                 "place": run.source.short_place(number, lines[row]),
                 "photo": photo_name(photos[row]),
-                "picture": _picture(inputs, row) if number in pictured else None,
+                "picture": picture_of(inputs, row) if number in pictured else None,
                 "caption": shown_caption(inputs.candidates[row]),
-                "references": _references(inputs, row),
+                "references": references_of(inputs, row),
                 **_results(run, number),
             }
     return cards
@@ -159,24 +156,6 @@ def _columns(rows: Sequence[Card], metrics: Sequence[str]) -> list[tuple[str, st
     if any(row["rank"] for row in rows):
         columns += [("Rank", "number"), ("Mark", "")]
     return columns
-
-
-def _references(inputs: ChunkInputs, row: int) -> Sequence[str]:
-    if inputs.references is None:
-        return ()
-    references = inputs.references[row] or ()
-    return [references] if isinstance(references, str) else references
-
-
-def _picture(inputs: ChunkInputs, row: int) -> tuple[str, int, int] | None:
-    """A row's photo, small; None where it has none that can be read: whoever scored has said so."""
-    from ..images.load import load_image
-
-    if inputs.images is None or row in inputs.problems:
-        return None
-    with suppress(InputError):
-        return inline_jpeg(load_image(inputs.images[row]), _THUMBNAIL)
-    return None
 
 
 def _results(run: ScoredFile, number: int) -> Card:
@@ -197,13 +176,12 @@ def _results(run: ScoredFile, number: int) -> Card:
 
 
 def _section(name: str, scores: Scores, standing: Standing | None) -> Card:
-    """What the page shows of a metric: its distribution as a table and a drawing, remarks, signature."""
+    """What the page shows of a metric: its distribution as a table and a drawing, and remarks."""
     remarks = [f"{key} of all rows together: {value:.4f}." for key, value in scores.corpus.items()]
     if standing is not None and (sentence := standing.sentence()):
         remarks.insert(0, f"{sentence[0].upper()}{sentence[1:]}.")
     return {
         "name": name,
-        "signature": scores.signature,
         "remarks": remarks,
         "table": _summary(scores.scores),
         "histogram": histogram(scores.scores),
