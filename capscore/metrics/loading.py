@@ -12,7 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -324,7 +324,6 @@ class Option:
         metrics, titles: Names and titles of the metrics that take it.
         accepts: Plain types that the keyword argument may have.
         own: Whether the metric's class takes it; the others go to the backbone and the embedder.
-        help_line: The summary, with the default where it is a value that the summary does not name.
     """
 
     name: str
@@ -336,18 +335,19 @@ class Option:
     metrics: tuple[str, ...] = ()
     titles: tuple[str, ...] = ()
     own: bool = False
-    help_line: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        line = self.summary
-        if self.default not in (None, False, "") and "default" not in line:
-            line += f" Default: {self.shown_default}."
-        object.__setattr__(self, "help_line", line)
 
     @property
     def summary(self) -> str:
         """The first part of the help, as a sentence."""
         return re.split(r"[.;] ", self.help, maxsplit=1)[0].rstrip(".") + "."
+
+    @property
+    def help_line(self) -> str:
+        """The summary, with the default where it is a value that the summary does not name."""
+        summary = self.summary
+        if self.default in (None, False, "") or "default" in summary:
+            return summary
+        return f"{summary} Default: {self.shown_default}."
 
     @property
     def shown_default(self) -> str:
@@ -383,9 +383,8 @@ def _options_of(scorer: Any) -> dict[str, Option]:
 def all_options(metrics: Sequence[str] | None = None) -> dict[str, Option]:
     """The options of several metrics together (None: all), each with the metrics that take it."""
     found: dict[str, Option] = {}
-    scorers = METRICS.all()
-    for metric in scorers if metrics is None else metrics:
-        scorer = scorers.get(metric) or METRICS.get(metric)
+    for metric in METRICS.names() if metrics is None else metrics:
+        scorer = METRICS.get(metric)
         for name, option in _options_of(scorer).items():
             option = found.get(name, option)
             titles = tuple(dict.fromkeys((*option.titles, scorer.title)))
