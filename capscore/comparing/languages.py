@@ -26,7 +26,7 @@ from ..metrics.loading import component_of
 from ..metrics.rows import empty_caption, is_empty
 from ..metrics.signature import format_signature, parse_signature
 from ..options import NO_OPTIONS, LoadOptions, RowOptions, Sampling
-from ..statistics.systems import SystemComparison, compare_figures
+from ..statistics.systems import TEN_THOUSAND, SystemComparison, compare_figures
 from ..text.languages import language_code
 from .comparison import Comparison
 from .systems import captioner_caution, statistics_of
@@ -60,7 +60,7 @@ def compare_on_benchmark(
     *,
     rows: RowOptions = RowOptions(),
     load: LoadOptions = NO_OPTIONS,
-    sampling: Sampling = Sampling(10_000),
+    sampling: Sampling = TEN_THOUSAND,
     partial: bool = False,
 ) -> Comparison:
     """Score systems' captions in every language of a benchmark, and compare them with those of the first.

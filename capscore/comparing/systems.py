@@ -31,7 +31,7 @@ from ..options import NO_OPTIONS, LoadOptions, OutputOptions, RowOptions, Sampli
 from ..registry import METRICS
 from ..scoring.files import FileScoring, Scorable, ScoredFile, chosen_by_preset, open_rows_to_score
 from ..statistics.columns import Column
-from ..statistics.systems import RowStatistics, SystemComparison, compare_by_language
+from ..statistics.systems import TEN_THOUSAND, RowStatistics, SystemComparison, compare_by_language
 from ..text.sentences import RULE as SENTENCE_RULE
 from .comparison import Comparison
 
@@ -237,7 +237,7 @@ class SystemScores:
             found[column] = {name: part.scores for name, part in systems.items()}
         return found
 
-    def compare(self, baseline: str | None = None, sampling: Sampling = Sampling(10_000)) -> Comparison:
+    def compare(self, baseline: str | None = None, sampling: Sampling = TEN_THOUSAND) -> Comparison:
         """Test the differences of each metric; rows that lack a score are left out."""
         metrics = {}
         for column, systems in self.statistics.items():
@@ -485,13 +485,14 @@ def _summary(path: Path) -> dict[str, dict[str, object]]:
 def _signature_notes(systems: Sequence[_System], columns: Sequence[str], common_rows: bool) -> list[str]:
     """Refuse scores that depend on different things; notes on those that state nothing."""
     notes = []
+    same_references = common_rows and _have_same_references(systems)
     for column in columns:
         signatures = {system.name: str(system.stated(column, "signature") or "") for system in systems}
         stated = {name: signature for name, signature in signatures.items() if signature}
         try:
             # of other rows, languages and numbers of references may be others
             truncated = {system.name for system in systems if system.stated(column, "n_truncated")}
-            without = _may_differ(systems, stated.values()) if common_rows else ()
+            without = _may_differ(stated.values(), same_references) if common_rows else ()
             _check_signatures(stated, without=without, truncated=truncated)
         except InputError as error:
             raise InputError(f"{column}: ", *error.parts) from None
@@ -502,16 +503,20 @@ def _signature_notes(systems: Sequence[_System], columns: Sequence[str], common_
     return notes
 
 
-def _may_differ(systems: Sequence[_System], signatures: Iterable[str]) -> list[str]:
+def _may_differ(signatures: Iterable[str], same_references: bool) -> list[str]:
     """Settings of signatures that may differ because files have other rows beside the common ones."""
-    counts = [parse_signature(signature)[1].get("refs") for signature in signatures]
+    if same_references and any("refs:var" in signature.split("|") for signature in signatures):
+        return ["lang", "refs"]
+    return ["lang"]
+
+
+def _have_same_references(systems: Sequence[_System]) -> bool:
+    """Whether the files have the same lists of references, in any order; not where they have none."""
     listed = []
     for system in systems:
         cells = system.source.cells(*find_reference_columns(system.source.columns))
         listed.append(sorted(map(str, zip(*cells, strict=True))))
-    if "var" in counts and listed[0] and all(references == listed[0] for references in listed):
-        return ["lang", "refs"]
-    return ["lang"]
+    return bool(listed[0]) and all(references == listed[0] for references in listed)
 
 
 def captioner_caution(signatures: Iterable[str]) -> list[str]:
@@ -530,8 +535,8 @@ def _length_notes(systems: Sequence[_System]) -> list[str]:
     lengths = {}
     for system in systems:
         column = find_candidate_column(system.source.columns)
-        chunks = system.source.chunks(4096, [column]) if column else ()
-        captions = [text for chunk in chunks for text in chunk.values(column or "") if isinstance(text, str)]
+        (cells,) = system.source.cells(column)
+        captions = [text for text in cells if isinstance(text, str)]
         if not captions:
             return []
         lengths[system.name] = float(np.mean(list(map(len, captions))))

@@ -176,10 +176,11 @@ def compare_figures(
     others = [name for name in systems if name != first]
     tested = _Tested.of([statistics[name].only(present) for name in (first, *others)], units)
     notes = left_out(present, "rows")
-    observed = tested.figures(tested.sums.sum(axis=-1, keepdims=True))[:, 0]
-    differences = []
-    for name, figure in zip(others, observed[1:], strict=True):
-        differences.append(SystemDifference(name, float(figure - observed[0]), None, None, None))
+    observed = tested.figures(tested.sums.sum(axis=-1, keepdims=True))[:, 0].tolist()
+    figures = dict(zip((first, *others), observed, strict=True))
+    differences = [
+        SystemDifference(name, figures[name] - figures[first], None, None, None) for name in others
+    ]
     if n_units < 2:
         notes.append(f"1 {unit}: there is nothing to resample, so no intervals and no p-values")
     elif others and sampling.bootstrap:
@@ -203,7 +204,7 @@ def compare_figures(
     return SystemComparison(
         rows=rows,
         baseline=first,
-        figures={name: float(observed[[first, *others].index(name)]) for name in systems},
+        figures={name: figures[name] for name in systems},
         kind="corpus" if any(part.of_corpus for part in statistics.values()) else "mean",
         differences=tuple(differences),
         n_rows=n_rows,
