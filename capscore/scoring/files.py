@@ -211,8 +211,9 @@ class ScoredFile(Result):
         files = {"input": _file_name(self.source.path), "output": _file_name(self.output.output)}
         found = {**files, **summary_document(self.metrics(), self.source.n_rows, failures)}
         if any(self.ranks.values()):
-            counts = {"rows": len(self.likely_wrong()), "ranked": int(np.isfinite(self._first_ranks()).sum())}
-            found["likely_wrong"] = {"metric": next(iter(self.scores)), **counts}
+            n_wrong, n_ranked = self._counts_of_ranks()
+            metric = next(iter(self.scores))
+            found["likely_wrong"] = {"metric": metric, "rows": n_wrong, "ranked": n_ranked}
         if languages := self.languages():
             found["languages"] = languages
         if self.kept is not None:
@@ -292,7 +293,6 @@ class ScoredFile(Result):
         codes = [*dict.fromkeys(languages.tolist())]
         if len(codes) < 2:
             return {}
-        ranked = self._first_ranks()
         found: dict[str, dict[str, float | int | None]] = {}
         for code in codes:
             rows = languages == code
@@ -301,8 +301,8 @@ class ScoredFile(Result):
                 present = part.scores[rows & np.isfinite(part.scores)]
                 numbers[metric] = float(present.mean()) if len(present) else None
             if any(self.ranks.values()):
-                here = ranked[rows][np.isfinite(ranked[rows])]
-                numbers["likely_wrong"] = int((here < LIKELY_WRONG).sum()) if len(here) else None
+                n_wrong, n_ranked = self._counts_of_ranks(rows)
+                numbers["likely_wrong"] = n_wrong if n_ranked else None
             found[code] = numbers
         return found
 
@@ -316,9 +316,14 @@ class ScoredFile(Result):
         first = next(iter(self.scores))
         return self.ranks.get(first, {}).get(RANKS[0], np.full(self.source.n_rows, np.nan))
 
+    def _counts_of_ranks(self, rows: np.ndarray | slice = slice(None)) -> tuple[int, int]:
+        """Numbers of rows that are likely wrong, and of those with a rank, among some rows, bool (n,)."""
+        ranked = self._first_ranks()[rows]
+        return int((ranked < LIKELY_WRONG).sum()), int(np.isfinite(ranked).sum())
+
     def likely_wrong_sentence(self) -> str:
         """How many captions are likely wrong, of those with a rank."""
-        n_wrong, n_ranked = len(self.likely_wrong()), int(np.isfinite(self._first_ranks()).sum())
+        n_wrong, n_ranked = self._counts_of_ranks()
         share = f"{100 * n_wrong / max(n_ranked, 1):.1f} %"
         without = self.source.n_rows - n_ranked
         verb = "has" if without == 1 else "have"
@@ -333,12 +338,12 @@ class ScoredFile(Result):
         """
         if self.output.fail_under is None:
             return False
-        n_ranked = int(np.isfinite(self._first_ranks()).sum())
+        n_wrong, n_ranked = self._counts_of_ranks()
         if not n_ranked:
             standing = self.standings.get(next(iter(self.scores)))
             why = "no row was scored" if standing is None else standing.reason
             raise CapscoreError(f"no caption has a rank, so none is known to be likely wrong: {why}")
-        return len(self.likely_wrong()) > share_of("fail_under", self.output.fail_under) * n_ranked
+        return n_wrong > share_of("fail_under", self.output.fail_under) * n_ranked
 
     def print(self, worst: int | None = None, sort: str | None = None) -> None:
         """Print `report` on standard output."""
@@ -574,15 +579,18 @@ class FileScoring:
         """The columns that the metrics read; an error says which metrics need one that is missing."""
         needs: dict[str, list[str]] = {"images": [], "references": []}
         has_lists = bool(find_reference_columns(self.source.columns, self.options.references_column))
+        given = load.arguments()
         for item in chosen:
             if isinstance(item, Scorer):
+                has_instead = item.has_instead
                 name, images, references = item.metric, item.needs_images, item.needs_references
             else:
-                name, (images, references) = item, METRICS.get(item).needs(load.arguments())
+                kind = METRICS.get(item)
+                has_instead = kind.has_instead
+                name, (images, references) = item, kind.needs(given)
             if images:
                 needs["images"].append(name)
-            kind = METRICS.get(name) if isinstance(item, str) else item
-            if references and (has_lists or not kind.has_instead(self.source.columns)):
+            if references and (has_lists or not has_instead(self.source.columns)):
                 needs["references"].append(name)
         try:
             names = columns_of(
