@@ -175,9 +175,9 @@ def standings(found: Mapping[str, Any], path: str | Path | None = None) -> dict[
     Raises:
         InputError: the file is not one of calibrations.
     """
-    placed = {}
+    placed, known = {}, _known(path)
     for name, scores in found.items():
-        item = matching(scores.signature, _known(path))
+        item = matching(scores.signature, known)
         if isinstance(item, Calibration):
             below = {kind: item.percentiles(scores, kind) for kind in KINDS}
             has_rank = ~np.isnan(below[RIGHT])

@@ -155,9 +155,7 @@ class Consensus:
 
     def rows_to_read(self, rows: PreparedRows) -> np.ndarray:
         """Rows that are scored, and those whose empty caption is left out: bool (n,)."""
-        if self.given is not None:
-            return rows.kept
-        return np.array([not error for error in rows.errors], dtype=bool)
+        return rows.fine if self.given is None else rows.kept
 
     def finish(self, rows: PreparedRows) -> tuple[np.ndarray, dict[str, object]]:
         """Scores of the rows that did not fail, and the settings that they depend on."""

@@ -54,10 +54,14 @@ class PreparedRows:
         return len(self.languages)
 
     @cached_property
+    def fine(self) -> np.ndarray:
+        """bool (n,), True where a row did not fail."""
+        return np.array([not error for error in self.errors], dtype=bool)
+
+    @cached_property
     def kept(self) -> np.ndarray:
         """bool (n,), True where a row did not fail and its caption was not left out as empty."""
-        fine = np.array([not error for error in self.errors], dtype=bool)
-        return fine & ~self.empty if self.empty_as == "skip" else fine
+        return self.fine & ~self.empty if self.empty_as == "skip" else self.fine
 
     def row(self, index: int) -> PreparedRows:
         """One row alone."""

@@ -328,13 +328,14 @@ def other_captions(rows: Sequence[CaptionedPhoto], number: int, seed: int) -> tu
         right: dict[str, set[int]] = defaultdict(set)
         for photo, caption in zip(photos, captions, strict=True):
             right[photo].update(places["photo", photo], places["caption", caption])
+        # places that are not right, before each that is
+        gaps = {photo: np.array(sorted(taken)) - np.arange(len(taken)) for photo, taken in right.items()}
         for index, photo in zip(indices, photos, strict=True):
             n_others = len(indices) - len(right[photo])
             drawn = rng.choice(n_others, size=min(number, n_others), replace=False) if n_others else ()
+            drawn = np.sort(drawn)
             # the n-th place that is not right is as many places further as right ones come before it
-            taken = np.array(sorted(right[photo]))
-            before = np.searchsorted(taken - np.arange(len(taken)), np.sort(drawn), side="right")
-            for place in np.sort(drawn) + before:
+            for place in drawn + np.searchsorted(gaps[photo], drawn, side="right"):
                 owners.append(index)
                 others.append(indices[int(place)])
     return owners, others

@@ -176,9 +176,10 @@ class RowScorer:
             raise self._first_of(problems, source, chunk)
         columns = {"images": scorer.needs_images, "references": scorer.needs_references}
         given = {name: getattr(inputs, name) for name, is_needed in columns.items() if is_needed}
-        naming = photo_column(source, self.options)
-        if scorer.compares_rows and not scorer.needs_images and naming is not None:
-            given["images"] = chunk.values(naming)  # by their names; none is opened
+        if scorer.compares_rows and not scorer.needs_images:
+            naming = photo_column(source, self.options)
+            if naming is not None:
+                given["images"] = chunk.values(naming)  # by their names; none is opened
         for column in scorer.extra_columns:
             names = named_columns((column.name,), source.columns)
             if column.from_files and names:
