@@ -11,7 +11,6 @@ card. The folder appears whole, or not at all.
 from __future__ import annotations
 
 import re
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -29,7 +28,7 @@ from training.data.stored import whole_folder
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from training.engine.model_card import ModelCard, write_card
-from training.engine.public_checkpoint import new_folder, read_tensors
+from training.engine.public_checkpoint import command_of, new_folder, origin_of, read_tensors
 
 # Backbone of the published checkpoint.
 PUBLISHED = "ViT-B-32-quickgelu/openai"
@@ -165,15 +164,8 @@ def _load(model: InfoMetIC, network: Mapping[str, Tensor], path: Path) -> None:
 
 def _card(target: Path, source: Path, config: InfoMetICConfig, backbone: str, license: str) -> ModelCard:
     plain = asdict(replace(config, backbone="", backbone_revision="", backbone_fingerprint=""))
-    command = ["python", "-m", "training.convert_infometic"]
-    command += ["--checkpoint", source.name, "--out", target.name]
-    limitations = [
-        "These weights were not trained here: they are a checkpoint of the public code "
-        "(github.com/HAWLYQ/InfoMetIC), whose scores they give. The data are those of its paper."
-    ]
-    if backbone:
-        command += ["--backbone", backbone]
-    else:
+    limitations = [origin_of("github.com/HAWLYQ/InfoMetIC")]
+    if not backbone:
         limitations.append("The weights do not record their backbone: they refuse none of its length.")
     return ModelCard(
         name=target.name,
@@ -181,7 +173,7 @@ def _card(target: Path, source: Path, config: InfoMetICConfig, backbone: str, li
         base=backbone or PUBLISHED,
         languages=["en"],
         license=license,
-        command=shlex.join(command),
+        command=command_of("infometic", source, target, backbone),
         settings={name: value for name, value in plain.items() if value != ""},
         data=_DATA,
         not_measured=["Agreement with human ratings."],

@@ -11,7 +11,6 @@ all.
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +30,7 @@ from training.data.stored import whole_folder
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from training.engine.model_card import ModelCard, write_card
-from training.engine.public_checkpoint import new_folder, read_tensors
+from training.engine.public_checkpoint import command_of, new_folder, origin_of, read_tensors
 
 PREFIX, W = "A photo depicts ", 2.0
 _DATA = [DataSource("MSCOCO, training split", "unknown", url="https://cocodataset.org")]
@@ -108,22 +107,17 @@ def convert(
 
 
 def _card(target: Path, source: Path, backbone: str, license: str) -> ModelCard:
-    command = f"python -m training.convert_pac_s --checkpoint {shlex.quote(source.name)}"
-    command += f" --out {shlex.quote(target.name)} --backbone {backbone}"
     return ModelCard(
         name=target.name,
         recipe="pac_s",
         base=backbone,
         languages=["en"],
         license=license,
-        command=command,
+        command=command_of("pac_s", source, target, backbone),
         settings={"prefix": PREFIX, "w": W},
         data=_DATA,
         not_measured=["Agreement with human ratings."],
-        limitations=[
-            "These weights were not trained here: they are a checkpoint of the public code "
-            "(github.com/aimagelab/pacscore), whose scores they give. The data are those of its paper."
-        ],
+        limitations=[origin_of("github.com/aimagelab/pacscore")],
     )
 
 

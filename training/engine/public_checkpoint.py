@@ -1,7 +1,8 @@
-"""Checkpoints of public code: their tensors, without running code in the file; where to write them."""
+"""Checkpoints of public code: their tensors, without running code; where to write them, and their card."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -46,3 +47,18 @@ def new_folder(out: str | Path) -> Path:
     if target.exists() and not (target.is_dir() and not any(target.iterdir())):
         raise InputError(f"{target} is not empty: give a new folder", field="out")
     return target
+
+
+def command_of(recipe: str, source: Path, target: Path, backbone: str) -> str:
+    """The command that converts a checkpoint, as its card shows it."""
+    words = f"python -m training.convert_{recipe} --checkpoint".split()
+    words += [source.name, "--out", target.name]
+    return shlex.join([*words, "--backbone", backbone] if backbone else words)
+
+
+def origin_of(code: str) -> str:
+    """Where the weights on a card come from; `code` is the address of the public code."""
+    return (
+        f"These weights were not trained here: they are a checkpoint of the public code ({code}), "
+        "whose scores they give. The data are those of its paper."
+    )
