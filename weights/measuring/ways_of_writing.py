@@ -4,8 +4,7 @@
 
 In: a JSON Lines file with the photo, caption and language of each row, such as that of
 `weights.measuring.held_out`. Out: for each way of writing and each language the change of the mean, and the
-share of captions that move by more than .02. A way is a line of
-ways_of_writing.json, or a function in `WAYS`.
+share of captions that move by more than .02. A way is a line of ways_of_writing.json, or a function in `WAYS`.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ from capscore.files.write import write_text
 from capscore.metrics.base import Scorer
 from capscore.tables import Report, Table
 from training.engine.config import main as run_as_command
+from weights.making.jsonl import read_lines, with_texts
 
 from .figures import percent
 
@@ -135,7 +135,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--backbone", default="embedded")
     parser.add_argument("--output", type=Path, help="file for all numbers, JSON")
     args = parser.parse_args(argv)
-    rows = [json.loads(line) for line in args.rows.read_text(encoding="utf-8").splitlines()]
+    convert = with_texts("image", "caption", "language")
+    rows = list(read_lines(args.rows, convert, "rows", "row with image, caption and language"))
     if args.languages:
         rows = [row for row in rows if row["language"] in args.languages.split(",")]
     scorer = capscore.load("mcs", backbone=args.backbone, progress=False, cache=False)
