@@ -130,11 +130,15 @@ def listed(folder):
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
-def takes(command, option):
+def command_named(name):
     found = typer.main.get_command(app)
-    for word in command.split():
+    for word in name.split():
         found = found.commands[word]
-    return any(option in parameter.opts for parameter in found.params)
+    return found
+
+
+def takes(command, option):
+    return any(option in parameter.opts for parameter in command_named(command).params)
 
 
 def with_option(option):

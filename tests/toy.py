@@ -116,3 +116,8 @@ def plain(colour: tuple[int, int, int], size: tuple[int, int] = (4, 3)) -> np.nd
 RED, GREEN, BLUE = plain((255, 0, 0)), plain((0, 255, 0)), plain((0, 0, 255))
 for _photo in (RED, GREEN, BLUE):
     _photo[0] //= 2  # photos of one colour would be warned of
+
+
+def meteor_counts(scores: np.ndarray) -> np.ndarray:
+    """Counts of rows, as `meteor_with_counts` gives them, with which a corpus has the mean of the scores."""
+    return np.outer(scores, [1, 1, 0, 0, 0, 0, 0]) + [0, 0, 1, 1, 1, 1, 0]

@@ -29,7 +29,6 @@ from typing import Any, get_args
 import numpy as np
 import pandas
 import pytest
-import typer.main
 from typer.testing import CliRunner
 
 from capscore.cli import app
@@ -88,9 +87,7 @@ class Generator:
         places = [place for place, word in enumerate(words) if (self.folder / word).exists()]
         if places and self.random.random() < 0.4:
             words[self.random.choice(places)] = self.random.choice(FILES)
-        found: Any = typer.main.get_command(app)
-        for word in name.split():
-            found = found.commands[word]
+        found = commands.command_named(name)
         options = found.get_params(found.make_context(name, [], resilient_parsing=True))
         kinds = inspect.signature(found.callback).parameters
         for option in self.random.choices(options, k=self.random.randint(0, 3)):

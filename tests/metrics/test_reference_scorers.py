@@ -14,6 +14,8 @@ from capscore.errors import CorpusWarning, InputError, LanguageWarning, MissingE
 from capscore.metrics.cider import DocumentFrequencies
 from capscore.text.segmentation import segmenter_name, tokenize
 
+from ..toy import meteor_counts
+
 COUNTING = ["cider", "cider_d", "bleu", "rouge_l"]
 CAPTIONS = ["a red kite", "a dog runs", "two dogs and dogs"]
 REFERENCES = [["a red kite flies", "the kite"], ["a dog", "one dog runs"], ["two dogs run", "dogs"]]
@@ -232,11 +234,7 @@ def test_meteor_and_spice_get_distinct_rows_of_words(monkeypatch, metric):
     def program(candidates, references, *more):
         calls.append((candidates, references, *more))
         scores = np.arange(len(candidates)) / 4
-        return (
-            (scores, np.outer(scores, np.eye(7)[:2].sum(axis=0)) + np.eye(7)[2:6].sum(axis=0))
-            if len(more)
-            else scores
-        )
+        return (scores, meteor_counts(scores)) if metric == "meteor" else scores
 
     if metric == "meteor":
         monkeypatch.setattr("capscore.metrics.meteor.Knowledge", str)
