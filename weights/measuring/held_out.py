@@ -1,4 +1,4 @@
-"""Captions of photos that no weights of ours learned from → files for `capscore robustness --captions`.
+"""Captions of photos that no weights of ours learned from → files for `capscore robustness`.
 
     python -m weights.measuring.held_out --flickr8k flickr8k --out held_out
     python -m weights.measuring.held_out --dutch Test --multi30k multi30k --out held_out
