@@ -120,4 +120,4 @@ for _photo in (RED, GREEN, BLUE):
 
 def meteor_counts(scores: np.ndarray) -> np.ndarray:
     """Counts of rows, as `meteor_with_counts` gives them, with which a corpus has the mean of the scores."""
-    return np.outer(scores, [1, 1, 0, 0, 0, 0, 0]) + [0, 0, 1, 1, 1, 1, 0]
+    return np.outer(scores, [1, 1, 0, 0, 0, 0, 0]) + np.array([0, 0, 1, 1, 1, 1, 0])

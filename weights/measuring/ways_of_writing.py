@@ -4,7 +4,7 @@
 
 In: a JSON Lines file with the photo, caption and language of each row, such as that of
 `weights.measuring.held_out`. Out: for each way of writing and each language the change of the mean, and the
-share of captions that move by more than .02. A way is a line of ways_of_writing.json, or a function in `WAYS`.
+share of captions that move by more than .02. A way is a line of ways_of_writing.json or a function in `WAYS`.
 """
 
 from __future__ import annotations
