@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import InputError, Setting
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+Source = TypeVar("Source", bound="RowSource")
 Row = dict[str, Any]
 """Cells of a row by the name of their column."""
 
@@ -236,7 +237,7 @@ class RowSource:
                 cells += map(take, chunk.values(name))
         return found
 
-    def only(self, numbers: Sequence[int]) -> RowSource:
+    def only(self: Source, numbers: Sequence[int]) -> Source:
         """Some rows, by their ascending numbers; they are numbered anew, and messages name them as before."""
         stays = [False] * self.n_rows
         for number in numbers:
@@ -251,12 +252,16 @@ class RowSource:
                 start += len(some)
 
         faults = {new: self.faults[old] for new, old in enumerate(numbers) if old in self.faults}
-        places: list[str] = []
-        if self.places:
-            places = [self.places[number] for number in numbers]
-        elif next(self.chunks(1)).lines is None:
-            places = [f"{self.path}, {self.short_place(number, None)}" for number in numbers]
+        places = self._places_of(numbers)
         return replace(self, n_rows=len(numbers), read=read, faults=faults, places=places)
+
+    def _places_of(self, numbers: Sequence[int]) -> list[str]:
+        """How messages name some rows that get new numbers; [] where their lines name them."""
+        if self.places:
+            return [self.places[number] for number in numbers]
+        if next(self.chunks(1)).lines is not None:
+            return []
+        return [f"{self.path}, {self.short_place(number, None)}" for number in numbers]
 
     def problems(self, chunk: Chunk) -> dict[int, InputError]:
         """Row of a chunk → what is known to be wrong with it, whatever is read of it."""

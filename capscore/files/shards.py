@@ -8,6 +8,7 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,11 +78,27 @@ class JoinedRows(RowSource):
         """The file, and the line or row there."""
         if self.places:
             return self.places[row]
-        ends = [*itertools.accumulate(part.n_rows for part in self.parts)]
-        number = bisect.bisect_right(ends, row)
+        number = bisect.bisect_right(self._ends, row)
         part = self.parts[number]
-        place = part.short_place(row - ends[number] + part.n_rows, line)
+        place = part.short_place(row - self._ends[number] + part.n_rows, line)
         return place if part.places else f"{part.path}, {place}"
+
+    def only(self, numbers: Sequence[int]) -> JoinedRows:
+        """Some rows, by their ascending numbers, each of which is still one of its file."""
+        parts: list[RowSource] = []
+        for start, end, part in zip([0, *self._ends], self._ends, self.parts, strict=False):
+            some = numbers[bisect.bisect_left(numbers, start) : bisect.bisect_left(numbers, end)]
+            if some:
+                parts.append(part.only([number - start for number in some]))
+        return replace(super().only(numbers), parts=parts)
+
+    def _places_of(self, numbers: Sequence[int]) -> list[str]:
+        return super()._places_of(numbers) if self.places else []  # the parts know theirs
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        """For each part, the number of the first row after it."""
+        return [*itertools.accumulate(part.n_rows for part in self.parts)]
 
     def place(self, chunk: Chunk, row: int) -> str:
         """The same of a row of a chunk."""

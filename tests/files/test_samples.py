@@ -179,6 +179,20 @@ def test_several_files_are_one_input_whose_rows_are_named_by_file(given, caption
 
 
 @pytest.mark.parametrize(
+    ("given", "numbers", "places"),
+    [
+        ("part-*.jsonl", [1, 2], ["part-0.jsonl, line 2", "part-1.jsonl, line 1"]),
+        ("part-*.jsonl", [3], ["part-1.jsonl, line 2"]),
+        ("c-*.tar", [1], ["c-1.tar, sample 1"]),
+    ],
+)
+def test_some_rows_of_several_files_are_named_by_the_files_they_are_in(given, numbers, places, tmp_path):
+    source = open_rows(f"{shards(tmp_path)}/{given}").only(numbers)
+    named = [source.place(chunk, row) for chunk in source.chunks(9) for row in range(len(chunk))]
+    assert named == [f"{tmp_path}/{place}" for place in places]
+
+
+@pytest.mark.parametrize(
     ("given", "message"),
     [
         ("nothing-*.tar", "no file has a name of this pattern"),
