@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,7 +17,7 @@ from ..options import RowOptions
 from .caption_lists import in_layout, one_caption_per_row
 from .columns import named_columns
 from .pages import PAGE_STARTS, PAGE_SUFFIXES, open_pages, page_names
-from .row_source import CHUNK_ROWS, NoRowsError, Row, RowSource, read_tables, rows_in_memory
+from .row_source import NoRowsError, RowSource, read_tables
 from .samples import TEXT_SUFFIXES, is_visible, open_archive, open_photo_folder, samples_of
 from .shards import expanded, join_rows
 from .text_files import (
@@ -148,26 +147,12 @@ def _of_split(source: RowSource, split: str) -> RowSource:
     column = next(iter(named_columns(("split",), source.columns)), None)
     if column is None:
         raise InputError(Setting("split", split), f": {source.path} has no split, and no column of that name")
-    rows: list[Row] = []
-    places: list[str] = []
-    faults: dict[int, InputError] = {}
-    splits: dict[object, None] = {}
-    for chunk in source.chunks(CHUNK_ROWS):
-        problems = source.problems(chunk)
-        for index, row in enumerate(chunk.dicts()):
-            splits[row.get(column)] = None
-            if row.get(column) == split:
-                if index in problems:
-                    faults[len(rows)] = problems[index]
-                rows.append({name: row.get(name) for name in source.columns})
-                places.append(source.place(chunk, index))
-    if not rows:
-        names = ", ".join(map(str, splits))
+    (splits,) = source.cells(column)
+    numbers = [number for number, cell in enumerate(splits) if cell == split]
+    if not numbers:
+        names = ", ".join(map(str, dict.fromkeys(splits)))
         raise InputError(Setting("split", split), f": {source.path} has the splits {names:.300}")
-    of_split = rows_in_memory(rows, places, source.path, source.folder)
-    return replace(
-        source, n_rows=len(rows), read=of_split.read, arrow_schema=None, places=places, faults=faults
-    )
+    return source.only(numbers)
 
 
 # ---- folders ----
