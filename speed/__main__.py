@@ -1,4 +1,4 @@
-"""`python -m speed`: measures time and memory, each part in its own process, with a table each.
+"""`python -m speed`: measures time and memory, each part in its own process, and prints a table of each.
 
 The heading of a part ends with the option that measures it alone. A slow machine causes no failure: the exit
 code is 0 whenever the measuring itself worked.

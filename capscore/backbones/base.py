@@ -164,7 +164,7 @@ class Backbone(ABC):
         """One RGB image → float32 input of the image tower. May be called from several threads at once."""
 
     def unwrapped(self, text: str) -> str:
-        """A text without what stands around it that the text tower does not read; then it has sentences."""
+        """A text without what stands around it and is not read; only then is it split into sentences."""
         return text
 
     @abstractmethod

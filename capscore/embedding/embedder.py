@@ -118,7 +118,7 @@ class Embedder(PhotoPipeline):
         progress: Progress bar on or off; None shows one on long work if stderr is a terminal.
 
     Attributes:
-        blank: Keys of the images seen so far that show nothing, as of `capscore.images.load.shows_nothing`.
+        blank: Keys of the images seen so far that show nothing, as `capscore.images.load.shows_nothing` says.
     """
 
     def __init__(

@@ -78,7 +78,7 @@ class RowMarks(NamedTuple):
 
     Attributes:
         fits, p_fits: Whether the caption as a whole fits the photo, and how likely.
-        p_correct: For each word a probability; None for a word that is not judged, as a collective noun.
+        p_correct: For each word a probability; None for a word that is not judged, such as "group".
         correct: For each word True (right), False (likely wrong), None (cannot tell, or not judged).
         region: For each word the region most like it; None for a word that is likely wrong or not judged.
         p_mentioned, mentioned: Probability per region that the caption mentions it, and whether it does.

@@ -77,7 +77,7 @@ class CaptionMetric(Metric):
         vars(self).update(
             higher_is_better=self.scorer.higher_is_better, plot_lower_bound=low, plot_upper_bound=high
         )
-        # a collection takes metrics for one whose states have the same names and begin alike
+        # a collection takes metrics for one and the same if their states have the same names and begin alike
         plain = {
             name: value for name, value in options.items() if isinstance(value, str | int | float | None)
         }

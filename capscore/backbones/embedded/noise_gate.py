@@ -178,7 +178,7 @@ _MIN_WEIGHT = 1e-6
 def sentence_cuts(pieces: Sequence[str]) -> list[int]:
     """Pieces of a text → the indices at which its parts end, the last of them len(pieces).
 
-    Parts are the sentences of the text that the pieces make, so that the gate reads what is scored by itself.
+    Parts are the sentences of the text that the pieces make: what is scored alone, the gate reads alone.
 
     >>> sentence_cuts([*["▁dog"] * 9, ".", *["▁cat"] * 9])
     [10, 19]

@@ -106,7 +106,7 @@ _WORD = re.compile(r"[^\W\d_]+")  # digits and signs have no case
 _JOINTS = ("'", "’", "-")
 # Always in capitals: in lower case they mean the same.
 _ACRONYMS = frozenset("tv uk dvd suv bbq bmx nba nfl atv nyc gps bmw lcd".split())
-# As they stand: in lower case they are words, in English or elsewhere.
+# Kept as they stand: in lower case they are words, in English or another language.
 _KEPT = frozenset("US USA EU UN".split())
 # What titles leave in lower case.
 _SMALL = frozenset(
