@@ -27,7 +27,6 @@ from capscore.infometic.words import (
     split_pieces,
     word_shares,
 )
-from capscore.text.letters import lower
 from capscore.text.word_classes import tagger_name
 from training.data.alignment_data import (
     ADDED,
@@ -46,6 +45,7 @@ from training.data.word_pollution import (
     EXCLUDED,
     WRONG,
     Polluted,
+    folded,
     frequent_words,
     like_words,
     pollute,
@@ -397,7 +397,7 @@ class _Captions:
         for row, photo, text in zip(rows, photos, self.pair_text, strict=True):
             by_language.setdefault(row.language, []).append(self.words[text])
             said = right.setdefault((photo, row.language), set())
-            said.update(lower(word.text).casefold() for word in self.words[text])
+            said.update(folded(word.text) for word in self.words[text])
         frequent, like = {}, {}
         for language, words in sorted(by_language.items()):
             frequent[language] = frequent_words(words, most=options.frequent)

@@ -53,6 +53,11 @@ class Polluted:
     replaced: int
 
 
+def folded(word: str) -> str:
+    """A word as words are compared, whatever its capitals."""
+    return lower(word).casefold()
+
+
 def frequent_words(captions: Sequence[Sequence[CaptionWord]], *, most: int = 300) -> dict[str, list[str]]:
     """The words of captions by class, the most frequent first.
 
@@ -75,17 +80,17 @@ def frequent_words(captions: Sequence[Sequence[CaptionWord]], *, most: int = 300
     for words in captions:
         for number, word in enumerate(words):
             if word.semantic:
-                kind, folded = word.word_class, lower(word.text).casefold()
-                counts[kind][folded] += 1
+                kind, name = word.word_class, folded(word.text)
+                counts[kind][name] += 1
                 if number == 0:  # the first word of a caption may have a capital anyway
-                    spellings[kind, folded][lower(word.text)] += 1
+                    spellings[kind, name][lower(word.text)] += 1
                 else:
-                    spellings[kind, folded][word.text] += 2
+                    spellings[kind, name][word.text] += 2
     frequent: dict[str, list[str]] = {}
     for kind, counted in sorted(counts.items()):
         frequent[kind] = []
-        for folded, _ in sorted(counted.items(), key=lambda item: (-item[1], item[0]))[:most]:
-            spelled = spellings[kind, folded]
+        for name, _ in sorted(counted.items(), key=lambda item: (-item[1], item[0]))[:most]:
+            spelled = spellings[kind, name]
             frequent[kind].append(max(sorted(spelled), key=spelled.__getitem__))
     return frequent
 
@@ -117,7 +122,7 @@ def like_words(
         order = np.argsort(-cosines, axis=1, kind="stable")[:, SAME : len(words) - 1][:, :most]
         found[kind] = {}
         for word, similar in zip(words, order.tolist(), strict=True):
-            found[kind][lower(word).casefold()] = [words[index] for index in similar]
+            found[kind][folded(word)] = [words[index] for index in similar]
     return found
 
 
@@ -162,13 +167,13 @@ def pollute(
     ('A cat sleeps.', (-1, 0, 1))
     """
     code = language_code(language)
-    taken = {lower(word.text).casefold() for word in words} | set(avoid)
+    taken = {folded(word.text) for word in words} | set(avoid)
     semantic = [number for number, word in enumerate(words) if word.semantic]
     for number in rng.permutation(semantic).tolist():
         word = words[number]
         kind = word.word_class
-        similar = (like or {}).get(kind, {}).get(lower(word.text).casefold(), frequent.get(kind, ()))
-        choices = [other for other in similar if lower(other).casefold() not in taken]
+        similar = (like or {}).get(kind, {}).get(folded(word.text), frequent.get(kind, ()))
+        choices = [other for other in similar if folded(other) not in taken]
         same_form = [other for other in choices if _form(other, kind, code) == _form(word.text, kind, code)]
         if pool := same_form or choices:
             return _replaced(caption, list(words), number, pool[int(rng.integers(len(pool)))])
@@ -179,8 +184,8 @@ def pollute(
 def _form(word: str, kind: str, code: str) -> str:
     if kind == "number":
         return str(any(map(str.isdigit, word)))  # digits are not put in for words
-    folded = lower(word).casefold()
-    return next((ending for ending in _ENDINGS.get(code, ()) if folded.endswith(ending)), "")
+    word = folded(word)
+    return next((ending for ending in _ENDINGS.get(code, ()) if word.endswith(ending)), "")
 
 
 def _replaced(caption: str, words: list[CaptionWord], number: int, new: str) -> Polluted:
