@@ -88,6 +88,11 @@ def test_a_collection_mixes_metrics_with_and_without_references_and_takes_their_
     every.update(
         predictions=CAPTIONS, images=PHOTOS, references=REFERENCES, preds=CAPTIONS, target=REFERENCES
     )
+    found = every.compute()
+    assert found.keys() == every.keys() and all(torch.isfinite(value) for value in found.values())
+    for name, options in OPTIONS.items():
+        alone = CaptionMetric(name, language="en", **options)
+        assert float(found[name]) == float(alone(CAPTIONS, PHOTOS, REFERENCES)), name
 
 
 TEXT, TEXTS, COLOURS = CAPTIONS[1], REFERENCES[1], "red blue"
