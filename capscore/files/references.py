@@ -65,7 +65,6 @@ class References:
 
     def add(self, image_id: object, name: object, language: str | None, texts: Sequence[str]) -> None:
         """Add references of a photo that is named by its id, its name, or both."""
-        name = _without_bytes(name)
         photo = self.photos.add(image_id, "" if is_missing(name) else str(name))
         code = language and language_code(language)
         self.texts.setdefault(photo, {}).setdefault(code or "", []).extend(texts)
@@ -177,9 +176,9 @@ def with_references(rows: RowSource, references: References, options: RowOptions
     """Rows of a file, with the references of their photos.
 
     Rows are matched by `image_id` if one of them has an id that the references have, or else by the name of
-    their photo, by the rules of `photo_names`. Where references
-    are in several languages, those in the language of the row are taken. Two columns are new: `references`,
-    and `image` if the rows have no image column.
+    their photo, by the rules of `photo_names`. Where references are in several languages, those in the
+    language of the row are taken. Two columns are new: `references`, and `image` if the rows have no image
+    column.
 
     Args:
         rows: Rows with candidates.
@@ -199,7 +198,7 @@ def with_references(rows: RowSource, references: References, options: RowOptions
     schema = rows.arrow_schema
     if references.in_order is not None:
         texts, faults = _in_order(rows, references, references.in_order)
-        new = {new_column: texts}
+        new: dict[str, Sequence[object]] = {new_column: texts}
         unused: list[str] = []
         said = [f"the rows of {references.path} are those of {rows.path} in their order"]
         del types["image"]
@@ -247,7 +246,7 @@ def with_references(rows: RowSource, references: References, options: RowOptions
 
 def _in_order(
     rows: RowSource, references: References, texts: list[list[str] | None]
-) -> tuple[list[Any], dict[int, InputError]]:
+) -> tuple[Sequence[object], dict[int, InputError]]:
     """References of every row by its place, and what is wrong with rows."""
     if len(texts) != rows.n_rows:
         raise InputError(
@@ -265,14 +264,18 @@ def _in_order(
 
 def _matched(
     rows: RowSource, references: References, column: str, id_column: str | None, language: str | None
-) -> tuple[dict[str, list[Any]], dict[int, InputError], list[str], list[str]]:
+) -> tuple[dict[str, Sequence[object]], dict[int, InputError], list[str], list[str]]:
     """Image and references of rows; what is wrong with rows; photos without a caption in any row; notes."""
     tag = find_language_column(rows.columns)
     others = [name for name in photo_columns(rows.columns) if name != column]
-    names: list[Any] = []
-    for chunk in rows.chunks(CHUNK_ROWS, [column, *others]):
+    needed = {column, *others, id_column, tag}
+    names: list[object] = []
+    ids: list[object] = []
+    tags: list[Any] = []
+    for chunk in rows.chunks(CHUNK_ROWS, [name for name in rows.columns if name in needed]):
         names += photo_cells(chunk, column, others)
-    ids, tags = rows.cells(id_column, tag, take=_without_bytes)
+        ids += map(_without_bytes, chunk.values(id_column))
+        tags += chunk.values(tag)
     matched = references.photos.match(ids, None if column == id_column else names)
     photos = matched.photos
     texts, files = references.texts, references.photos.files
@@ -289,7 +292,8 @@ def _matched(
         column, values = id_column or column, ids
     has_languages = len(set(chain(*texts.values()))) > 1
     faults: dict[int, InputError] = {}
-    new: dict[str, list[Any]] = {"image": [], "references": []}
+    images: list[object] = []
+    listed: list[list[str] | None] = []
     for row, photo in enumerate(photos):
         what = f"{column} {values[row]!r:.60}"
         of_photo = texts.get(photo or "", {})
@@ -303,10 +307,11 @@ def _matched(
             if matched.problems[row]:
                 problem += f": {matched.problems[row]}"
             faults[row] = InputError(problem, field="references")
-        new["references"].append(of_photo.get(code))
+        listed.append(of_photo.get(code))
         # without a name of its file, the id is the name
-        new["image"].append(files.get(photo or "") if files else values[row])
+        images.append(files.get(photo or "") if files else values[row])
     seen = set(photos)
+    new: dict[str, Sequence[object]] = {"image": images, "references": listed}
     return new, faults, [photo for photo in texts if photo not in seen], matched.notes
 
 
@@ -315,7 +320,7 @@ def photo_columns(columns: Sequence[str]) -> list[str]:
     return named_columns((*FAMILIAR["image"], *OTHER_NAMES["image"], "question_id"), columns)
 
 
-def photo_cells(chunk: Chunk, column: str | None, others: Sequence[str]) -> list[Any]:
+def photo_cells(chunk: Chunk, column: str | None, others: Sequence[str]) -> list[object]:
     """Name of the photo of each row; in another column where a cell holds the bytes of a photo alone."""
     names = [*map(_without_bytes, chunk.values(column))]
     if column is None or None not in names:
