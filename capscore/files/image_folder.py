@@ -24,16 +24,10 @@ def image_key(image_id: object) -> str | None:
     >>> image_key(42), image_key("000042"), image_key("dog"), image_key(None)
     ('42', '42', 'dog', None)
     """
-    if isinstance(image_id, float) and image_id.is_integer():
-        image_id = int(image_id)  # a column of Arrow with a gap in it
-    if isinstance(image_id, bool) or not isinstance(image_id, int | str) or image_id == "":
-        return None
-    if isinstance(image_id, int) and abs(image_id) >= 10**18:
-        return None
-    text = composed(str(image_id))
+    text = "" if isinstance(image_id, os.PathLike) else id_text(image_id)
     if text.isascii() and text.isdecimal():
         return text.lstrip("0") or "0"
-    return text
+    return text or None
 
 
 def data_bytes(address: str) -> bytes:

@@ -21,7 +21,7 @@ from ..errors import InputError
 from ..registry import LAYOUTS, register_layout
 from .columns import FAMILIAR, IDS, OTHER_NAMES, named_columns, plain_name
 from .image_folder import image_key
-from .photo_names import IMAGE_SUFFIXES
+from .photo_names import has_image_suffix
 from .row_source import Row
 
 _SPLITS = {"train", "val", "valid", "validation", "dev", "test", "restval"}
@@ -682,7 +682,7 @@ def photo_per_object(line: Row, notes: list[str]) -> list[Row] | None:
     if len(line) != 1:
         return None
     ((name, captions),) = line.items()
-    is_photo = name.isdecimal() or PurePath(name).suffix.lower() in IMAGE_SUFFIXES or name.startswith("COCO_")
+    is_photo = name.isdecimal() or has_image_suffix(name) or name.startswith("COCO_")
     if not is_photo or not all(isinstance(text, str) for text in _listed(captions)):
         return None
     return [{"image_id": name, "caption": captions}]

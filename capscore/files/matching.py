@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from pathlib import Path
 from typing import NamedTuple
 
 import xxhash
@@ -78,7 +77,7 @@ class PhotoIndex:
         another way. With names=None, ids are all that the rows have, and may be names.
         """
         texts = [*map(id_text, ids)]
-        named = [*map(_name_text, texts if names is None else names)]
+        named = texts if names is None else [*map(id_text, names)]
         by_name = KnownNames(self._photos).match(filter(None, named))
         by_id = KnownNames(self.ids).match(filter(None, texts))
         of_names = [self._photos.get(by_name.matches.get(name, "")) or None for name in named]
@@ -105,10 +104,6 @@ class PhotoMatches(NamedTuple):
     by_id: bool
     problems: list[str]
     notes: list[str]
-
-
-def _name_text(value: object) -> str:
-    return id_text(str(value) if isinstance(value, Path) else value)
 
 
 # ---- a list of photos to hold out ----
