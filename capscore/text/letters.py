@@ -125,7 +125,7 @@ def marks_of_words() -> str:
     first = ""
     for number in range(0x300, 0x20001):
         sign = chr(number)
-        if unicodedata.category(sign)[0] == "M" and number < 0x20000:
+        if unicodedata.category(sign)[0] == "M":
             first = first or sign
         elif first:
             ranges.append(f"{first}-{chr(number - 1)}")

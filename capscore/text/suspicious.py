@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import repeat
 from pathlib import PurePath
-from typing import Any
 
 from ..errors import RowWarning, warn
 from .reasoning import THOUGHT
@@ -288,7 +287,7 @@ _is_plain = re.compile("[A-Za-z ,.'-]*").fullmatch
 
 @lru_cache(2**14)
 def oddity(text: str) -> str:
-    """OddKind of oddity of a text, a key of `KINDS`; "" for none.
+    """The kind of oddity of a text, a key of `KINDS`; "" for none.
 
     >>> oddity("a dog"), oddity("gar\u00c3\u00a7on"), oddity("it&#39;s"), oddity("a dog</s>")
     ('', 'decoded', 'entities', 'tokens')
@@ -331,7 +330,7 @@ def _repeats(text: str) -> bool:
     return is_whole and end[period:] == end[:-period] and any(map(str.isalpha, end))
 
 
-def _caption_oddity(caption: str, image: Any) -> str:
+def _caption_oddity(caption: str, image: object) -> str:
     text = caption.strip()
     if isinstance(image, dict):
         image = image.get("path")
@@ -349,7 +348,7 @@ class OddRows:
     """Counts rows that look wrong, piece by piece.
 
     Attributes:
-        first: OddKind of oddity → number of such rows, the first of them, and its text.
+        first: Kind of oddity, a key of `KINDS` → number of such rows, the first of them, and its text.
     """
 
     def __init__(self) -> None:
@@ -358,9 +357,9 @@ class OddRows:
 
     def add(
         self,
-        candidates: Sequence[Any],
-        images: Sequence[Any] | None = None,
-        references: Iterable[Any] | None = None,
+        candidates: Sequence[object],
+        images: Sequence[object] | None = None,
+        references: Iterable[object] | None = None,
         start: int = 0,
     ) -> OddRows:
         """Count rows, the first of them row `start`; values that are not text are checked elsewhere."""
