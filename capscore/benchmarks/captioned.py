@@ -46,13 +46,13 @@ def configs_by_language(slug: str, configs: Sequence[str] = ()) -> dict[str, str
     >>> configs_by_language("xm3600", ["quz", "de"])
     {'qu': 'quz', 'de': 'de'}
     """
-    from .data.load import builder_class, config_name
+    from .data.load import builder_class, config_names
 
     check_captioned(slug)
     kind = builder_class(slug)
     language_of = {known.name: known.language for known in kind.BUILDER_CONFIGS}
     names_of: dict[str, list[str]] = {}
-    for name in dict.fromkeys(config_name(slug, given) for given in configs or language_of):
+    for name in config_names(slug, configs):
         names_of.setdefault(language_of[name], []).append(name)
     chosen = {}
     for language, names in names_of.items():

@@ -74,12 +74,11 @@ def members(suite: str, data_dir: str | Path) -> Iterator[Configuration]:
     Raises:
         InputError: no suite has this name, or `data_dir` is no folder.
     """
-    from .data.load import builder_class
+    from .data.load import builder_class, check_data_dir
 
     if suite not in SUITES:
         raise InputError(f"{suite!r} is not a suite: one of {', '.join(SUITES)}", field="suite")
-    if not Path(data_dir).expanduser().is_dir():
-        raise InputError(f"{data_dir} is not a folder", field="data_dir")
+    check_data_dir(data_dir)
     for slug in known_slugs():
         home = benchmark_home(data_dir, slug)
         for config in builder_class(slug).BUILDER_CONFIGS:

@@ -58,7 +58,7 @@ from ..metrics.rows import PreparedRows
 from ..metrics.scores import Scores
 from ..options import LoadOptions, OutputOptions, RowOptions, share_of, split_options
 from ..registry import METRICS
-from ..tables import Report, Result, Table, fixed, photo_name, shown_caption
+from ..tables import Report, Result, Table, counted, fixed, photo_name, shown_caption
 from ..text.languages import option_code
 from .pipeline import (
     LEFT_OUT,
@@ -385,7 +385,7 @@ class ScoredFile(Result):
         n_rows = self.source.n_rows
         n_scored = n_rows - len(self.failures) - int(rows_left_out(self.scores).sum())
         path = "" if self.source.path == Path() else f" of {self.source.path}"
-        parts.append(f"Scored {n_scored:,} of {n_rows:,} row{'s' if n_rows != 1 else ''}{path}.")
+        parts.append(f"Scored {n_scored:,} of {counted(n_rows, 'row')}{path}.")
         if self.kept is not None:
             parts.append(self.kept.sentence())
         return Report("", parts, unbroken=True)
@@ -782,10 +782,8 @@ def open_rows_to_score(rows: Scorable, options: RowOptions) -> RowSource:
         raise InputError("there are no rows")
     columns = dict.fromkeys(itertools.chain.from_iterable(listed))
     whole = [{name: row.get(name) for name in columns} for row in listed]
-    source = rows_in_memory(whole, [f"row {row} counted from 0" for row in range(len(whole))])
-    if options.references is None:
-        return source
-    return with_references(source, read_references(options.references, options), options)
+    places = [f"row {row} counted from 0" for row in range(len(whole))]
+    return _with_named_references(rows_in_memory(whole, places), options)
 
 
 def rows_to_score(
@@ -798,7 +796,11 @@ def rows_to_score(
     """Rows of files or a folder, or else of captions given one by one, as `pair_captions` pairs them."""
     if paths:
         return open_with_references(paths, options)
-    source = pair_captions(photos, captions, references)
+    return _with_named_references(pair_captions(photos, captions, references), options)
+
+
+def _with_named_references(source: RowSource, options: RowOptions) -> RowSource:
+    """Rows with those of the file of references, where the options name one."""
     if options.references is None:
         return source
     return with_references(source, read_references(options.references, options), options)

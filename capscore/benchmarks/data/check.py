@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...errors import CapscoreError, InputError
-from .load import benchmark_builder, builder_class, config_name
+from .load import benchmark_builder, check_data_dir, config_names
 
 if TYPE_CHECKING:
     from .builder import CaptionBenchmark
@@ -72,10 +72,8 @@ def check_benchmark(
         CapscoreError: an unknown benchmark.
         InputError: an unknown configuration, or no folder.
     """
-    named = configs or builder_class(slug).CONFIGS
-    names = list(dict.fromkeys(config_name(slug, name) for name in named))
-    if data_dir is not None and not os.path.isdir(os.path.expanduser(data_dir)):
-        raise InputError(f"{data_dir} is not a folder", field="data_dir")
+    names = config_names(slug, configs)
+    check_data_dir(data_dir)
     checked = []
     for name in names:
         builder = benchmark_builder(slug, name, data_dir=data_dir, image_dir=image_dir)

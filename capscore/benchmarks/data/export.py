@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...errors import CapscoreError, InputError, ResultWriteError, Setting
 from ...files.shipped import benchmark_card
 from .annotation_files import MissingAnnotations
-from .load import benchmark_builder, builder_class, config_name
+from .load import benchmark_builder, builder_class, check_data_dir, config_names
 
 if TYPE_CHECKING:
     from .builder import CaptionBenchmark
@@ -59,10 +59,8 @@ def export_benchmark(
     1164
     """
     say = say or (lambda message: None)
-    named = configs or builder_class(slug).CONFIGS
-    names = list(dict.fromkeys(config_name(slug, name) for name in named))
-    if data_dir is not None and not os.path.isdir(os.path.expanduser(data_dir)):
-        raise InputError(f"{data_dir} is not a folder", field="data_dir")
+    names = config_names(slug, configs)
+    check_data_dir(data_dir)
     out = Path(os.path.expanduser(out))
     _check_place(out, (data_dir, image_dir, os.getcwd()), force)
     written: dict[str, _Written] = {}

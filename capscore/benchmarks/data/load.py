@@ -13,7 +13,7 @@ import inspect
 import os
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -151,6 +151,17 @@ def config_name(slug: str, config: str | None) -> str:
         given = "needs a configuration" if config is None else f"has no configuration {config!r}"
         raise InputError(f"{slug} {given}: expected one of {', '.join(names)}", field="config")
     return config
+
+
+def config_names(slug: str, configs: Sequence[str] | None = None) -> list[str]:
+    """The names of configurations, each once; of all where none are given. Errors as in `config_name`."""
+    return list(dict.fromkeys(config_name(slug, name) for name in configs or builder_class(slug).CONFIGS))
+
+
+def check_data_dir(data_dir: str | Path | None) -> None:
+    """Raise InputError unless `data_dir` is a folder, or None."""
+    if data_dir is not None and not os.path.isdir(os.path.expanduser(data_dir)):
+        raise InputError(f"{data_dir} is not a folder", field="data_dir")
 
 
 def _check_options(slug: str, defaults: Mapping[str, object], options: Mapping[str, object]) -> None:
