@@ -72,7 +72,7 @@ def benchmark(
     raters: Raters = "flatten",
     missing: Missing = "raise",
     backbone: options.Backbones = None,
-    metric_options: Mapping[str, Any] = {},
+    metric_options: Mapping[str, object] = {},
 ) -> int | None:
     """Measure metrics, and write and print the results."""
     from ..backbones.loading import check_spec
@@ -89,7 +89,6 @@ def benchmark(
     if eval_results is not None and org is not None:
         with terminal.as_usage():
             check_eval_results(eval_results, org)
-    show: dict[str, Any] = {"output": output, "markdown": markdown, "as_json": as_json, "quiet": quiet}
     with terminal.as_usage():
         sampling = Sampling(bootstrap, confidence, seed)
         numbers = vars(TaskOptions(raters, missing, sampling, partial, compare))
@@ -121,7 +120,7 @@ def benchmark(
     where: dict[str, Any] = {"config": config or (), "data_dir": data_dir}
     where |= {"split": split, "images": image_dir}
     found = measure(suite or data or (), metrics, **where, **numbers, **loading)
-    terminal.show_results(found, **show)
+    terminal.show_results(found, output=output, markdown=markdown, as_json=as_json, quiet=quiet)
     if eval_results is not None and org is not None:
         written = write_eval_results(found.to_dict(), eval_results, org)
         if not quiet:

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from ..errors import Setting
 from ..options import MAX_DRAWS, RowOptions, Sampling, check_whole_number
@@ -83,7 +83,7 @@ def compare(
     references: options.References = None,
     language: options.Language = None,
     on_error: options.OnError = "raise",
-    metric_options: Mapping[str, Any] = {},
+    metric_options: Mapping[str, object] = {},
 ) -> None:
     """Compare the scores of systems, and write and print the tests."""
     from ..benchmarks.reading import Configuration

@@ -207,7 +207,7 @@ def check_metric_options(metrics: Sequence[str], options: Mapping[str, object]) 
         check_options(metrics, options)
 
 
-def load_options(given: Mapping[str, Any]) -> LoadOptions:
+def load_options(given: Mapping[str, object]) -> LoadOptions:
     """The options of metrics and backbones that a command got."""
     known, shared, own = all_options(), dict[str, Any](), dict[str, Any]()
     for name, value in given.items():

@@ -57,7 +57,7 @@ def robustness(
     candidate_column: options.CandidateColumn = None,
     language_column: options.LanguageColumn = None,
     backbone: options.Backbones = None,
-    metric_options: Mapping[str, Any] = {},
+    metric_options: Mapping[str, object] = {},
 ) -> int | None:
     """Measure robustness, and write and print the results."""
     from ..benchmarks.reading import configurations
@@ -96,6 +96,5 @@ def robustness(
     where: dict[str, Any] = {"config": config or (), "data_dir": data_dir, **columns}
     where |= {"split": split, "images": image_dir}
     found = measure(input or data or (), names, **where, **vars(noise), **loading)
-    show: dict[str, Any] = {"output": output, "markdown": markdown, "as_json": as_json, "quiet": quiet}
-    terminal.show_results(found, **show)
+    terminal.show_results(found, output=output, markdown=markdown, as_json=as_json, quiet=quiet)
     return terminal.code_of(found.not_measured(), told=not (as_json or quiet))

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from ..errors import Setting
 from ..files.console import make_console
@@ -85,7 +85,7 @@ def score(
     references_id_column: options.ReferencesIdColumn = None,
     language_column: options.LanguageColumn = None,
     split: options.Split = None,
-    metric_options: Mapping[str, Any] = {},
+    metric_options: Mapping[str, object] = {},
 ) -> int | None:
     """Score the captions, and write and print the scores."""
     from ..files.references import describe_file

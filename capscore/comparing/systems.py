@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -37,7 +36,7 @@ from .comparison import Comparison
 
 
 def compare_systems(
-    systems: Mapping[str, Any],
+    systems: Mapping[str, Scores | Column],
     *,
     images: Column | None = None,
     languages: Column | None = None,
@@ -199,7 +198,7 @@ class _System:
             found[column] = RowStatistics.of_mean(np.array(numbers))
         return found
 
-    def stated(self, column: str, what: str) -> Any:
+    def stated(self, column: str, what: str) -> object:
         """What the summary states of the metric that a column belongs to, such as its signature."""
         for metric, stated in self.metrics.items():
             parts = [name.removeprefix("mean_") for name in stated if name.startswith("mean_")]

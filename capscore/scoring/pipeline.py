@@ -12,7 +12,6 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.metadata import version
-from typing import Any
 
 import numpy as np
 
@@ -99,7 +98,7 @@ def column_values(
     `errors` are those of `row_errors`.
     """
     here = slice(rows.start, rows.stop)
-    values: dict[str, list[Any]] = {}
+    values: dict[str, list[object]] = {}
     for name, (metric, component) in columns.items():
         part = scores.get(metric)
         if part is None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...errors import CapscoreError, InputError
+from ...errors import CapscoreError
 from .load import benchmark_builder, check_data_dir, config_names
 
 if TYPE_CHECKING:
