@@ -157,7 +157,7 @@ def comparison_table(metric: str, comparison: SystemComparison) -> Table:
     if comparison.rows != ALL:
         title += f", {comparison.rows}"
     counts = counted(comparison.n_rows, "row")
-    if comparison.resampled_by != "row":
+    if comparison.unit != "row":
         counts += f", {counted(comparison.n_images, 'photo')}"
     headings = ("system", comparison.kind, *_HEADINGS)
     return Table(headings, rows, f"{title} ({counts})", bold=frozenset(bold))
@@ -212,10 +212,9 @@ def _sampling_remarks(comparison: SystemComparison) -> Iterator[str]:
     """What was drawn how often, and what the p-values are corrected for; nothing without intervals."""
     if all(other.p_value is None for other in comparison.differences):
         return
-    unit = {"image": "photos"}.get(comparison.resampled_by, "rows")
     yield (
         f"Differences are system minus {comparison.baseline}, with {level_text(comparison.confidence)} "
-        f"intervals; {comparison.n_samples:,} draws of {unit}, seed {comparison.seed}."
+        f"intervals; {comparison.n_samples:,} draws of {comparison.unit}s, seed {comparison.seed}."
     )
     n_others = len(comparison.differences)
     if n_others > 1:

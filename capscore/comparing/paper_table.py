@@ -154,11 +154,10 @@ def column_title(metric: str) -> str:
 def _counts(compared: Sequence[SystemComparison]) -> str:
     """How many photos, or rows, were compared, the fewest and the most if metrics differ in it."""
     numbers = sorted({part.n_images for part in compared})
-    noun = "row" if compared[0].resampled_by == "row" else "photo"
     first = f"{numbers[0]:,} to " if len(numbers) > 1 else ""
     captions = max(part.n_rows for part in compared)
     more = "" if captions == numbers[-1] else f", {captions:,} captions per system"
-    return f"{first}{counted(numbers[-1], noun)}{more}"
+    return f"{first}{counted(numbers[-1], compared[0].unit)}{more}"
 
 
 def _legend(compared: Sequence[SystemComparison], has_best: bool) -> str:
@@ -169,10 +168,9 @@ def _legend(compared: Sequence[SystemComparison], has_best: bool) -> str:
         return legend
     n_others = len(tested[0].differences)
     corrected = f", Holm-corrected for {n_others} systems" if n_others > 1 else ""
-    unit = "rows" if tested[0].resampled_by == "row" else "photos"
     return (
         f"{legend} †: differs from {tested[0].baseline}, p < {1 - tested[0].confidence:.4g} by approximate "
-        f"randomisation of {unit}{corrected}."
+        f"randomisation of {tested[0].unit}s{corrected}."
     )
 
 

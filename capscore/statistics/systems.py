@@ -106,6 +106,11 @@ class SystemComparison:
     higher_is_better: bool = True
 
     @property
+    def unit(self) -> str:
+        """What was drawn, as people call it: "photo" or "row"."""
+        return "row" if self.resampled_by == "row" else "photo"
+
+    @property
     def best(self) -> list[str]:
         """The systems with the best number."""
         choose = max if self.higher_is_better else min
