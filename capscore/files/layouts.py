@@ -155,11 +155,16 @@ def nearest(value: object) -> str:
 
 def has_columns(value: Iterable[str]) -> bool:
     """Whether an object is a row, or columns of rows, by a name that columns have."""
-    return not _known_names(tuple(LAYOUTS.names())).isdisjoint(map(plain_name, value))
+    return not _known_names().isdisjoint(map(plain_name, value))
+
+
+def _known_names() -> frozenset[str]:
+    """Names that columns have, also in the layouts that are registered now."""
+    return _names_with(tuple(LAYOUTS.names()))
 
 
 @lru_cache(4)
-def _known_names(layouts: tuple[str, ...]) -> frozenset[str]:
+def _names_with(layouts: tuple[str, ...]) -> frozenset[str]:
     """Names that columns have, also in layouts."""
     names = {*("id", "score", "split", "img_id"), *chain(IDS, *FAMILIAR.values(), *OTHER_NAMES.values())}
     for layout in layouts:
@@ -471,15 +476,15 @@ def columns_of_lists(document: Row, notes: list[str]) -> list[Row] | None:
     return [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
 
 
-def _rows_of_objects(objects: list[Any]) -> list[Row] | None:
+def _rows_of_objects(objects: list[object]) -> list[Row] | None:
     """Rows of the objects of a list, in any layout of lines; None if one of them is no row."""
     rows: list[Row] = []
-    read = line_reader()
+    read, known = line_reader(), _known_names()
     for value in objects:
         if not isinstance(value, dict):
             return None
         found = read(value)
-        if found is None and not has_columns(value):
+        if found is None and known.isdisjoint(map(plain_name, value)):
             return None
         rows += [value] if found is None else found
     return rows
