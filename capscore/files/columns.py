@@ -315,12 +315,12 @@ def _references(
     if not columns:
         return None
     if len(columns) > 1 or NUMBERED.fullmatch(columns[0]):
-        references: list[Any] = [[] for _ in range(len(chunk))]
+        lists: list[list[object]] = [[] for _ in range(len(chunk))]
         for name in columns:
-            for texts, text in zip(references, chunk.values(name), strict=True):
+            for texts, text in zip(lists, chunk.values(name), strict=True):
                 if not is_missing(text):
                     texts.append(text)
-        return references
+        return lists
     references = chunk.values(columns[0])
     for row, cell in enumerate(references):
         if cells_are_text or (isinstance(cell, str) and (cell[:1], cell[-1:]) == ("[", "]")):
@@ -370,7 +370,7 @@ def read_numbers(source: RowSource, *columns: str) -> list[list[float]]:
     return found
 
 
-def _from_cell(text: str | None, row: int, problems: dict[int, InputError]) -> list[Any] | None:
+def _from_cell(text: str | None, row: int, problems: dict[int, InputError]) -> list[object] | None:
     """References of a text cell: a list of JSON, or as pandas writes it, or one reference as it is."""
     if not text or not text.strip():
         return None
@@ -386,7 +386,7 @@ def _from_cell(text: str | None, row: int, problems: dict[int, InputError]) -> l
     return references
 
 
-def written_list(text: str) -> list[Any] | None:
+def written_list(text: str) -> list[object] | None:
     """The list that JSON or Python wrote as a text; None for any other text."""
     found = None
     try:

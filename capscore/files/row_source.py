@@ -297,12 +297,24 @@ def rows_in_memory(
     rows: Sequence[Row],
     places: Sequence[str],
     path: Path = Path(),
-    folder: Path | None = None,
-    **more: Any,
+    *,
+    faults: Mapping[int, InputError] | None = None,
+    notes: Sequence[str] = (),
+    format: str = "rows",
 ) -> RowSource:
     """Rows with the same keys, and a place each, such as "photos/dog.txt, line 2"; `path` is their folder."""
     read = read_dicts(lambda: ((None, row) for row in rows))
-    return RowSource(path, [*rows[0]], len(rows), read, places=places, image_folder=folder or path, **more)
+    return RowSource(
+        path,
+        [*rows[0]],
+        len(rows),
+        read,
+        notes=notes,
+        faults=faults or {},
+        places=places,
+        image_folder=path,
+        format=format,
+    )
 
 
 def layout_error(path: Path, *parts: str | Setting) -> InputError:
