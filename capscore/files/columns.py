@@ -231,11 +231,10 @@ def _groups(what: str, columns: Sequence[str]) -> list[tuple[str, ...]]:
 def _columns_of_layouts(what: str, columns: Sequence[str]) -> list[str]:
     """What layouts of tools, all of whose columns are there, call such a column."""
     found: list[str] = []
+    there = {plain_name(name) for name in columns}
     for layout in LAYOUTS.all().values():
         names = getattr(layout, "columns", {})
-        if what in names and len(named_columns([*names.values(), *layout.marks], columns)) >= len(
-            {*names.values(), *layout.marks}
-        ):
+        if what in names and there.issuperset((*names.values(), *layout.marks)):
             found += named_columns([names[what]], columns)
     return [*dict.fromkeys(found)]
 
