@@ -126,10 +126,11 @@ def describe(
     photos: set[str] = set()
     for chunk in source.chunks(CHUNK_ROWS):
         inputs = read_inputs(chunk, source, names, folder)
-        photos.update(_named(chunk.values(names.image)))
+        images = chunk.values(names.image)
+        photos.update(_named(images))
         if chunk.start == 0:
             for row in range(min(FIRST_ROWS, len(chunk))):
-                found.first.append(_shown(inputs, chunk.values(names.image), row))
+                found.first.append(_shown(inputs, images, row))
         for row, candidate in enumerate(inputs.candidates):
             if row not in inputs.problems and is_missing(candidate):
                 inputs.problems[row] = InputError("an empty caption", field="candidate")

@@ -271,7 +271,7 @@ class _Archive:
     """Files of a .tar or .zip, in its order; a name may come twice."""
 
     def __init__(self, path: Path, file: Path):
-        self.path, self.is_tar = path, zipfile.is_zipfile(file) is False
+        self.path, self.is_tar = path, not zipfile.is_zipfile(file)
         self.archive: tarfile.TarFile | zipfile.ZipFile
         if self.is_tar:
             self.archive = tar = tarfile.open(file, "r:")
