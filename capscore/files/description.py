@@ -130,18 +130,17 @@ def describe(
         photos.update(_named(images))
         if chunk.start == 0:
             for row in range(min(FIRST_ROWS, len(chunk))):
-                found.first.append(_shown(inputs, images, row))
+                found.first.append(_shown(inputs, images, row, has_caption="caption" in columns))
         for row, candidate in enumerate(inputs.candidates):
             if row not in inputs.problems and is_missing(candidate):
                 inputs.problems[row] = InputError("an empty caption", field="candidate")
         for row, error in sorted(inputs.problems.items()):
             kind = error.field if error.field in _WRONG else "row"
-            count, first = found.problems.get(kind, (0, source.at(error, chunk, row).spelled(spell)))
+            if kind not in found.problems:
+                found.problems[kind] = (0, source.at(error, chunk, row).spelled(spell))
+            count, first = found.problems[kind]
             found.problems[kind] = (count + 1, first)
     found.photos = len(photos)
-    if "caption" not in columns:
-        for shown in found.first:
-            del shown["caption"]
     return found
 
 
@@ -160,12 +159,13 @@ def _named(cells: list[object]) -> set[str]:
     return {str(name) for name in names if not is_missing(name)}
 
 
-def _shown(inputs: ChunkInputs, photos: list[object], row: int) -> dict[str, object]:
+def _shown(inputs: ChunkInputs, photos: list[object], row: int, *, has_caption: bool) -> dict[str, object]:
     """A row as it is read, for people; of a photo, its name."""
     shown: dict[str, object] = {}
     for name in _named(photos[row : row + 1]):
         shown["photo"] = name
-    shown["caption"] = inputs.candidates[row]
+    if has_caption:
+        shown["caption"] = inputs.candidates[row]
     if inputs.references is not None:
         shown["references"] = inputs.references[row]
     if inputs.languages is not None:
