@@ -83,13 +83,18 @@ def _without_controls(text: str) -> str:
 
 def photo_name(value: object) -> str:
     """How a cell that names a photo is shown: without its folder, and without secrets of an address."""
+    return os.path.basename(image_name(value))
+
+
+def image_name(value: object) -> str:
+    """A cell that names a photo, without secrets of an address; "" for a photo in the cell itself."""
     if isinstance(value, dict):  # as data sets hold images
         value = value.get("path")
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, (str, os.PathLike)) or str(value)[:5].lower() == "data:":
         return ""
-    return os.path.basename(address_name(os.fspath(value)))
+    return address_name(os.fspath(value))
 
 
 def shown_caption(value: object) -> str:

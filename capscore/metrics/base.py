@@ -28,7 +28,7 @@ from .rows import (
     reference_lists,
     spread,
 )
-from .scores import Scores
+from .scores import Scores, WrongWord
 
 if TYPE_CHECKING:
     from ..embedding.embedder import Embedder
@@ -282,6 +282,16 @@ class Scorer(ABC):
     def reason(cls, detail: Mapping[str, Any]) -> str:
         """What the details of a row say is wrong with it, on one line; "" for nothing."""
         return ""
+
+    @classmethod
+    def wrong_words(cls, detail: Mapping[str, Any]) -> Sequence[WrongWord]:
+        """Words of the caption that the details of a row call likely wrong, in order; () for none."""
+        return ()
+
+    @classmethod
+    def cells(cls, detail: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What a result of many rows keeps of the details of a row: at least its `detail_columns`."""
+        return detail
 
     @classmethod
     def doubt(cls, components: Mapping[str, float]) -> str:

@@ -193,6 +193,25 @@ def standings(found: Mapping[str, Any], path: str | Path | None = None) -> dict[
     return placed
 
 
+def right_shares(scores: Any, edges: np.ndarray, path: str | Path | None = None) -> np.ndarray | None:
+    """Share of right captions with a score up to each edge, ascending; None where no calibration applies.
+
+    Languages count as they do among the scores; those that are not calibrated are left out.
+    """
+    item = matching(scores.signature, _known(path))
+    if not isinstance(item, Calibration):
+        return None
+    shares, n_rows = np.zeros(len(edges)), 0
+    scored = np.isfinite(scores.scores)
+    spoken = np.array([language or ALL for language in scores.languages], dtype=object)[scored]
+    for language in {*spoken} & {*item.languages}:
+        n = int((spoken == language).sum())
+        values = item.languages[language][RIGHT].values
+        shares += n * np.interp(edges, values, PERCENTS, left=0, right=100) / 100
+        n_rows += n
+    return shares / n_rows if n_rows else None
+
+
 def has_calibration(scorer: Any, path: str | Path | None = None) -> bool:
     """Whether there is a calibration of a metric with its backbone; it may be of other settings."""
     name = getattr(getattr(scorer, "backbone", None), "name", "")

@@ -37,7 +37,7 @@ from ..infometic.regions import (
 from ..infometic.words import CaptionReader, ReadCaption, encode_pieces, nearest_regions, word_scores
 from ..text.word_classes import length_problem, tagger_name
 from .rows import ExtraColumn, InputRows, Measured, PreparedRows, check_captions
-from .scores import Scores
+from .scores import Scores, WrongWord
 from .with_backbone import BackboneScorer
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ _PAIRS, _IMAGES = 64, 64
 _AT_ONCE = 1024
 # the same for all pairs of images and captions, and the images or captions that are then encoded at once
 _PAIRS_ON_CPU, _PAIRS_ON_GPU, _BLOCK = 256, 4096, 256
+# names of missed regions in a table of rows
+_MAX_MISSED = 3
 # of a word and of a region, in `details`
 _WORD = ("score", "p_correct", "correct", "region")
 _REGION = ("box", "score", "p_mentioned", "mentioned", "name", "confidence", "label")
@@ -118,6 +120,7 @@ class InfoMetIC(BackboneScorer):
     detail_names = ("fits", "p_fits", "words", "regions", "null", "image_size", "n_words_cut", "boxes_given")
     splits_texts: ClassVar[bool] = True
     retrieves_by_cosine = False
+    detail_columns: ClassVar[Mapping[str, type]] = {"p_fits": float, "likely_wrong": str, "missed": str}
     extra_columns = (
         ExtraColumn(
             "boxes",
@@ -175,6 +178,46 @@ class InfoMetIC(BackboneScorer):
                 raise InputError(Setting(name, value), f": expected {expected}")
         if (regions := options.get("regions")) is not None:
             check_finder(regions)
+
+    @classmethod
+    def cells(cls, detail: Mapping[str, Any]) -> dict[str, Any]:
+        """For a table of rows: "p_fits"; the words that are likely wrong; what regions show and no word says.
+
+        Of missed regions, the three most confident names, each once, that no mentioned region has.
+        """
+        wrong = cls.wrong_words(detail)
+        regions = sorted(detail["regions"], key=lambda region: -float(region["confidence"]))
+        said = {region["name"] for region in regions if region["mentioned"]} | {""}
+        missed = dict.fromkeys(region["name"] for region in regions if region["name"] not in said)
+        return {
+            "p_fits": detail["p_fits"],
+            "likely_wrong": ", ".join(word for _, _, word in wrong),
+            "missed": ", ".join([*missed][:_MAX_MISSED]),
+            "wrong": wrong,
+            "boxes_given": detail["boxes_given"],
+        }
+
+    @classmethod
+    def wrong_words(cls, detail: Mapping[str, Any]) -> list[WrongWord]:
+        """Words that are likely wrong; of a caption that does not fit as a whole, those with p below 0.5."""
+        if "wrong" in detail:
+            return [*detail["wrong"]]
+        found = []
+        for word in detail["words"]:
+            p = word["p_correct"]
+            if word["correct"] is False or (detail["fits"] is False and p is not None and p < 0.5):
+                found.append((word["start"], word["end"], word["text"]))
+        return found
+
+    @classmethod
+    def found(cls, detail: Mapping[str, Any], *, brief: bool = False) -> str:
+        """The words that are likely wrong.
+
+        >>> InfoMetIC.found({"wrong": [(2, 5, "cat")]})
+        'likely wrong: cat'
+        """
+        words = ", ".join(word for _, _, word in cls.wrong_words(detail))
+        return f"{'wrong' if brief else 'likely wrong'}: {words}" if words else ""
 
     # ------------------------------------------------------------------ signature and scores
 

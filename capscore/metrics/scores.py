@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from .signature import format_signature
 if TYPE_CHECKING:
     import pandas as pd
 
+WrongWord = tuple[int, int, str]  # where it begins and ends in the caption, and the word
 # Counts of `Scores`, in the order of its summary
 COUNTS = ("n_items", "n_scored", "n_failed", "n_empty", "n_unique_images", "n_truncated")
 
@@ -100,6 +102,14 @@ class Scores:
         if kind is None or detail is None:
             return ""
         return str(kind.reason(detail))
+
+    def wrong_words(self, row: int) -> Sequence[WrongWord]:
+        """Words of a row's caption that the details call likely wrong, in order; () for none."""
+        kind, detail = METRICS.find(self.metric), self._detail(row)
+        if kind is None or detail is None:
+            return ()
+        found: Sequence[WrongWord] = kind.wrong_words(detail)
+        return found
 
     def _detail(self, row: int) -> dict[str, object] | None:
         return self.details[row] if self.details else None
@@ -201,7 +211,7 @@ class Scores:
             **summary,
             "scores": [_plain(score) for score in self.scores],
             **{name: [_plain(value) for value in values] for name, values in self.components.items()},
-            **{name: [detail and detail[name] for detail in details] for name in self.detail_names},
+            **{name: [detail and detail.get(name) for detail in details] for name in self.detail_names},
             "failures": [{"row": row, "error": error} for row, error in sorted(self.failures.items())],
             "signature": signature,
         }

@@ -178,6 +178,8 @@ class ScoredFile(Result):
             photo's captions; (0, {}) where photos are not named, or each of them once.
         output: Files that were written.
         notes: Remarks on how the rows were read.
+        odd: Row → how its texts or its photo look wrong, as keys of `capscore.text.suspicious.KINDS`.
+        calibration: File of the calibrations that gave ranks; None for those of the library.
     """
 
     source: RowSource
@@ -192,6 +194,8 @@ class ScoredFile(Result):
     photos: tuple[int, dict[str, float]] = (0, {})
     output: OutputOptions = field(default_factory=OutputOptions)
     notes: list[str] = field(default_factory=list)
+    odd: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    calibration: str | Path | None = None
 
     def __getitem__(self, metric: str) -> Scores:
         """The scores of a metric."""
@@ -316,6 +320,11 @@ class ScoredFile(Result):
         first = next(iter(self.scores))
         return self.ranks.get(first, {}).get(RANKS[0], np.full(self.source.n_rows, np.nan))
 
+    @property
+    def has_ranks(self) -> bool:
+        """Whether some row has a rank in the first metric."""
+        return bool(np.isfinite(self._first_ranks()).any())
+
     def _counts_of_ranks(self, rows: np.ndarray | slice = slice(None)) -> tuple[int, int]:
         """Numbers of rows that are likely wrong, and of those with a rank, among some rows, bool (n,)."""
         ranked = self._first_ranks()[rows]
@@ -360,7 +369,7 @@ class ScoredFile(Result):
         shows_all = self.source.n_rows <= MAX_SHOWN_ROWS and len(self.scores) <= MAX_COLUMNS
         parts: list[Table | str] = []
         wrong = self.likely_wrong() if self.output.fail_under is not None else []
-        if any(self.ranks.values()) and self.source.n_rows > MAX_SHOWN_ROWS:
+        if self.has_ranks and self.source.n_rows > MAX_SHOWN_ROWS:
             parts.append(f"{self.likely_wrong_sentence()}.")
         if is_asked:
             parts += self._rows_shown(self.rising(sort)[: worst or MAX_SHOWN_ROWS], numbered=True)
@@ -536,7 +545,7 @@ class FileScoring:
         ranked = [scorer.metric for scorer in scorers if has_calibration(scorer, calibration)]
         self.columns = result_columns(scorers, inputs, on_error=rows.on_error, ranked=ranked)
         folder = ImageFolder(Path(rows.images or source.folder), allow_urls=load.allow_urls)
-        self.scorer = RowScorer(scorers, rows, folder, spell)
+        self.scorer = RowScorer(scorers, rows, folder, spell, keeps_odd=True)
         self.failures: dict[int, tuple[int | None, str]] = {}
         self._prepared: dict[str, list[PreparedRows]] = defaultdict(list)
         self._writers: dict[str, Writer] = {}
@@ -645,6 +654,8 @@ class FileScoring:
                 photos=self._photo_means(scores),
                 output=self._output,
                 notes=self.notes,
+                odd=self.scorer.odd.kinds or {},
+                calibration=self.calibration,
             )
             signatures = {name: part.signature for name, part in scores.items()}
             text = json.dumps(found.to_dict(), ensure_ascii=False, indent=2)

@@ -122,6 +122,7 @@ class RowScorer:
         options: How rows are read.
         folder: Folder of the images.
         spell: Function that spells the options that errors of rows mention.
+        keeps_odd: Whether `odd` says which rows look wrong.
 
     Attributes:
         languages: Languages of the rows so far; each is warned about once.
@@ -137,6 +138,8 @@ class RowScorer:
         options: RowOptions,
         folder: ImageFolder,
         spell: Callable[[Setting], str] = str,
+        *,
+        keeps_odd: bool = False,
     ):
         names = Counter(scorer.metric for scorer in scorers)
         for name in names:
@@ -144,7 +147,7 @@ class RowScorer:
                 raise OptionError(f"two scorers of {name}: score them one after the other", field="metrics")
         self.scorers, self.options, self.folder, self.spell = [*scorers], options, folder, spell
         self.languages: set[str] = set()
-        self.odd = OddRows()
+        self.odd = OddRows(keeps_rows=keeps_odd)
         self._reads_photos = any(scorer.compares_photos for scorer in scorers)
 
     def prepare(
@@ -201,7 +204,9 @@ class RowScorer:
         for row, problem in problems.items():
             errors[row], empty[row] = problem.message_with_field(self.spell), False
         # where nothing of the details is written, they are not kept: they are large
-        details = prepared.details if scorer.detail_columns else None
+        details = None
+        if scorer.detail_columns and prepared.details is not None:
+            details = [detail and {**scorer.cells(detail)} for detail in prepared.details]
         return dataclasses.replace(prepared, errors=errors, empty=empty, details=details)
 
     def _first_of(self, problems: Mapping[int, InputError], source: RowSource, chunk: Chunk) -> InputError:

@@ -142,14 +142,14 @@ def inline_jpeg(image: Image.Image, max_side: int) -> tuple[str, int, int]:
     return f"data:image/jpeg;base64,{data}", *small.size
 
 
-def picture_of(inputs: ChunkInputs, row: int) -> tuple[str, int, int] | None:
+def picture_of(inputs: ChunkInputs, row: int, side: int = _THUMBNAIL) -> tuple[str, int, int] | None:
     """A row's photo, small; None where it has none that can be read: whoever scored has said so."""
     from ..images.load import load_image
 
     if inputs.images is None or row in inputs.problems:
         return None
     with suppress(InputError):
-        return inline_jpeg(load_image(inputs.images[row]), _THUMBNAIL)
+        return inline_jpeg(load_image(inputs.images[row]), side)
     return None
 
 

@@ -1,9 +1,11 @@
-"""Scores of a file → an HTML page: distributions, languages, worst and best rows, and a table of all rows."""
+"""Scores of a file → an HTML page: the rows to check, distributions, languages, the best, and all rows."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,29 +14,36 @@ import numpy as np
 from ..files.columns import read_inputs
 from ..files.row_source import CHUNK_ROWS
 from ..files.write import write_text
-from ..metrics.calibration import LIKELY_WRONG, RANKS
-from ..tables import Table, counted, fixed, photo_name, shown_caption
+from ..metrics.calibration import LIKELY_WRONG, RANKS, right_shares
+from ..options import RowOptions
+from ..scoring.pipeline import photo_column
+from ..scoring.to_check import KINDS_OF_REASON, reasons_to_check
+from ..tables import Table, counted, fixed, image_name, photo_name, shown_caption
 from .pages import language_names, page_script, picture_of, references_of, render
 
 if TYPE_CHECKING:
-    from ..metrics.calibration import Standing
-    from ..metrics.scores import Scores
+    from ..files.columns import ChunkInputs
+    from ..metrics.scores import WrongWord
     from ..scoring.files import ScoredFile
 
 Card = dict[str, object]  # what a template shows
-ROWS_SHOWN = 8
-"""Number of rows in each list of the page."""
+BEST_SHOWN = 8
+"""Number of rows in the list of the best."""
+MAX_CHECKED = 3000
+"""Number of rows to check that are listed with their photos; of more, the worst."""
 MAX_TABLE_ROWS = 20_000
 """Number of rows in the table of all rows; of more, it has the lowest."""
 MAX_PAGES = 500
 """Number of pages that are listed; of more, those with most captions that are likely wrong."""
+_SIDE = 256  # longest side of a photo in the list, in pixels
 _BINS, _PERCENTS = 30, (5, 25, 50, 75, 95)
 
 
 class Histogram(NamedTuple):
     """How scores are distributed: ends of the scale, numbers of scores in its bins, and heights, at most 1.
 
-    The mean, and its place on the scale (0 to 1), are None without a score.
+    The mean, and its place on the scale (0 to 1), are None without a score. `curve` are the heights of as many
+    right captions; () where they are not known.
     """
 
     low: float
@@ -43,10 +52,11 @@ class Histogram(NamedTuple):
     heights: Sequence[float]
     mean: float | None
     place: float | None
+    curve: Sequence[float] = ()
 
 
 def write_score_report(path: Path, run: ScoredFile, sort: str | None = None) -> None:
-    """Write the page about a file that was scored: its rows, the lowest and highest ones with their photos.
+    """Write the page about a file that was scored: all rows to check and the best ones with their photos.
 
     Args:
         path: File to write; an existing one is replaced.
@@ -59,69 +69,146 @@ def write_score_report(path: Path, run: ScoredFile, sort: str | None = None) -> 
     scores = run.scores
     first = next(iter(scores.values()))
     rising = run.rising(sort)
-    lists = lowest_and_highest(rising)
-    worst, best = lists.values()
-    if "" in first.lower_is_better:
-        lists = {"Highest": worst, "Lowest": best}
-    pictured = {*worst, *best}
+    reasons = reasons_to_check(run, sort)
+    checked = [*reasons][:MAX_CHECKED]
+    best = [row for row in rising[::-1] if row not in reasons][:BEST_SHOWN]
     unscored = sorted({*range(len(first))} - {*rising})
     listed = [*rising, *unscored][:MAX_TABLE_ROWS]
-    cards = _cards(run, {*listed, *pictured}, pictured)
+    photos = _Photos(run)
+    cards = _cards(run, {*listed, *best, *checked}, {*best}, {*checked}, photos)
     wrong = {*run.likely_wrong()}
     for row, card in cards.items():
         card["is_wrong"] = row in wrong
+        card["reasons"] = reasons.get(row, {})
     rows = [cards[row] for row in listed]
-    spoken = sorted({first.languages[row] for row in listed} - {""})
-    script, digest = page_script("table.js")
+    scripts = {name: page_script(name) for name in ("rows_to_check.js", "table.js")[not checked :]}
+    title = f"{run.source.path.name or 'captions'}: {counted(run.source.n_rows, 'row')}"
+    has_ranks = run.has_ranks
     page = render(
         "score_report.html",
-        title=f"{run.source.path.name or 'captions'}: {counted(run.source.n_rows, 'row')}",
-        script=script,
-        script_hash=digest,
-        n_failed=len(run.failures),
-        metrics=[_section(name, part, run.standings.get(name)) for name, part in scores.items()],
+        title=title,
+        heading=run.likely_wrong_sentence() if has_ranks else title,
+        has_ranks=has_ranks,
+        scripts=[(name, digest) for name, (_, digest) in scripts.items()],
+        texts_of_scripts={name: text for name, (text, _) in scripts.items()},
+        n_failed=counted(len(run.failures), "row") if run.failures else "",
+        checked=[cards[row] for row in checked],
+        n_to_check=len(reasons),
+        check_languages=_choices_of_languages(first.languages[row] for row in checked),
+        reasons=_counts(reasons),
+        reason_choices=[(kind, f"{name} ({n:,})") for kind, name, n in _counts(reasons)],
+        reason_names=KINDS_OF_REASON,
+        orders=_orders(first.metric, has_ranks=has_ranks),
+        data=_data(run, checked, cards, photos),
+        metrics=[_section(name, run) for name in scores],
         signatures={name: part.signature for name, part in scores.items()},
         languages=_by_language(run),
         pages=_by_page(run, wrong),
         most_pages=MAX_PAGES,
         metric=first.metric,
-        cards=cards,
-        lists=lists,
+        best=[cards[row] for row in best],
         rows=rows,
         columns=_columns(rows, [*scores]),
-        spoken=[(code, language_names(code)[1]) for code in spoken],
+        spoken=_choices_of_languages(first.languages[row] for row in listed),
         n_rows=len(first),
         cut=LIKELY_WRONG,
     )
     write_text(path, page, "report")
 
 
-def lowest_and_highest(rising: Sequence[int], n: int = ROWS_SHOWN) -> dict[str, list[int]]:
-    """At most n rows from each end of the rows by their scores, the lowest first; no row is in both lists.
+class _Photos:
+    """Photos of the list, each once, numbered in the order in which they come."""
 
-    >>> lowest_and_highest([1, 0, 3], 2)
-    {'Lowest': [1, 0], 'Highest': [3]}
+    def __init__(self, run: ScoredFile):
+        self.addresses: list[str] = []
+        self._numbers: dict[object, tuple[int, tuple[int, int]] | None] = {}
+        keys = (part.image_keys for part in run.scores.values() if any(part.image_keys))
+        self._keys = next(keys, [""] * run.source.n_rows)
+
+    def number(self, inputs: ChunkInputs, index: int, row: int) -> tuple[int, tuple[int, int]] | None:
+        """Number and size of the photo of a row of the file, the one at an index of inputs; None for none."""
+        key = self._keys[row] or row
+        if key not in self._numbers:
+            picture = picture_of(inputs, index, _SIDE)
+            self._numbers[key] = None
+            if picture is not None:
+                self._numbers[key] = len(self.addresses), picture[1:]
+                self.addresses.append(picture[0])
+        return self._numbers[key]
+
+
+def _counts(reasons: Mapping[int, Mapping[str, str]]) -> list[tuple[str, str, int]]:
+    """Kind of reason, its name, and its number of rows."""
+    counts = Counter(kind for of_row in reasons.values() for kind in of_row)
+    return [(kind, name, counts[kind]) for kind, name in KINDS_OF_REASON.items() if counts[kind]]
+
+
+def _orders(metric: str, *, has_ranks: bool) -> list[tuple[str, str]]:
+    orders = [("rank", "rank, worst first")] if has_ranks else []
+    return [
+        *orders,
+        ("score", f"{metric}, worst first"),
+        ("file", "as in the file"),
+        ("name", "name of photo"),
+    ]
+
+
+def _choices_of_languages(languages: Iterable[str]) -> list[tuple[str, str]]:
+    return [(code, language_names(code)[1]) for code in sorted({*languages} - {""})]
+
+
+def _data(run: ScoredFile, checked: Sequence[int], cards: Mapping[int, Card], photos: _Photos) -> str:
+    """What the page's script knows of the rows to check, as JSON that no text can end early."""
+    first = next(iter(run.scores.values()))
+    rising = first.rising()
+    ranks = run.ranks.get(first.metric, {}).get(RANKS[0])
+    rows = []
+    for row in checked:
+        found = {"row": row, "image": cards[row]["image"], "caption": cards[row]["caption"]}
+        found["language"] = first.languages[row]
+        for name, part in run.scores.items():
+            found[name] = _number(part.scores[row])
+        if ranks is not None:
+            found["rank"] = _number(ranks[row])
+        found |= {"reasons": cards[row]["reasons"], "worst_first": _number(rising[row])}
+        rows.append(found)
+    text = json.dumps({"rows": rows, "photos": photos.addresses}, ensure_ascii=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c")
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else round(float(value), 6)
+
+
+def histogram(
+    scores: np.ndarray, right_shares: Callable[[np.ndarray], np.ndarray | None] | None = None
+) -> Histogram:
+    """Distribution of scores (n,); NaN is left out. The scale begins at 0, or at a lower score.
+
+    `right_shares` gives the share of right captions with a score up to each edge of a bin, for the curve.
     """
-    half = max(1, min(n, math.ceil(len(rising) / 2)))
-    low = [*rising[:half]]
-    return {"Lowest": low, "Highest": [row for row in rising[::-1][:half] if row not in low]}
-
-
-def histogram(scores: np.ndarray) -> Histogram:
-    """Distribution of scores (n,); NaN is left out. The scale begins at 0, or at a lower score."""
     present = scores[np.isfinite(scores)]
     if not len(present):
         return Histogram(0.0, 1.0, [0] * _BINS, [0.0] * _BINS, None, None)
     low, high = min(0.0, float(present.min())), float(present.max())
     if high <= low:
         high = low + 1.0
-    counts, _ = np.histogram(present, bins=_BINS, range=(low, high))
-    mean, heights = _mean(present), counts / counts.max()
-    return Histogram(low, high, counts.tolist(), heights.tolist(), mean, (mean - low) / (high - low))
+    counts, edges = np.histogram(present, bins=_BINS, range=(low, high))
+    mean, top, curve = _mean(present), counts.max(), np.zeros(0)
+    if right_shares is not None and (shares := right_shares(edges)) is not None:
+        curve = np.diff(shares) * len(present)
+        top = max(top, curve.max())
+    heights, place = counts / top, (mean - low) / (high - low)
+    return Histogram(low, high, counts.tolist(), heights.tolist(), mean, place, (curve / top).tolist())
 
 
-def _cards(run: ScoredFile, numbers: set[int], pictured: set[int]) -> dict[int, Card]:
-    """Rows of the file, read again for people to look at: number → what the page shows of it."""
+def _cards(
+    run: ScoredFile, numbers: set[int], pictured: set[int], checked: set[int], listed: _Photos
+) -> dict[int, Card]:
+    """Rows of the file, read again for people to look at: number → what the page shows of it.
+
+    Those that are `pictured` hold their photo, those that are `checked` its number in the list.
+    """
     cards: dict[int, Card] = {}
     for chunk in run.source.chunks(CHUNK_ROWS):
         rows = [row for row in range(len(chunk)) if chunk.start + row in numbers]
@@ -129,20 +216,33 @@ def _cards(run: ScoredFile, numbers: set[int], pictured: set[int]) -> dict[int, 
             continue
         inputs = read_inputs(chunk, run.source, run.names, run.folder)
         lines: Sequence[int | None] = chunk.lines or [None] * len(chunk)
-        photos: Sequence[object] = [None] * len(chunk)
-        if run.names.image is not None:
-            photos = chunk.values(run.names.image)
+        photos = chunk.values(run.names.image or photo_column(run.source, RowOptions()))
         for row in rows:
-            number = chunk.start + row
+            number, caption = chunk.start + row, shown_caption(inputs.candidates[row])
+            photo = listed.number(inputs, row, number) if number in checked else None
             cards[number] = {
                 "place": run.source.short_place(number, lines[row]),
                 "photo": photo_name(photos[row]),
                 "picture": picture_of(inputs, row) if number in pictured else None,
-                "caption": shown_caption(inputs.candidates[row]),
+                "photo_number": photo and photo[0],
+                "size": photo and photo[1],
+                "image": image_name(photos[row]),
+                "caption": caption,
+                "pieces": _pieces(caption, [part.wrong_words(number) for part in run.scores.values()]),
                 "references": references_of(inputs, row),
                 **_results(run, number),
             }
     return cards
+
+
+def _pieces(caption: str, wrong: Iterable[Sequence[WrongWord]]) -> list[tuple[str, bool]]:
+    """The caption in pieces, each with whether it is a word that is likely wrong."""
+    pieces, last = [], 0
+    for start, end, _ in sorted({word for words in wrong for word in words}):
+        if start >= last:
+            pieces += [(caption[last:start], False), (caption[start:end], True)]
+            last = end
+    return [*pieces, (caption[last:], False)]
 
 
 def _columns(rows: Sequence[Card], metrics: Sequence[str]) -> list[tuple[str, str]]:
@@ -164,7 +264,7 @@ def _results(run: ScoredFile, number: int) -> Card:
     first = next(iter(scores.values()))
     ranks = run.ranks.get(first.metric)
     rank = float(ranks[RANKS[0]][number]) if ranks else math.nan
-    noise = [part.found(number) for part in scores.values()]
+    noise = [part.found(number) for part in scores.values() if not part.wrong_words(number)]
     reasons = [part.reason(number) for part in scores.values()]
     return {
         "language": first.languages[number],
@@ -175,8 +275,9 @@ def _results(run: ScoredFile, number: int) -> Card:
     }
 
 
-def _section(name: str, scores: Scores, standing: Standing | None) -> Card:
+def _section(name: str, run: ScoredFile) -> Card:
     """What the page shows of a metric: its distribution as a table and a drawing, and remarks."""
+    scores, standing = run.scores[name], run.standings.get(name)
     remarks = [f"{key} of all rows together: {value:.4f}." for key, value in scores.corpus.items()]
     if standing is not None and (sentence := standing.sentence()):
         remarks.insert(0, f"{sentence[0].upper()}{sentence[1:]}.")
@@ -184,7 +285,8 @@ def _section(name: str, scores: Scores, standing: Standing | None) -> Card:
         "name": name,
         "remarks": remarks,
         "table": _summary(scores.scores),
-        "histogram": histogram(scores.scores),
+        "histogram": histogram(scores.scores, lambda edges: right_shares(scores, edges, run.calibration)),
+        "set_name": standing.set_name if standing else "",
     }
 
 
@@ -202,8 +304,8 @@ def _summary(scores: np.ndarray) -> Table:
     values = [math.nan] * len(_PERCENTS)
     if len(present):
         values = np.percentile(present, _PERCENTS).tolist()
-    row = ["", fixed(_mean(scores), 3), counts, *(fixed(value, 3) for value in values)]
-    return Table(("", "mean", "rows", "5 %", "25 %", "median", "75 %", "95 %"), [row])
+    row = [counts, fixed(_mean(scores), 3), *(fixed(value, 3) for value in values)]
+    return Table(("rows", "mean", "5 %", "25 %", "median", "75 %", "95 %"), [row])
 
 
 def _by_page(run: ScoredFile, wrong: Collection[int]) -> Table | None:
@@ -235,4 +337,4 @@ def _by_language(run: ScoredFile) -> Table | None:
     for code, numbers in run.languages().items():
         means = [fixed(numbers[metric], 3) for metric in run.scores]
         rows.append([language_names(code)[1], f"{numbers['rows']:,}", *means])
-    return Table(("", "rows", *run.scores), rows) if rows else None
+    return Table(("language", "rows", *run.scores), rows) if rows else None

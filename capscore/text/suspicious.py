@@ -349,10 +349,12 @@ class OddRows:
 
     Attributes:
         first: Kind of oddity, a key of `KINDS` → number of such rows, the first of them, and its text.
+        kinds: Odd row → its kinds of oddity; None where rows are only counted, as in streams without end.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_rows: bool = False) -> None:
         self.first: dict[str, tuple[int, int, str]] = {}
+        self.kinds: dict[int, list[str]] | None = {} if keeps_rows else None
         self._last: dict[str, int] = {}
 
     def add(
@@ -385,6 +387,8 @@ class OddRows:
         if row <= self._last.get(kind, -1):  # another metric saw the same
             return
         self._last[kind] = row
+        if self.kinds is not None:
+            self.kinds.setdefault(row, []).append(kind)
         number, first, example = self.first.get(kind, (0, row, shown))
         self.first[kind] = (number + 1, first, example)
 
