@@ -36,9 +36,10 @@ def reasons_to_check(run: ScoredFile, sort: str | None = None) -> dict[int, dict
         sort: Column that rows are sorted by, as in `ScoredFile.rising`.
 
     >>> import capscore
-    >>> rows = [{"caption": text, "references": ["a cat sits"]} for text in ("a cat sits", "a cat</s>", "a dog")]
+    >>> texts = ("a cat", "a tree", "a dog")
+    >>> rows = [{"caption": text, "references": ["a cat sits"]} for text in texts]
     >>> reasons_to_check(capscore.score_file(rows, "rouge_l", language="en"))
-    {2: {"score": "among the lowest scores"}, 1: {}}
+    {1: {'score': 'among the lowest scores'}}
     """
     reasons: defaultdict[int, dict[str, str]] = defaultdict(dict)
     first, rising = next(iter(run.scores.values())), run.rising(sort)

@@ -42,8 +42,8 @@ _BINS, _PERCENTS = 30, (5, 25, 50, 75, 95)
 class Histogram(NamedTuple):
     """How scores are distributed: ends of the scale, numbers of scores in its bins, and heights, at most 1.
 
-    The mean, and its place on the scale (0 to 1), are None without a score. `curve` are the heights of as many
-    right captions; () where they are not known.
+    The mean, and its place on the scale (0 to 1), are None without a score. `curve` holds the heights of as
+    many right captions; () where they are not known.
     """
 
     low: float
