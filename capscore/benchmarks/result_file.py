@@ -6,6 +6,7 @@ In: a document, or files. Out: the document with what it was computed by; checke
 from __future__ import annotations
 
 import json
+import math
 import platform
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -75,19 +76,28 @@ class ReportedNumber(NamedTuple):
 
     @property
     def published(self) -> float | None:
-        """The preferred published value."""
-        return self.figures[0]["value"] if self.figures else None
+        """The preferred published value; None where it is of something else, such as another backbone."""
+        if not self.figures or self.figures[0].get("standing", "").startswith("not comparable"):
+            return None
+        return self.figures[0]["value"]
 
     @property
     def source(self) -> str:
-        """Source of the published value, and whether it is reproduced; "" without one."""
+        """Source of the published figure, and whether it is reproduced; "" without one.
+
+        A figure that is not comparable stands here with its value and the reason.
+        """
         if not self.figures:
             return ""
-        return "; ".join(filter(None, (self.figures[0]["source"], self.figures[0].get("standing"))))
+        figure = self.figures[0]
+        source = figure["source"]
+        if self.published is None:
+            source = f"{source}: {100 * figure['value']:.1f}"
+        return "; ".join(filter(None, (source, figure.get("standing"))))
 
 
 def read_results(paths: Iterable[str | Path]) -> list[ReportedNumber]:
-    """Numbers of files of results, sorted by benchmark, then metric (see `metric_order`).
+    """Numbers of files of results: benchmarks by name, and in each statistic the best number first.
 
     Args, Raises: as `read_documents`.
     """
@@ -95,13 +105,16 @@ def read_results(paths: Iterable[str | Path]) -> list[ReportedNumber]:
     for file, document in read_documents(paths):
         for run in runs_of(document):
             numbers += numbers_of(file.name, run)
-    return sorted(
-        numbers,
-        key=lambda number: (
-            (number.benchmark, number.config, not number.main, number.statistic),
-            (*metric_order(number.metric), number.backbone, number.file),
-        ),
-    )
+    return sorted(numbers, key=_best_first)
+
+
+def _best_first(number: ReportedNumber) -> tuple[object, ...]:
+    """Sorts numbers of one statistic from the highest to the lowest, undefined ones last."""
+    best = math.inf
+    if number.value is not None:
+        best = -number.value
+    statistic = (number.benchmark, number.config, not number.main, number.statistic)
+    return *statistic, best, *metric_order(number.metric), number.backbone, number.file
 
 
 def read_documents(paths: Iterable[str | Path]) -> list[tuple[Path, Document]]:

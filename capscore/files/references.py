@@ -377,7 +377,7 @@ def read_rows(
 
     Args:
         path: File or folder; docs/scoring.md lists what can be read. Several files, or a pattern such as
-            corpus-*.tar, are one input.
+            `corpus-*.tar`, are one input.
         references: File of the references, or several; None for those of the rows themselves.
         images: Folder of the photos; None for photos beside the file, and no images if there are none.
         split: Split of a file that has several.

@@ -286,7 +286,7 @@ def score_stream(
     Args:
         rows: Rows as dicts: a `datasets.IterableDataset` (of files, of WebDataset's tar files, of a part by
             `split_dataset_by_node`), or anything that can be iterated over. Images of a data set stay encoded
-            until they are scored. Or the file, folder, pattern such as "corpus-*.tar" or list of files that
+            until they are scored. Or the file, folder, pattern such as `corpus-*.tar` or list of files that
             holds them.
         scorers: Scorer or scorers of metrics whose scores depend on the row alone; CIDEr needs
             `document_frequencies`.

@@ -1,4 +1,4 @@
-"""The Gradio app: score captions of a photo, explain their words and regions.
+"""The Gradio app: score captions of a photo, compare them, explain their words and regions.
 
 `capscore app` and `metrics/<name>/app.py` start it; it needs the extra `capscore[app]`. Gradio reads no file
 but uploads and the examples; lengths of texts, which it limits in its page only, are checked again here.
@@ -30,6 +30,7 @@ from ..backbones.base import Backbone
 from ..errors import CapscoreError, CapscoreWarning, MissingExtraError, install_command
 from ..files.shipped import module_folder
 from ..metrics import load
+from ..metrics.calibration import RANKS, ranks
 from ..metrics.loading import default_backbone
 from ..registry import METRICS
 from ..tables import fixed
@@ -81,12 +82,20 @@ def build_app(
         # a style sheet is an argument of Blocks in gradio 5 and of launch in gradio 6; this works in both
         gr.HTML(render("app_style.html"))
         if metric is None:
+            gr.Markdown("# capscore\nHow well does a caption fit its photo, in any language?")
+            names = [(METRICS.get(name).title or name, name) for name in METRICS.names()]
             with gr.Tab("Explain"):
-                _page(gr, scorers, next(filter(_marks_words, METRICS.names())), explains=True)
+                _page(gr, scorers, next(filter(_marks_words, METRICS.names())), "Explain")
             with gr.Tab("Score"):
-                _page(gr, scorers, DEFAULT, explains=False, has_choice=True)
+                choice = gr.Dropdown(names, value=DEFAULT, label="Metric", render=False)
+                _page(gr, scorers, DEFAULT, "Score", choice)
+            with gr.Tab("Compare"):
+                choice = gr.CheckboxGroup(names, value=[DEFAULT], label="Metrics", render=False)
+                _page(gr, scorers, DEFAULT, "Compare", choice)
         else:
-            _page(gr, scorers, metric, explains=_marks_words(metric))
+            gr.Markdown(scorers.heading(metric))
+            task = {True: "Explain", False: "Score"}[_marks_words(metric)]
+            _page(gr, scorers, metric, task)
     return app
 
 
@@ -174,53 +183,66 @@ class _Scorers:
 
 
 def _page(
-    gr: ModuleType, scorers: _Scorers, metric: str, *, explains: bool, has_choice: bool = False
+    gr: ModuleType,
+    scorers: _Scorers,
+    metric: str,
+    task: str,
+    choice: gradio.components.Component | None = None,
 ) -> None:
-    """Boxes for a photo and its captions, and what a metric says of them; with `has_choice`, any metric."""
+    """Boxes for a photo and its captions, and what a metric says of them.
+
+    Args:
+        metric: Name of the metric.
+        task: "Explain", "Score" or "Compare": what the button says.
+        choice: Box in which a visitor chooses other metrics; not rendered yet.
+    """
 
     def answer(photo: str | None, captions: object, *more: Any) -> tuple[str, str]:
         with _errors_as_messages(gr):
-            if explains:
+            if task == "Explain":
                 return explained(scorers, metric, photo, captions, *more)
-            references, language, name = [*more, metric][:3]
-            return scored(scorers, name, photo, captions, references, language)
+            references, language, chosen = [*more, metric][:3]
+            if task == "Compare":
+                return compared(scorers, chosen, photo, captions, references, language)
+            return scored(scorers, chosen, photo, captions, references, language)
 
     kind = METRICS.get(metric)
-    word, width, heading = "Score", 1, "# Score captions"
-    if explains:
-        word, width = "Explain", 2
-    if not has_choice:
-        heading = scorers.heading(metric)
-    gr.Markdown(heading)
+    examples = _examples(metric)
+    values: list[str | None] = [None, "", "", ""]
+    if examples:
+        values = examples[0][1]
     with gr.Row():
         with gr.Column(min_width=300):
-            choice = []
-            if has_choice:
-                names = [(METRICS.get(name).title or name, name) for name in METRICS.names()]
-                choice = [gr.Dropdown(names, value=metric, label="Metric")]
-            boxes = _inputs(gr, has_choice or kind.needs_images, has_choice or kind.needs_references)
+            if choice is not None:
+                choice.render()
+            needs = choice is not None
+            boxes = _inputs(gr, values, needs or kind.needs_images, needs or kind.needs_references)
             photo, captions, _, language = boxes
-            button = gr.Button(word, variant="primary")
-            _show_examples(gr, _examples(metric), boxes)
-        with gr.Column(scale=width, min_width=340):
-            outputs = _results(gr, f"Click an example, or write captions of your own; then press {word}.")
-    inputs = [*boxes, *choice]
-    if explains:
+            button = gr.Button(task, variant="primary")
+            _show_examples(gr, examples, boxes)
+        with gr.Column(scale=1 + (task == "Explain"), min_width=340):
+            outputs = _results(gr, f"Press {task}, or write captions of your own first.")
+    inputs = [*boxes, *filter(None, [choice])]
+    if task == "Explain":
         inputs = [photo, captions, language]
-    button.click(answer, inputs, outputs, api_name=word.lower())
+    button.click(answer, inputs, outputs, api_name=task.lower())
 
 
-def _inputs(gr: ModuleType, with_photo: bool = True, with_references: bool = False) -> list[object]:
-    """The boxes of the photo, the captions, their references and their language."""
+def _inputs(
+    gr: ModuleType, values: Sequence[str | None], with_photo: bool = True, with_references: bool = False
+) -> list[object]:
+    """The boxes of the photo, the captions, their references and their language, with values."""
+    photo, captions, references, language = values
     size = {"lines": 2, "max_lines": 12, "max_length": MAX_CHARACTERS}
     label = "References, one per line; an empty line before those of the next caption"
     known = sorted((english, code) for code, (_, english) in NAMES.items())
     info = "Or type any code. It determines how texts are split into words."
-    choices: dict[str, object] = {"value": "", "allow_custom_value": True, "info": info}
+    choices: dict[str, object] = {"value": language, "allow_custom_value": True, "info": info}
+    shown = {"type": "filepath", "image_mode": None, "label": "Photo", "height": 230}
     return [
-        gr.Image(type="filepath", image_mode=None, label="Photo", height=230, visible=with_photo),
-        gr.Textbox(label="Captions, one per line", **size),
-        gr.Textbox(label=label, visible=with_references, **size),
+        gr.Image(photo, visible=with_photo, **shown),
+        gr.Textbox(captions, label="Captions, one per line", **size),
+        gr.Textbox(references, label=label, visible=with_references, **size),
         gr.Dropdown([("not stated", ""), *known], label="Language of the captions", **choices),
     ]
 
@@ -284,19 +306,11 @@ def scored(
     scorers: _Scorers, metric: str, photo: str | None, captions: object, references: object, language: object
 ) -> tuple[str, str]:
     """A bar per caption with notes as HTML, and the signature."""
-    kind = METRICS.get(metric)
-    if not kind.needs_images:
-        photo = None
-    else:
-        photo = _given_photo(photo)
     lines = _given_captions(captions)
-    lists = None
-    if kind.needs_references:
-        lists = _given_references(references, len(lines))
-    _, scores, notes = scorers.score(metric, lines, photo, lists, language)
+    scores, notes = _scores_of(scorers, metric, photo, lines, references, language)
     top = max(1.0, math.ceil(2 * np.nanmax(scores.scores, initial=0.0)) / 2)
     best = np.nanmax(scores.rising(), initial=-math.inf)
-    worse = {True: "lower", False: "higher"}[kind.higher_is_better]
+    worse = {True: "lower", False: "higher"}[METRICS.get(metric).higher_is_better]
     rows = []
     for index, caption in enumerate(explained_captions(lines, scores)):
         score = float(scores.scores[index])
@@ -310,6 +324,53 @@ def scored(
             {"caption": caption.text, "score": score, "share": share, "terms": terms, "is_best": is_best}
         )
     return render("app_scores.html", rows=rows, top=top, notes=notes), without_folders(scores.signature)
+
+
+def compared(
+    scorers: _Scorers,
+    metrics: Sequence[str],
+    photo: str | None,
+    captions: object,
+    references: object,
+    language: object,
+) -> tuple[str, str]:
+    """A table of captions and metrics as HTML, the best of each metric bold; and the signatures."""
+    lines = _given_captions(captions)
+    if not metrics:
+        raise CapscoreError("no metric is chosen: tick at least one")
+    columns, signatures, notes = [], [], dict[str, None]()
+    for metric in metrics:
+        scores, cautions = _scores_of(scorers, metric, photo, lines, references, language)
+        best = np.nanmax(scores.rising(), initial=-math.inf)
+        columns.append(
+            {
+                "title": METRICS.get(metric).title or metric,
+                "scores": scores.scores.tolist(),
+                "ranks": ranks(scores)[RANKS[0]].tolist(),
+                "is_best": (scores.rising() == best).tolist(),
+            }
+        )
+        signatures.append(without_folders(scores.signature))
+        notes |= dict.fromkeys(cautions)
+    return render("app_comparison.html", captions=lines, columns=columns, notes=notes), "\n".join(signatures)
+
+
+def _scores_of(
+    scorers: _Scorers,
+    metric: str,
+    photo: str | None,
+    lines: Sequence[str],
+    references: object,
+    language: object,
+) -> tuple[Scores, list[str]]:
+    """Scores of captions, and warnings; a metric is given what it needs of what a visitor gave."""
+    kind = METRICS.get(metric)
+    lists = None
+    if kind.needs_references:
+        lists = _given_references(references, len(lines))
+    photo = _given_photo(photo) if kind.needs_images else None
+    _, scores, notes = scorers.score(metric, lines, photo, lists, language)
+    return scores, notes
 
 
 def explained(

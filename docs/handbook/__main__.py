@@ -87,11 +87,9 @@ def write_sources(folder: Path) -> None:
     }
     for name, (text, listed) in lists.items():
         _write(folder / f"{name}.md", text + _toctree(listed))
-    about = (
-        f"# capscore {capscore.__version__}\n\nAutomatic evaluation of image captions, in every language. "
-        "Each page is written for somebody who wants one thing; "
-        "[the first score](docs/first-score.md) takes five minutes.\n"
-    )
+    shutil.copy(ROOT / "docs" / "scored_photo.jpg", folder / "docs")
+    home = Path(__file__).with_name("home.md").read_text(encoding="utf-8")
+    about = home.replace("VERSION", capscore.__version__)
     menu = [_toctree(names, f":caption: {title}\n") for title, names in GUIDES.items()]
     _write(folder / "index.md", about + "".join(menu))
 

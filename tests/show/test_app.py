@@ -97,12 +97,34 @@ def test_references_of_one_photo_and_of_texts(photo):
 def test_any_metric_can_be_chosen_in_the_tab(photo):
     page = build_app(backbone=ColourBackbone())
     tabs = [block.label for block in page.blocks.values() if isinstance(block, gr.Tab)]
-    assert tabs == ["Explain", "Score"]
+    assert tabs == ["Explain", "Score", "Compare"]
     score = next(f.fn for f in page.fns.values() if f.api_name == "score")
     assert shown(score(photo, "red", "", "", "mcs")[0]) == [2.5]
     assert shown(score(None, "a dog runs", "a dog runs", "en", "rouge_l")[0]) == [1.0]
     dropdown = next(block for block in page.blocks.values() if getattr(block, "label", "") == "Metric")
     assert [value for _, value in dropdown.choices] == METRICS.names()
+
+
+def test_captions_are_compared_by_several_metrics(photo):
+    page = build_app(backbone=ColourBackbone())
+    compare = next(f.fn for f in page.fns.values() if f.api_name == "compare")
+    table, signatures = compare(photo, "red\nred blue\ngreen", "red\nblue", "en", ["mcs", "rouge_l"])
+    rows = [text_of(row) for row in table.split("<tr>")[1:]]
+    assert rows[0] == "Caption MCS ROUGE-L"
+    assert [re.findall(r"\d\.\d{3}", row) for row in rows[1:]] == [
+        ["2.500", "1.000"],
+        ["1.768", "0.709"],
+        ["0.000", "0.000"],
+    ]
+    assert shown(table) == [2.5, 1.0]  # the best caption of each metric
+    assert [line.split("|")[0] for line in signatures.splitlines()] == ["mcs", "rouge_l"]
+    with pytest.raises(gr.Error, match="no metric is chosen"):
+        compare(photo, "red", "", "en", [])
+
+
+def test_boxes_begin_with_an_example():
+    captions = [block.value for block in build_app("cider").blocks.values() if isinstance(block, gr.Textbox)]
+    assert captions[0].count("\n") == 2 and captions[1]
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,22 @@ def test_files_without_results_are_named(tmp_path, old, new, message):
     assert str(path) in str(raised.value) and message in str(raised.value)
 
 
+def test_numbers_are_sorted_and_a_figure_of_something_else_is_not_shown_as_published(tmp_path):
+    figure = {"value": 0.7, "source": "Somebody 2020", "standing": "not comparable: another backbone"}
+    results = [
+        result("cider", None, "cider", 9, ("accuracy", 0.5, None, {"published": [figure]})),
+        result("mcs", None, "mcs", 9, ("accuracy", None, None, {})),
+        result("theirs", None, "theirs", 9, ("accuracy", 0.75, None, {})),
+    ]
+    numbers = read_results([written(tmp_path, stamped({**RUN, "results": results}))])
+    assert [one.metric for one in numbers] == ["theirs", "cider", "mcs"]
+    assert numbers[1].published is None
+    assert numbers[1].source == "Somebody 2020: 70.0; not comparable: another backbone"
+    assert 'data-name="Published" class="number more" data-sort="" title="Somebody' in leaderboard_page(
+        numbers, ""
+    )
+
+
 def test_published_figures_are_printed_without_a_page(tmp_path):
     shown = CliRunner().invoke(app, ["leaderboard", str(written(tmp_path, stamped(RUN)))]).stdout
     assert "62.50" in shown and "auc" not in shown
