@@ -17,6 +17,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 
 
 class Switch:
@@ -32,6 +33,18 @@ class Switch:
         self._lock = threading.Lock()
         self._holders = 0
         self._before: object = None
+
+    @classmethod
+    def of_attribute(cls, module: str, name: str) -> Switch:
+        """The switch that an attribute of a module is; the module is imported when it is turned."""
+
+        def read() -> object:
+            return getattr(import_module(module), name)
+
+        def write(value: object) -> None:
+            setattr(import_module(module), name, value)
+
+        return cls(read, write)
 
     @contextmanager
     def at(self, value: object) -> Iterator[None]:

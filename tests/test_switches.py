@@ -8,13 +8,13 @@ import transformers.utils.logging as transformers_log
 from PIL import ImageFile
 
 from capscore.backbones.base import exact_convolutions
-from capscore.backbones.checkpoint import refusing
+from capscore.backbones.checkpoint import quietly_refusing
 from capscore.images import load
 
 SWITCHES = {
     "torch": (lambda: exact_convolutions("float32"), lambda: torch.backends.cudnn.allow_tf32, False),
     "transformers": (
-        lambda: refusing("a folder"),
+        lambda: quietly_refusing("a folder"),
         lambda: (transformers_log.get_verbosity(), transformers_log.is_progress_bar_enabled()),
         (40, False),
     ),

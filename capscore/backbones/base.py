@@ -9,11 +9,10 @@ from __future__ import annotations
 import copy
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -163,9 +162,9 @@ class Backbone(ABC):
     def preprocess(self, image: Image.Image) -> torch.Tensor:
         """One RGB image → float32 input of the image tower. May be called from several threads at once."""
 
-    def unwrapped(self, text: str) -> str:
-        """A text without what stands around it and is not read; only then is it split into sentences."""
-        return text
+    def unwrapped(self, texts: Iterable[str]) -> list[str]:
+        """Texts without what stands around them and is not read; only then are they split into sentences."""
+        return list(texts)
 
     @abstractmethod
     def tokenize(self, texts: Sequence[str]) -> Tokens:
@@ -452,24 +451,13 @@ def settings_digest(folder: Path) -> str:
     return fingerprint_of(*parts)
 
 
-@contextmanager
-def exact_convolutions(dtype: str) -> Iterator[None]:
+def exact_convolutions(dtype: str) -> AbstractContextManager[None]:
     """Keep a GPU from computing float32 convolutions in TensorFloat-32, its default, within the block."""
-    if dtype != "float32":
-        yield
-        return
-    with _TENSOR_FLOAT_32.at(False):
-        yield
-
-
-def _cudnn() -> ModuleType:
-    import torch
-
-    return torch.backends.cudnn
+    return _TENSOR_FLOAT_32.at(False) if dtype == "float32" else nullcontext()
 
 
 # Not `cudnn.flags(allow_tf32=False)`: by default that turns cuDNN off entirely.
-_TENSOR_FLOAT_32 = Switch(lambda: _cudnn().allow_tf32, lambda value: setattr(_cudnn(), "allow_tf32", value))
+_TENSOR_FLOAT_32 = Switch.of_attribute("torch.backends.cudnn", "allow_tf32")
 
 
 def unit_rows(embeddings: torch.Tensor) -> torch.Tensor:

@@ -494,7 +494,7 @@ def load_strictly(
     state = read_state_dict(folder) if state is None else state
     refuse_oversized(folder, config.to_dict(), sum(tensor.nbytes for tensor in state.values()))
     arguments = {"dtype": torch.float32, "ignore_mismatched_sizes": True, "output_loading_info": True}
-    with refusing(f"the {kind.__name__} in {folder}"):
+    with quietly_refusing(f"the {kind.__name__} in {folder}"):
         model, report = kind.from_pretrained(None, config=config, state_dict=state, **arguments)
     missing = [name for name in report["missing_keys"] if not (without_pooler and _POOLER.search(name))]
     refuse_misfit(folder, missing, report["unexpected_keys"], report["mismatched_keys"])
@@ -509,22 +509,28 @@ def load_config(folder: Path) -> PretrainedConfig:
 
     read_config(folder / CONFIG)
     weight_files(folder)  # "file missing" is a clearer error than one about the config
-    with refusing(f"{folder / 'config.json'}"):
+    with quietly_refusing(f"{folder / 'config.json'}"):
         return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
 
 
 @contextmanager
 def refusing(what: str) -> Iterator[None]:
-    """Turn whatever a library raises into one `BackboneUnavailable` about `what`, in silence."""
+    """Turn whatever a library raises into one `BackboneUnavailable` about `what`."""
     try:
-        with _TRANSFORMERS.at((ERROR, False)):
-            yield
+        yield
     except CapscoreError:
         raise
     except pickle.UnpicklingError:  # its message advises to load the file anyway
         raise BackboneUnavailable(f"{what} is damaged, or holds more than tensors") from None
     except Exception as error:  # damaged files and wrong values end each library in its own way
         raise BackboneUnavailable(f"{what} cannot be read: {message_of(error)}") from error
+
+
+@contextmanager
+def quietly_refusing(what: str) -> Iterator[None]:
+    """The same where transformers is at work, which neither logs nor shows bars within the block."""
+    with refusing(what), _TRANSFORMERS.at((ERROR, False)):
+        yield
 
 
 def _transformers_says() -> tuple[int, bool] | None:

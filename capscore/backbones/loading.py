@@ -21,7 +21,7 @@ from ..errors import (
 from ..files.shipped import FREE, has_weights, weights_folder
 from . import Known, embedded, find
 from .base import Backbone, BackboneOptions, resolve_device, resolve_dtype
-from .checkpoint import HUB_ID, fetch_model, folder_kind, needed_files, refusing
+from .checkpoint import HUB_ID, fetch_model, folder_kind, needed_files, quietly_refusing
 
 # Kind of a folder → the module beside this one and the function that load it.
 LOADERS = {
@@ -184,7 +184,7 @@ def _load_folder(folder: Path, options: BackboneOptions) -> Backbone:
         raise BackboneUnavailable(f"{folder} holds no model of a known kind ({kinds}); it has {files}")
     module, function = LOADERS[kind]
     load = getattr(importlib.import_module(f".{module}", __package__), function)
-    with refusing(f"the model of the kind {kind} in {folder}"):
+    with quietly_refusing(f"the model of the kind {kind} in {folder}"):
         return load(folder, options)
 
 

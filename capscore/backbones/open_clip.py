@@ -296,7 +296,7 @@ def _build(
     model_cfg = deepcopy(model_cfg)
     text_cfg = model_cfg["text_cfg"]
     what = f"the configuration of {options.name}"
-    with tempfile.TemporaryDirectory() as scratch, checkpoint.refusing(what):
+    with tempfile.TemporaryDirectory() as scratch, checkpoint.quietly_refusing(what):
         if text_cfg.get("hf_model_name"):
             text_folder = _text_config_folder(folder, text_cfg["hf_model_name"], Path(scratch))
             text_cfg |= {"hf_model_name": str(text_folder), "hf_model_pretrained": False}
@@ -320,7 +320,7 @@ def _load_tokenizer(folder: Path, text_cfg: dict[str, Any]) -> _Tokenizer:
     """CLIP's own tokenizer, or the one in the folder, or the one that the config names."""
     config = folder / checkpoint.OPEN_CLIP_CONFIG
     context_length = text_cfg.get("context_length") or DEFAULT_CONTEXT_LENGTH
-    with checkpoint.refusing(f"the tokenizer that {config} names"):
+    with checkpoint.quietly_refusing(f"the tokenizer that {config} names"):
         settings = {"clean": None, "strip_sep_token": False} | (text_cfg.get("tokenizer_kwargs") or {})
         clean, strip_sep = settings.pop("clean"), settings.pop("strip_sep_token")
         if settings or text_cfg.get("tokenizer_mode"):

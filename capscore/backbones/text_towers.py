@@ -213,7 +213,7 @@ def load_multilingual_clip(folder: Path, options: BackboneOptions) -> Backbone:
             f"{named} names the encoder {model_base!r:.60}, which is not one of "
             f"{', '.join(sorted(ENCODERS))}: put that encoder's config.json there as {own.name}"
         )
-    with checkpoint.refusing(f"{own if own.is_file() else named}"):
+    with checkpoint.quietly_refusing(f"{own if own.is_file() else named}"):
         config = AutoConfig.for_model(**raw)
     encoder, projection = _parts(folder, config, "transformer.", "LinearTransformation.")
     sizes = {"numDims": projection.out_features, "transformerDimensions": projection.in_features}

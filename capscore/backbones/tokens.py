@@ -18,7 +18,7 @@ import numpy as np
 
 from ..errors import BackboneUnavailable, CapscoreError
 from .base import Tokens
-from .checkpoint import refusing
+from .checkpoint import quietly_refusing
 
 if TYPE_CHECKING:
     import torch
@@ -59,7 +59,7 @@ def load_tokenizer(folder: Path, config: PretrainedConfig | None = None) -> PreT
         raise BackboneUnavailable(f"{folder} has no tokenizer: none of {', '.join(_VOCABULARIES)} is in it")
     file = folder / "tokenizer.json"
     configured = any((folder / name).is_file() for name in ("tokenizer_config.json", "config.json"))
-    with refusing(f"the tokenizer in {folder}"):
+    with quietly_refusing(f"the tokenizer in {folder}"):
         if config is None and not configured and file.is_file():
             tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(file))
             known = tokenizer.get_vocab()

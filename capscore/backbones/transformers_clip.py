@@ -15,7 +15,7 @@ from tokenizers.normalizers import Lowercase
 from ..errors import CapscoreError
 from . import base
 from .base import Backbone, BackboneOptions
-from .checkpoint import load_config, load_strictly, read_config, refusing
+from .checkpoint import load_config, load_strictly, read_config, quietly_refusing
 from .clip_towers import ClipTowers, TextSide
 from .tokens import TextTokenizer, context_length, load_tokenizer, pad_id_of
 
@@ -49,7 +49,7 @@ def load_folder(folder: Path, options: BackboneOptions) -> Backbone:
     config = load_config(folder)
     model = load_strictly(config, folder)
     tokenizer = load_tokenizer(folder, config)
-    with refusing(f"the image processor in {folder}"):
+    with quietly_refusing(f"the image processor in {folder}"):
         image_processor = transformers.AutoImageProcessor.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False, **_TORCHVISION
         )

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
-from ..metrics.loading import PRESETS, Option, all_options, check_options, component_of
+from ..metrics.loading import PRESETS, Option, all_options, check_options, component_of, help_lines
 from ..options import LoadOptions
 from ..registry import METRICS
 from .terminal import UsageError, as_usage
@@ -164,9 +164,11 @@ def with_metric_options(choose: Callable[[], dict[str, Option]]) -> Callable[[_F
     """
 
     def parameters() -> list[inspect.Parameter]:
+        entries = choose()
+        lines = help_lines(entries)
         made: list[inspect.Parameter] = []
-        for entry in choose().values():
-            made += _parameters(entry)
+        for name, entry in entries.items():
+            made += _parameters(entry, lines[name])
         return made
 
     def mark(function: _Function) -> _Function:
@@ -177,7 +179,7 @@ def with_metric_options(choose: Callable[[], dict[str, Option]]) -> Callable[[_F
     return mark
 
 
-def _parameters(entry: Option) -> list[inspect.Parameter]:
+def _parameters(entry: Option, help_line: str) -> list[inspect.Parameter]:
     """What typer makes an option of `capscore.load` from."""
     panel = None
     if not entry.own:
@@ -189,7 +191,7 @@ def _parameters(entry: Option) -> list[inspect.Parameter]:
         none = option("Keep no embeddings on disk.", "--no-cache", panel=panel)
         return [_parameter("cache", Path | None, folder), _parameter("no_cache", bool, none)]
     metavar = "TEXT" if entry.name in _TEXTS else None
-    info = option(entry.help_line, f"--{entry.name.replace('_', '-')}", panel=panel, metavar=metavar)
+    info = option(help_line, f"--{entry.name.replace('_', '-')}", panel=panel, metavar=metavar)
     if entry.type is bool:
         return [_parameter(entry.name, bool, info)]
     return [_parameter(entry.name, entry.type | None, info)]

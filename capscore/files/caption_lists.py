@@ -9,34 +9,13 @@ from dataclasses import replace
 
 from ..errors import InputError
 from ..options import RowOptions
+from ..text.suspicious import are_tokens
 from .columns import find_candidate_column, find_reference_columns, written_list
 from .layouts import line_reader
 from .row_source import CHUNK_ROWS, Row, RowSource, layout_error, read_dicts
 
-# a word: without blanks, and short in scripts that have none between words, as Thai, Chinese and Japanese
-_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
-_WORD = re.compile(
-    rf"[^\s{_UNSPACED}]+|[\u3040-\u30ff\u3400-\u9fff]{{1,4}}|[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]{{1,8}}"
-)
 # what a list of texts looks like that neither JSON nor Python wrote, as NumPy's ['a dog' 'a cat']
 _BROKEN_LIST = re.compile(r"""\s*\[\s*(['"]).*\1\s*\]\s*""", re.S)
-
-
-def are_tokens(lists: Iterable[object]) -> bool:
-    """Whether lists, one per row, hold the tokens of a text: single words alone, three or more on average.
-
-    >>> are_tokens([["a", "red", "bus"], ["two", "dogs", "play"]]), are_tokens([["a red bus", "bus"]])
-    (True, False)
-    """
-    n_lists, n_words = 0, 0
-    for items in lists:
-        if not isinstance(items, list | tuple) or not items:
-            continue
-        for item in items:
-            if isinstance(item, str) and not _WORD.fullmatch(item.strip()):
-                return False
-        n_lists, n_words = n_lists + 1, n_words + len(items)
-    return n_words >= 3 * n_lists > 0
 
 
 def check_no_tokens(source: RowSource, *columns: str) -> None:

@@ -130,12 +130,10 @@ def _may_be_in(layout: object, names: Sequence[str]) -> bool:
 
 def _layouts(lines: bool) -> dict[str, _Reader]:
     """The layouts of documents or of lines; those of other packages first, as they expect less."""
-    outside = LAYOUTS.outside()
-    found: dict[str, _Reader] = {}
-    for name in (*outside, *LAYOUTS.names()):
-        layout = LAYOUTS.get(name)
+    outside, found = LAYOUTS.outside(), dict[str, _Reader]()
+    for name, layout in sorted(LAYOUTS.all().items(), key=lambda entry: entry[0] not in outside):
         if callable(layout) and getattr(layout, "lines", False) == lines:
-            found.setdefault(name, layout)
+            found[name] = layout
     return found
 
 
@@ -143,7 +141,7 @@ def nearest(value: object) -> str:
     """Name and example of the layout that shares the largest part of its names with an unknown value."""
     names = _names(value)
 
-    examples = {name: getattr(LAYOUTS.get(name), "example", "{}") for name in LAYOUTS.names()}
+    examples = {name: getattr(layout, "example", "{}") for name, layout in LAYOUTS.all().items()}
 
     def likeness(name: str) -> float:
         expected = _names(json.loads(examples[name]))
@@ -164,11 +162,11 @@ def _known_names() -> frozenset[str]:
 
 
 @lru_cache(4)
-def _names_with(layouts: tuple[str, ...]) -> frozenset[str]:
-    """Names that columns have, also in layouts."""
+def _names_with(names_of_layouts: tuple[str, ...]) -> frozenset[str]:
+    """Names that columns have, also in the layouts of these names, which are all that are registered."""
     names = {*("id", "score", "split", "img_id"), *chain(IDS, *FAMILIAR.values(), *OTHER_NAMES.values())}
-    for layout in layouts:
-        names.update(getattr(LAYOUTS.get(layout), "columns", {}).values())
+    for layout in LAYOUTS.all().values():
+        names.update(getattr(layout, "columns", {}).values())
     return frozenset(names - {"images"})  # which COCO's documents have
 
 

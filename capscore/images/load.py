@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import xxhash
-from PIL import Image, ImageFile
+from PIL import Image
 
 from ..errors import ImageError, InputError, Setting, address_name
 from ..files.image_folder import data_bytes
@@ -54,10 +54,7 @@ _TILE_TAGS = (322, 323)
 # Not raster images: Pillow passes EPS to Ghostscript and the others to programs of the operating system.
 _NOT_RASTER = {"EPS", "WMF", "EMF", "BUFR", "GRIB", "HDF5", "MPEG"}
 # Whether Pillow decodes photos that are cut short: one flag for all threads.
-_TRUNCATED_IMAGES = Switch(
-    lambda: ImageFile.LOAD_TRUNCATED_IMAGES,
-    lambda value: setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", value),
-)
+_TRUNCATED_IMAGES = Switch.of_attribute("PIL.ImageFile", "LOAD_TRUNCATED_IMAGES")
 
 
 def describe(image: Any) -> str:

@@ -31,7 +31,7 @@ from ..backbones.checkpoint import (
     needed_files,
     refuse_misfit,
     refuse_oversized,
-    refusing,
+    quietly_refusing,
     weight_files,
 )
 from ..embedding.photos import in_batches
@@ -426,12 +426,12 @@ def _model_and_processor(folder: Path, dtype: str, device: str) -> tuple[PreTrai
     refuse_oversized(folder, config.to_dict(), sum(path.stat().st_size for path in weight_files(folder)))
     # Always set: otherwise transformers asks on the terminal whether it may run code.
     where = {"local_files_only": True, "trust_remote_code": False}
-    with refusing(f"the model in {folder}"):
+    with quietly_refusing(f"the model in {folder}"):
         kind = getattr(transformers, matcher or "AutoModelForImageTextToText")
         asked = {"dtype": getattr(torch, dtype), "ignore_mismatched_sizes": True, "output_loading_info": True}
         model, report = kind.from_pretrained(folder, **asked, **where)
     refuse_misfit(folder, report["missing_keys"], (), report["mismatched_keys"])
-    with refusing(f"the processor in {folder}"):
+    with quietly_refusing(f"the processor in {folder}"):
         processor = transformers.AutoProcessor.from_pretrained(folder, **where)
     return model.eval().to(device), processor
 

@@ -10,10 +10,9 @@ import numpy as np
 
 from .. import __version__
 from ..errors import InputError, OptionError, Setting
-from ..files.caption_lists import are_tokens
 from ..files.image_folder import image_key
 from ..statistics.columns import plain
-from ..text.suspicious import OddRows
+from ..text.suspicious import OddRows, are_tokens
 from .rows import (
     ExtraColumn,
     InputRows,
@@ -24,7 +23,7 @@ from .rows import (
     check_length,
     find_empty,
     language_codes,
-    photo_name,
+    photo_names,
     reference_lists,
     spread,
 )
@@ -221,11 +220,12 @@ class Scorer(ABC):
         if self.waits:
             texts = of_scored(rows.candidates, "")
             lists = of_scored(rows.references or [[]] * n_rows, [])
-            photos = [*map(photo_name, rows.images if rows.images is not None else [None] * n_rows)]
+            photos = [""] * n_rows if rows.images is None else photo_names(rows.images)
             for row, image_id in enumerate(rows.extra.get("image_id", ())):
                 photos[row] = image_key(plain(image_id)) or photos[row]
+        (values,) = spread(kept, {name: measured.values[name] for name in self.value_names})
         prepared = PreparedRows(
-            values=spread({name: measured.values[name] for name in self.value_names}, kept),
+            values=values,
             candidates=texts,
             references=lists,
             photos=photos,
@@ -243,10 +243,17 @@ class Scorer(ABC):
 
     def count_odd(self, rows: PreparedRows, odd: OddRows, start: int = 0) -> OddRows:
         """Count rows in which what was measured looks wrong; the first of them is row `start`."""
+        found = self.odd_rows(rows)
         if self.empty == "worst":
-            for row in np.flatnonzero(rows.empty).tolist():
-                odd.count("empty", start + row)
+            found["empty"] = np.flatnonzero(rows.empty).tolist()
+        for kind, numbers in found.items():
+            for row in numbers:
+                odd.count(kind, start + row)
         return odd
+
+    def odd_rows(self, rows: PreparedRows) -> dict[str, list[int]]:
+        """Kind of oddity in `capscore.text.suspicious.KINDS` → rows in which what was measured is such."""
+        return {}
 
     @abstractmethod
     def measure(self, rows: InputRows, on_error: str) -> Measured:
@@ -404,13 +411,17 @@ class Scorer(ABC):
         worst = self.worst_score()
         if rows.empty_as == "worst" and worst is not None:
             values = np.where(rows.empty[rows.kept], worst, values)
-        of_rows = spread({name: components[name] for name in self.component_names}, rows.kept)
-        (scores,) = spread({"": values}, rows.kept).values()
-        spread_statistics = spread({name: statistics[name] for name in self.statistic_names}, rows.kept)
+        parts, sums, whole = spread(
+            rows.kept,
+            {name: components[name] for name in self.component_names},
+            {name: statistics[name] for name in self.statistic_names},
+            {"": values},
+        )
+        scores = whole[""]
         return Scores(
             metric=self.metric,
             scores=scores,
-            components=of_rows,
+            components=parts,
             settings=settings,
             image_keys=rows.image_keys,
             truncated=rows.truncated,
@@ -418,8 +429,8 @@ class Scorer(ABC):
             languages=rows.languages,
             failures={row: error for row, error in enumerate(rows.errors) if error},
             empty=rows.empty,
-            corpus=self.corpus_of_rows(scores, rows.languages, spread_statistics),
-            statistics=spread_statistics,
+            corpus=self.corpus_of_rows(scores, rows.languages, sums),
+            statistics=sums,
             details=rows.details,
             detail_names=self.detail_names,
             ranked_by=self.ranked_by,

@@ -94,21 +94,22 @@ class Calibration:
             if mine != other and not (key in _PER_LANGUAGE and _programs(other) <= _programs(mine))
         }
 
-    def percentiles(self, scores: Any, kind: str) -> np.ndarray:
-        """Percent of the set's "right" or "shuffled" captions that score worse than each row, float64 (n,).
+    def percentiles(self, scores: Any) -> dict[str, np.ndarray]:
+        """Percent of the set's "right" and "shuffled" captions that score worse than each row, float64 (n,).
 
         Each row is placed among the captions in its language ("": in all); NaN where a row failed or its
         language was not calibrated.
         """
-        found = np.full(len(scores), np.nan)
         spoken = np.array([language or ALL for language in scores.languages], dtype=object)
         rising = scores.rising()
+        found = {kind: np.full(len(rising), np.nan) for kind in KINDS}
         for language in set(spoken) & set(self.languages):
             rows = spoken == language
-            captions = self.languages[language][kind]
-            if "" in scores.lower_is_better:
-                captions = captions.reversed()
-            found[rows] = captions.percent_below(rising[rows])
+            for kind in KINDS:
+                captions = self.languages[language][kind]
+                if "" in scores.lower_is_better:
+                    captions = captions.reversed()
+                found[kind][rows] = captions.percent_below(rising[rows])
         return found
 
 
@@ -179,7 +180,7 @@ def standings(found: Mapping[str, Any], path: str | Path | None = None) -> dict[
     for name, scores in found.items():
         item = matching(scores.signature, known)
         if isinstance(item, Calibration):
-            below = {kind: item.percentiles(scores, kind) for kind in KINDS}
+            below = item.percentiles(scores)
             has_rank = ~np.isnan(below[RIGHT])
             n_rows = int(has_rank.sum())
             if n_rows:
@@ -238,10 +239,8 @@ def ranks(scores: Any, path: str | Path | None = None) -> dict[str, np.ndarray]:
     """`RANKS` of scores; NaN where no calibration applies."""
     found = matching(scores.signature, _known(path))
     if isinstance(found, Calibration):
-        below = [found.percentiles(scores, kind) for kind in KINDS]
-    else:
-        below = [np.full(len(scores), np.nan) for _ in KINDS]
-    return dict(zip(RANKS, below, strict=True))
+        return dict(zip(RANKS, found.percentiles(scores).values(), strict=True))
+    return {name: np.full(len(scores), np.nan) for name in RANKS}
 
 
 def percentiles(scores: Any, against: str, path: str | Path | None = None) -> np.ndarray:
@@ -253,7 +252,7 @@ def percentiles(scores: Any, against: str, path: str | Path | None = None) -> np
         where = "capscore has no calibration" if path is None else f"{path} has no calibration"
         why = found or f"none is of {scores.signature}"
         raise InputError(f"{where} for these scores: {why}; `capscore calibrate` makes one")
-    return found.percentiles(scores, against)
+    return found.percentiles(scores)[against]
 
 
 def matching(signature: str, known: Sequence[Calibration]) -> Calibration | str:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from ..backbones.base import PUBLISHED_PREFIX, PUBLISHED_W
-from ..errors import ImageError, InputError, Setting
-from .rows import InputRows, Measured
-from .with_backbone import BackboneScorer, row_cosines
+from ..errors import InputError, Setting
+from .with_backbone import BackboneScorer
 
 if TYPE_CHECKING:
     from ..embedding.embedder import Embedder
@@ -68,18 +67,3 @@ class CLIPScore(BackboneScorer):
     def combine(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         cosines = values["text_cosine" if self.pairs == "texts" else "image_cosine"]
         return clip_score(cosines, self.embedder.backbone.w), {}
-
-    def measure(self, rows: InputRows, on_error: str) -> Measured:
-        if not self.compares_photos:
-            return super().measure(rows, on_error)
-        try:
-            candidates = self.embedder.images(rows.candidates, on_error=on_error, skip=rows.left_out())
-        except ImageError as error:
-            raise error if error.row is None else error.at(error.row, "candidate") from error
-        failed = candidates.failures.items()
-        rows.failures.update((row, error.at(row, "candidate")) for row, error in failed)
-        images = self.embedder.images(rows.images, on_error=on_error, skip=rows.left_out())
-        rows.failures.update(images.failures)
-        kept = np.flatnonzero(rows.kept())
-        cosines = row_cosines(candidates.matrix, candidates.index[kept], images.matrix, images.index[kept])
-        return Measured({"image_cosine": cosines}, images.keys, np.zeros(len(rows), dtype=bool))

@@ -262,10 +262,8 @@ class Judge(Scorer):
         texts = self.asker.texts(rows.images, asked, self.max_pixels)
         return [{"reason": texts[row]} for row in numbers]
 
-    def count_odd(self, rows: PreparedRows, odd: OddRows, start: int = 0) -> OddRows:
-        for row in np.flatnonzero(rows.values["mass"] < LOW_MASS).tolist():
-            odd.count("mass", start + row)
-        return super().count_odd(rows, odd, start)
+    def odd_rows(self, rows: PreparedRows) -> dict[str, list[int]]:
+        return {"mass": np.flatnonzero(rows.values["mass"] < LOW_MASS).tolist()}
 
 
 _OF_ASKER = ("allow_urls", "allow_private_urls", "progress")

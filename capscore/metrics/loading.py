@@ -342,17 +342,19 @@ class Option:
         return re.split(r"[.;] ", self.help, maxsplit=1)[0].rstrip(".") + "."
 
     @property
-    def help_line(self) -> str:
-        """The summary, with the default where it is a value that the summary does not name."""
-        summary = self.summary
-        if self.default in (None, False, "") or "default" in summary:
-            return summary
-        return f"{summary} Default: {self.shown_default}."
-
-    @property
     def shown_default(self) -> str:
         """The default, as `--help` and cards print it; "none" where it is not a value."""
         return {None: "none", "": "none", False: "no", True: "yes"}.get(self.default, str(self.default))
+
+
+def help_lines(options: Mapping[str, Option]) -> dict[str, str]:
+    """The summary of each option, by name, with a default where it is a value that the summary lacks."""
+    lines = {}
+    for name, option in options.items():
+        lines[name] = option.summary
+        if option.default not in (None, False, "") and "default" not in option.summary:
+            lines[name] += f" Default: {option.shown_default}."
+    return lines
 
 
 def options_of(metric: str) -> dict[str, Option]:
@@ -382,9 +384,9 @@ def _options_of(scorer: Any) -> dict[str, Option]:
 
 def all_options(metrics: Sequence[str] | None = None) -> dict[str, Option]:
     """The options of several metrics together (None: all), each with the metrics that take it."""
+    scorers = METRICS.all() if metrics is None else {metric: METRICS.get(metric) for metric in metrics}
     found: dict[str, Option] = {}
-    for metric in METRICS.names() if metrics is None else metrics:
-        scorer = METRICS.get(metric)
+    for metric, scorer in scorers.items():
         for name, option in _options_of(scorer).items():
             option = found.get(name, option)
             titles = tuple(dict.fromkeys((*option.titles, scorer.title)))

@@ -96,12 +96,16 @@ class PreparedRows:
         return cls(**whole)
 
 
-def photo_name(image: object) -> str:
-    """What names a photo that is not opened: its path or a digest of its bytes; "" for pixels in memory.
+def photo_names(images: Iterable[object]) -> list[str]:
+    """What names photos that are not opened: path, or digest of its bytes; "" for pixels in memory.
 
-    >>> photo_name("a/1.jpg"), photo_name({"path": "1.jpg", "bytes": None}), photo_name(None)
-    ('a/1.jpg', '1.jpg', '')
+    >>> photo_names(["a/1.jpg", {"path": "1.jpg", "bytes": None}, None])
+    ['a/1.jpg', '1.jpg', '']
     """
+    return list(map(_photo_name, images))
+
+
+def _photo_name(image: object) -> str:
     if isinstance(image, Mapping):
         image = image.get("bytes") or image.get("path")
     if isinstance(image, (bytes, bytearray, memoryview)):
@@ -199,12 +203,14 @@ def row_settings(rows: PreparedRows) -> dict[str, object]:
     return settings
 
 
-def spread(columns: Mapping[str, np.ndarray], kept: np.ndarray) -> dict[str, np.ndarray]:
-    """Numbers of the kept rows, by name → float64 (n,) each, NaN where a row failed."""
-    found = {}
-    for name, values in columns.items():
-        found[name] = np.full(len(kept), np.nan)
-        found[name][kept] = values
+def spread(kept: np.ndarray, *tables: Mapping[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
+    """Tables of numbers of the kept rows, by name → the same, float64 (n,) each, NaN where a row failed."""
+    found: list[dict[str, np.ndarray]] = []
+    for columns in tables:
+        of_all = {name: np.full(len(kept), np.nan) for name in columns}
+        for name, values in columns.items():
+            of_all[name][kept] = values
+        found.append(of_all)
     return found
 
 

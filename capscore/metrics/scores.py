@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -154,7 +155,7 @@ class Scores:
         """Number of rows that could not be scored; empty captions are not among them."""
         return len(self.failures)
 
-    @property
+    @cached_property
     def signature(self) -> str:
         """Everything the numbers depend on, in one line."""
         return format_signature(self.metric, self.settings)

@@ -18,7 +18,7 @@ import numpy as np
 
 from .. import __version__
 from ..backbones.base import DTYPES
-from ..errors import InputError, LanguageWarning, Setting, TruncationWarning, warn
+from ..errors import ImageError, InputError, LanguageWarning, Setting, TruncationWarning, warn
 from ..text.segmentation import string_problem
 from ..text.sentences import RULE, SHORT, split_texts
 from ..text.suspicious import OddRows
@@ -205,6 +205,8 @@ class BackboneScorer(Scorer):
         return settings | {"version": __version__}
 
     def measure(self, rows: InputRows, on_error: str) -> Measured:
+        if self.compares_photos:
+            return self._measure_photos(rows, on_error)
         self.warn_about_languages(rows.languages)
         n_rows = len(rows.candidates)
         image_keys = [""] * n_rows
@@ -240,6 +242,20 @@ class BackboneScorer(Scorer):
         self.warn_about_truncation(truncated)
         return Measured(values, image_keys, truncated)
 
+    def _measure_photos(self, rows: InputRows, on_error: str) -> Measured:
+        """`measure` where candidates are photos."""
+        try:
+            candidates = self.embedder.images(rows.candidates, on_error=on_error, skip=rows.left_out())
+        except ImageError as error:
+            raise error if error.row is None else error.at(error.row, "candidate") from error
+        failed = candidates.failures.items()
+        rows.failures.update((row, error.at(row, "candidate")) for row, error in failed)
+        images = self.embedder.images(rows.images, on_error=on_error, skip=rows.left_out())
+        rows.failures.update(images.failures)
+        kept = np.flatnonzero(rows.kept())
+        cosines = row_cosines(candidates.matrix, candidates.index[kept], images.matrix, images.index[kept])
+        return Measured({"image_cosine": cosines}, images.keys, np.zeros(len(rows), dtype=bool))
+
     def texts(self, texts: Sequence[str]) -> tuple[EmbeddedRows, np.ndarray]:
         """Embed one text per row, as `Embedder.texts`; a long one, where it is split, by its sentences.
 
@@ -248,7 +264,8 @@ class BackboneScorer(Scorer):
             its sentences, weighted by length. It is not of unit length: its product with a photo's row is the
             mean of the sentences' cosines. Its verdict is the mean of theirs.
         """
-        texts = list(map(self.backbone.unwrapped, texts))
+        distinct = list(dict.fromkeys(texts))
+        texts = list(map(dict(zip(distinct, self.backbone.unwrapped(distinct), strict=True)).get, texts))
         parts = self._split_texts(texts)
         listed = [part for text in texts for part, _ in parts.get(text, [(text, 1)])]
         embedded = self.embedder.texts(listed, prefix=self.prefix)
@@ -304,11 +321,9 @@ class BackboneScorer(Scorer):
             )
             warn(LanguageWarning(message))
 
-    def count_odd(self, rows: PreparedRows, odd: OddRows, start: int = 0) -> OddRows:
-        for row, key in enumerate(rows.image_keys):
-            if key in self.embedder.blank:
-                odd.count("blank", start + row)
-        return super().count_odd(rows, odd, start)
+    def odd_rows(self, rows: PreparedRows) -> dict[str, list[int]]:
+        blank = self.embedder.blank
+        return {"blank": [row for row, key in enumerate(rows.image_keys) if key in blank]}
 
     def warn_about_truncation(self, truncated: np.ndarray) -> None:
         """Warn about rows whose text was cut at the backbone's number of tokens; one bool per row."""

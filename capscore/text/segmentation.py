@@ -97,7 +97,7 @@ def tokenize(texts: Sequence[str], language: str | None = None, *, whole: bool =
     [["l'", 'homme', "d'", 'en', 'face', "s'", 'arrête', "aujourd'hui"]]
     """
     code = _segmented_code(language)
-    segmenter = _segmenter(code)
+    segmenter = _loaded(code)
     check_texts(texts)
     if code == "en":
         from . import ptb
@@ -212,7 +212,10 @@ class Segmenter:
 
 
 def _segmenter(language: str | None) -> Segmenter:
-    code = _segmented_code(language)
+    return _loaded(_segmented_code(language))
+
+
+def _loaded(code: str) -> Segmenter:
     with _loading:
         return _load(code)
 

@@ -344,6 +344,30 @@ def _caption_oddity(caption: str, image: object) -> str:
     return oddity(caption[:_MAX_READ])
 
 
+# a word: without blanks, and short in scripts that have none between words, as Thai, Chinese and Japanese
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
+_WORD = re.compile(
+    rf"[^\s{_UNSPACED}]+|[\u3040-\u30ff\u3400-\u9fff]{{1,4}}|[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]{{1,8}}"
+)
+
+
+def are_tokens(lists: Iterable[object]) -> bool:
+    """Whether lists, one per row, hold the tokens of a text: single words alone, three or more on average.
+
+    >>> are_tokens([["a", "red", "bus"], ["two", "dogs", "play"]]), are_tokens([["a red bus", "bus"]])
+    (True, False)
+    """
+    n_lists, n_words = 0, 0
+    for items in lists:
+        if not isinstance(items, list | tuple) or not items:
+            continue
+        for item in items:
+            if isinstance(item, str) and not _WORD.fullmatch(item.strip()):
+                return False
+        n_lists, n_words = n_lists + 1, n_words + len(items)
+    return n_words >= 3 * n_lists > 0
+
+
 class OddRows:
     """Counts rows that look wrong, piece by piece.
 

@@ -41,7 +41,7 @@ def test_texts_equal_those_of_the_package():
     package = USE(threads=1)
     network, tokenizer = text_encoder.text_encoder()
     ids = tokenizer(CAPTIONS)
-    folded = list(map(tokenizer.read, CAPTIONS))
+    folded = tokenizer.read(CAPTIONS)
     assert ids == [package._tokenizer.encode(caption) for caption in folded]
     with torch.no_grad():
         np.testing.assert_allclose(network(*batch(ids)).numpy(), package.encode(folded), atol=2e-6)

@@ -44,7 +44,7 @@ from .text_encoder import (
     UniversalSentenceEncoder,
     text_encoder,
 )
-from .text_rule import TEXT_RULE, unwrapped
+from .text_rule import TEXT_RULE, all_unwrapped
 
 # The network has no limit of its own; this one bounds the memory that a very long text takes.
 MAX_TOKENS = 512
@@ -85,6 +85,7 @@ class SentenceEncoderBackbone(Backbone):
     by_sentence = True  # the encoder was made for sentences
     text_rule = TEXT_RULE
     text_batch = 256  # texts in a batch share what they have in common
+    unwrapped = staticmethod(all_unwrapped)
     tokenizer: PieceTokenizer
     text: UniversalSentenceEncoder
     image: nn.Module
@@ -110,9 +111,6 @@ class SentenceEncoderBackbone(Backbone):
 
     def text_network(self) -> UniversalSentenceEncoder:
         return self.text
-
-    def unwrapped(self, text: str) -> str:
-        return unwrapped(text)
 
     def tokenize(self, texts: Sequence[str]) -> Tokens:
         ids = self.tokenizer(texts)

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from ..tokens import Piece, spans_of_pieces
 from . import BLOCKS, WINDOWS, read_package
-from .text_rule import folded
+from .text_rule import all_folded
 
 if TYPE_CHECKING:
     from sentencepiece import SentencePieceProcessor
@@ -43,9 +43,9 @@ class PieceTokenizer:
         """How it is pickled, to go to another process: without what it remembers of words."""
         return PieceTokenizer, (self._processor,)
 
-    def read(self, text: str) -> str:
-        """A text as it is split: `folded`, with the capitals that the vocabulary gives German nouns."""
-        return folded(text, self._is_noun)
+    def read(self, texts: Sequence[str]) -> list[str]:
+        """Texts as they are split: `folded`, with the capitals that the vocabulary gives German nouns."""
+        return all_folded(texts, self._is_noun)
 
     def _is_noun_of_vocabulary(self, word: str) -> bool:
         """Whether the vocabulary's pieces make a word more likely with a capital than without."""
@@ -55,12 +55,13 @@ class PieceTokenizer:
         return sum(map(self._processor.get_score, self._processor.encode(word)))
 
     def __call__(self, texts: Sequence[str]) -> list[list[int]]:
-        batch = self._processor.encode(list(map(self.read, texts)), add_bos=True, add_eos=True)
+        read = self.read(texts)
+        batch = self._processor.encode(read, add_bos=True, add_eos=True)
         for row, ids in enumerate(batch):
             if len(ids) == 2:
                 batch[row] = [START, UNKNOWN, END]
             elif UNKNOWN in ids:
-                batch[row] = [START, *self._written(texts[row])[0], END]
+                batch[row] = [START, *self._written(read[row])[0], END]
         return batch
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
@@ -70,14 +71,14 @@ class PieceTokenizer:
     def piece_spans(self, texts: Sequence[str]) -> list[list[Piece]]:
         """Texts → id, start and end of each piece, without start and end pieces; see `Backbone`."""
         rows = []
-        for text in texts:
-            ids, pieces = self._written(text)
+        for text, read in zip(texts, self.read(texts), strict=True):
+            ids, pieces = self._written(read)
             rows.append(spans_of_pieces(text, ids, pieces) if ids else [(UNKNOWN, 0, 0)])
         return rows
 
-    def _written(self, text: str) -> tuple[list[int], list[str]]:
-        """Ids and pieces of a text, one per unknown character."""
-        found = self._processor.encode(self.read(text), out_type=str)
+    def _written(self, read: str) -> tuple[list[int], list[str]]:
+        """Ids and pieces of a text from `read`, one per unknown character."""
+        found = self._processor.encode(read, out_type=str)
         ids: list[int] = []
         pieces: list[str] = []
         for number, piece in zip(self._processor.piece_to_id(found), found, strict=True):

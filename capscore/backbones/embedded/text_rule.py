@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 # Name of the rule in signatures; to be raised whenever it can change a text in another way.
 TEXT_RULE = "folded2"
@@ -143,6 +143,16 @@ def folded(text: str, is_noun: NounTest | None = None) -> str:
     ('a herd of elephants stop', 'iki köpek', '...')
     """
     return _in_one_case(unwrapped(text), is_noun)
+
+
+def all_folded(texts: Iterable[str], is_noun: NounTest | None = None) -> list[str]:
+    """Each text `folded`."""
+    return [folded(text, is_noun) for text in texts]
+
+
+def all_unwrapped(texts: Iterable[str]) -> list[str]:
+    """Each text `unwrapped`."""
+    return list(map(unwrapped, texts))
 
 
 def unwrapped(text: str) -> str:
