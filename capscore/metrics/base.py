@@ -16,7 +16,6 @@ from ..text.suspicious import OddRows, are_tokens
 from .rows import (
     ExtraColumn,
     InputRows,
-    Measured,
     PreparedRows,
     as_list,
     caption_list,
@@ -204,9 +203,9 @@ class Scorer(ABC):
         measured = self.measure(rows, on_error)
         n_rows, kept = len(rows.candidates), rows.kept()
         details: list[dict[str, Any] | None] | None = None
-        if measured.details is not None:
+        if rows.details is not None:
             details = [None] * n_rows
-            for row, detail in zip(np.flatnonzero(kept).tolist(), measured.details, strict=True):
+            for row, detail in zip(np.flatnonzero(kept).tolist(), rows.details, strict=True):
                 details[row] = detail
         errors = [""] * n_rows
         for row, error in rows.failures.items():
@@ -223,14 +222,14 @@ class Scorer(ABC):
             photos = [""] * n_rows if rows.images is None else photo_names(rows.images)
             for row, image_id in enumerate(rows.extra.get("image_id", ())):
                 photos[row] = image_key(plain(image_id)) or photos[row]
-        (values,) = spread(kept, {name: measured.values[name] for name in self.value_names})
+        (values,) = spread(kept, {name: measured[name] for name in self.value_names})
         prepared = PreparedRows(
             values=values,
             candidates=texts,
             references=lists,
             photos=photos,
-            image_keys=of_scored(measured.image_keys, ""),
-            truncated=measured.truncated,
+            image_keys=of_scored(rows.image_keys, ""),
+            truncated=rows.truncated,
             n_references=rows.n_references,
             languages=rows.languages,
             errors=errors,
@@ -256,8 +255,12 @@ class Scorer(ABC):
         return {}
 
     @abstractmethod
-    def measure(self, rows: InputRows, on_error: str) -> Measured:
-        """Measure each row alone; adds bad rows to `rows.failures`."""
+    def measure(self, rows: InputRows, on_error: str) -> dict[str, np.ndarray]:
+        """Measure each row alone: name → (m,) numbers of the m rows that are kept.
+
+        It adds bad rows to `rows.failures`, and sets `rows.image_keys`, `rows.truncated` and `rows.details`
+        where the metric has them.
+        """
 
     @abstractmethod
     def finish(self, rows: PreparedRows) -> Scores:
@@ -517,8 +520,19 @@ def check_rows(
     if lists is not None:
         n_references[:] = [len(texts) for texts in lists]
     empty[list(failures)] = False  # each row is counted once
-    skips_empty = scorer.empty == "skip"
-    return InputRows(captions, images, lists, codes, n_references, failures, empty, skips_empty, columns)
+    return InputRows(
+        captions,
+        images,
+        lists,
+        codes,
+        n_references,
+        failures,
+        empty,
+        image_keys=[""] * n_rows,
+        truncated=np.zeros(n_rows, dtype=bool),
+        skips_empty=scorer.empty == "skip",
+        extra=columns,
+    )
 
 
 def check_column_names(scorer: Scorer | type[Scorer], extra: Mapping[str, object]) -> None:

@@ -24,7 +24,7 @@ from ..files.image_folder import image_key
 from ..files.text_files import json_document
 from ..text.letters import lower
 from .base import Scorer
-from .rows import ExtraColumn, InputRows, Measured, PreparedRows, row_settings
+from .rows import ExtraColumn, InputRows, PreparedRows, row_settings
 from .scores import Scores
 
 _TRUTH = ("objects", "image_id")
@@ -201,7 +201,7 @@ class Chair(Scorer):
     def language_problem(self, code: str) -> str:
         return "" if code in ("", "en") else f"chair knows English words only, not those of {code!r}"
 
-    def measure(self, rows: InputRows, on_error: str) -> Measured:
+    def measure(self, rows: InputRows, on_error: str) -> dict[str, np.ndarray]:
         numbers, details = [], []
         for row in np.flatnonzero(rows.kept()).tolist():
             try:
@@ -217,8 +217,8 @@ class Chair(Scorer):
             numbers.append((1, bool(made_up), *counts, source))
             details.append({"mentioned": ", ".join(mentions), "made_up": ", ".join(made_up)})
         columns = np.array(numbers, dtype=np.float64).reshape(-1, len(self.value_names)).T
-        values = dict(zip(self.value_names, columns, strict=True))
-        return Measured(values, [""] * len(rows), np.zeros(len(rows), dtype=bool), details)
+        rows.details = details
+        return dict(zip(self.value_names, columns, strict=True))
 
     def _shown(self, rows: InputRows, row: int) -> tuple[set[str], int]:
         """The objects of a row's photo, and their sources: 1 references, 2 names, 4 instances, or a sum."""

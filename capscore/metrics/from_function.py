@@ -17,7 +17,7 @@ from .. import __version__
 from ..errors import CapscoreError, InputError
 from .base import Scorer
 from .loading import documented_arguments
-from .rows import InputRows, Measured, PreparedRows, row_settings
+from .rows import InputRows, PreparedRows, row_settings
 from .scores import Scores
 
 OF_A_ROW = ("candidate", "image", "references", "language")
@@ -54,17 +54,16 @@ class FunctionScorer(Scorer):
         # the class has the name of the function, by which pickle would look for it
         return _made_again, (self.metric, {**self.options, "empty": self.empty})
 
-    def measure(self, rows: InputRows, on_error: str) -> Measured:
+    def measure(self, rows: InputRows, on_error: str) -> dict[str, np.ndarray]:
         from ..embedding.photos import PhotoPipeline, in_batches
 
-        keys = [""] * len(rows)
         numbers: dict[int, float] = {}
         if not self.needs_images:
             for some in in_batches(np.flatnonzero(rows.kept()).tolist(), _BLOCK):
                 numbers |= self._numbers(rows, dict.fromkeys(some), on_error)
         else:
             with PhotoPipeline().photos(rows.images, on_error=on_error, skip=rows.left_out()) as photos:
-                keys, rows_of = photos.keys, photos.rows_by_key()
+                rows.image_keys, rows_of = photos.keys, photos.rows_by_key()
                 for batch in in_batches(photos.each(lambda key, photo: photo), _BLOCK):
                     shown: dict[int, object] = {}
                     for key, photo in batch:
@@ -72,7 +71,7 @@ class FunctionScorer(Scorer):
                     numbers |= self._numbers(rows, shown, on_error)
             rows.failures.update(photos.failures)
         kept = np.flatnonzero(rows.kept()).tolist()
-        return Measured({"number": np.array([numbers[row] for row in kept])}, keys, np.zeros(len(rows), bool))
+        return {"number": np.array([numbers[row] for row in kept])}
 
     def _numbers(self, rows: InputRows, photos: dict[int, Any], on_error: str) -> dict[int, float]:
         """What the function gives for some rows with their photos; None where it opens none."""

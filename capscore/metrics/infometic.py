@@ -36,7 +36,7 @@ from ..infometic.regions import (
 )
 from ..infometic.words import CaptionReader, ReadCaption, encode_pieces, nearest_regions, word_scores
 from ..text.word_classes import length_problem, tagger_name
-from .rows import ExtraColumn, InputRows, Measured, PreparedRows, check_captions
+from .rows import ExtraColumn, InputRows, PreparedRows, check_captions
 from .scores import Scores, WrongWord
 from .with_backbone import BackboneScorer
 
@@ -364,7 +364,7 @@ class InfoMetIC(BackboneScorer):
 
     # ------------------------------------------------------------------ measuring
 
-    def measure(self, rows: InputRows, on_error: str) -> Measured:
+    def measure(self, rows: InputRows, on_error: str) -> dict[str, np.ndarray]:
         self.warn_about_languages(rows.languages)
         for row in np.flatnonzero(rows.kept()).tolist():
             if problem := length_problem(rows.candidates[row]):
@@ -376,7 +376,7 @@ class InfoMetIC(BackboneScorer):
         rows.failures.update({**reader.failures, **images.failures})
         regions = reader.regions()
         kept = np.flatnonzero(rows.kept()).tolist()
-        numbers, cut = np.zeros((len(self.value_names), len(kept))), np.zeros(len(rows), dtype=bool)
+        numbers = np.zeros((len(self.value_names), len(kept)))
         details: list[dict[str, Any]] = []
         with progress_bar("Judging captions", len(kept), shown=self.embedder.progress) as advance:
             for start in range(0, len(kept), _AT_ONCE):
@@ -384,16 +384,16 @@ class InfoMetIC(BackboneScorer):
                 captions = self.reader.read(
                     [rows.candidates[row] for row in part], [rows.languages[row] for row in part]
                 )
-                cut[part] = [caption.is_cut for caption in captions]
+                rows.truncated[part] = [caption.is_cut for caption in captions]
                 numbers[:, start : start + _AT_ONCE], found = self._score(
                     [regions[row] for row in part], images.matrix[images.index[part]], captions
                 )
                 details += found
                 advance(len(part))
-        self.warn_about_truncation(cut)
+        self.warn_about_truncation(rows.truncated)
         _warn_about_regions(kept, [len(detail["regions"]) for detail in details])
-        values = dict(zip(self.value_names, numbers, strict=True))
-        return Measured(values, images.keys, cut, details)
+        rows.image_keys, rows.details = images.keys, details
+        return dict(zip(self.value_names, numbers, strict=True))
 
     def _score(
         self, regions: list[ImageRegions], photos: np.ndarray, captions: list[ReadCaption]

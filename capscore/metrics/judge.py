@@ -23,7 +23,7 @@ from ..images.load import DECODING
 from ..options import check_whole_number
 from ..registry import READINGS
 from .base import Scorer
-from .rows import ExtraColumn, InputRows, Measured, PreparedRows, is_empty, row_settings, text_problem
+from .rows import ExtraColumn, InputRows, PreparedRows, is_empty, row_settings, text_problem
 from .scores import Scores
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ class Judge(Scorer):
         settings.update(pixels=self.max_pixels or "all", dtype=DTYPES[self.model.dtype], version=__version__)
         return settings
 
-    def measure(self, rows: InputRows, on_error: str) -> Measured:
+    def measure(self, rows: InputRows, on_error: str) -> dict[str, np.ndarray]:
         contexts = self._contexts(rows)
         questions = self._questions(rows, contexts)
         for row, error in self.model.check_lengths(questions).items():
@@ -216,11 +216,10 @@ class Judge(Scorer):
         joined = [self.reading.joined(np.array(numbers)) for numbers in of_row.values()]
         number, mass = np.array(joined, np.float64).reshape(-1, 2).T
         context = np.array([bool(contexts[row]) for row in of_row], np.float64)
-        values = {"number": number, "mass": mass, "context": context}
-        details = None
+        rows.image_keys = answers.keys
         if self.explain:
-            details = self._reasons(rows, questions, dict(zip(of_row, number.tolist(), strict=True)))
-        return Measured(values, answers.keys, np.zeros(len(rows), dtype=bool), details)
+            rows.details = self._reasons(rows, questions, dict(zip(of_row, number.tolist(), strict=True)))
+        return {"number": number, "mass": mass, "context": context}
 
     def finish(self, rows: PreparedRows) -> Scores:
         number, mass, context = (rows.values[name][rows.kept] for name in self.value_names)

@@ -148,8 +148,10 @@ class InputRows:
         n_references: int64 (n,), number of references per row.
         failures: Row → what is wrong with it; without entries with on_error="raise".
         empty: bool (n,), True where the caption is empty.
+        image_keys, truncated: As in `Scores`; "" and False until `Scorer.measure` sets them.
         skips_empty: Whether rows with an empty caption are left out.
         extra: Name of an extra column → its n values, not checked yet; without columns that were not given.
+        details: Details of the kept rows, set by `Scorer.measure`; None for a metric without details.
     """
 
     candidates: list[str]
@@ -159,8 +161,11 @@ class InputRows:
     n_references: np.ndarray
     failures: dict[int, InputError]
     empty: np.ndarray
+    image_keys: list[str]
+    truncated: np.ndarray
     skips_empty: bool = False
     extra: dict[str, list[Any]] = field(default_factory=dict)
+    details: Sequence[dict[str, Any]] | None = None
 
     def __len__(self) -> int:
         return len(self.candidates)
@@ -174,16 +179,6 @@ class InputRows:
     def left_out(self) -> set[int]:
         """The rows that are not scored, so far."""
         return set(np.flatnonzero(~self.kept()).tolist())
-
-
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """Result of `Scorer.measure`: values and details of rows that did not fail, keys and flags of all."""
-
-    values: dict[str, np.ndarray]
-    image_keys: list[str]
-    truncated: np.ndarray
-    details: Sequence[dict[str, Any]] | None = None
 
 
 def row_settings(rows: PreparedRows) -> dict[str, object]:

@@ -23,7 +23,7 @@ from ..text.segmentation import string_problem
 from ..text.sentences import RULE, SHORT, split_texts
 from ..text.suspicious import OddRows
 from .base import Scorer
-from .rows import InputRows, Measured, PreparedRows, row_settings
+from .rows import InputRows, PreparedRows, row_settings
 from .scores import Scores
 
 if TYPE_CHECKING:
@@ -204,16 +204,15 @@ class BackboneScorer(Scorer):
             settings["exif"] = "yes"
         return settings | {"version": __version__}
 
-    def measure(self, rows: InputRows, on_error: str) -> Measured:
+    def measure(self, rows: InputRows, on_error: str) -> dict[str, np.ndarray]:
         if self.compares_photos:
             return self._measure_photos(rows, on_error)
         self.warn_about_languages(rows.languages)
         n_rows = len(rows.candidates)
-        image_keys = [""] * n_rows
         if self.needs_images:
             images = self.embedder.images(rows.images, on_error=on_error, skip=rows.left_out())
             rows.failures.update(images.failures)
-            image_keys = images.keys
+            rows.image_keys = images.keys
         kept = np.flatnonzero(rows.kept())
         lists = rows.references if self.compares_texts and rows.references else [[]] * n_rows
         references = [*itertools.chain.from_iterable(lists[row] for row in kept)]
@@ -236,13 +235,12 @@ class BackboneScorer(Scorer):
             pairs /= np.maximum(lengths[owners] * lengths[len(kept) :], 1e-9)
             values["text_cosine"] = np.full(len(kept), -np.inf)
             np.maximum.at(values["text_cosine"], owners, pairs)
-        truncated = np.zeros(n_rows, dtype=bool)
-        truncated[kept[embedded.truncated[candidates]]] = True
-        truncated[kept[owners[embedded.truncated[compared]]]] = True
-        self.warn_about_truncation(truncated)
-        return Measured(values, image_keys, truncated)
+        rows.truncated[kept[embedded.truncated[candidates]]] = True
+        rows.truncated[kept[owners[embedded.truncated[compared]]]] = True
+        self.warn_about_truncation(rows.truncated)
+        return values
 
-    def _measure_photos(self, rows: InputRows, on_error: str) -> Measured:
+    def _measure_photos(self, rows: InputRows, on_error: str) -> dict[str, np.ndarray]:
         """`measure` where candidates are photos."""
         try:
             candidates = self.embedder.images(rows.candidates, on_error=on_error, skip=rows.left_out())
@@ -253,8 +251,9 @@ class BackboneScorer(Scorer):
         images = self.embedder.images(rows.images, on_error=on_error, skip=rows.left_out())
         rows.failures.update(images.failures)
         kept = np.flatnonzero(rows.kept())
+        rows.image_keys = images.keys
         cosines = row_cosines(candidates.matrix, candidates.index[kept], images.matrix, images.index[kept])
-        return Measured({"image_cosine": cosines}, images.keys, np.zeros(len(rows), dtype=bool))
+        return {"image_cosine": cosines}
 
     def texts(self, texts: Sequence[str]) -> tuple[EmbeddedRows, np.ndarray]:
         """Embed one text per row, as `Embedder.texts`; a long one, where it is split, by its sentences.

@@ -18,7 +18,7 @@ import numpy as np
 from .. import __version__
 from ..errors import InputError, LanguageWarning, warn
 from .base import Scorer
-from .rows import InputRows, Measured, PreparedRows, row_settings
+from .rows import InputRows, PreparedRows, row_settings
 from .scores import Scores
 
 if TYPE_CHECKING:
@@ -183,9 +183,8 @@ class ReferenceScorer(Scorer):
     def language_problem(self, code: str) -> str:
         return splitting_problem(code)
 
-    def measure(self, rows: InputRows, on_error: str) -> Measured:
-        n_rows = len(rows.candidates)
-        return Measured({}, [""] * n_rows, np.zeros(n_rows, dtype=bool))
+    def measure(self, rows: InputRows, on_error: str) -> dict[str, np.ndarray]:
+        return {}
 
     def finish(self, rows: PreparedRows) -> Scores:
         found = self.compare(Texts.of(rows, rows.kept))

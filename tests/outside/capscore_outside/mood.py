@@ -4,7 +4,7 @@ import numpy as np
 
 import capscore
 from capscore.embedding.photos import PhotoPipeline
-from capscore.metrics.rows import Measured, row_settings
+from capscore.metrics.rows import row_settings
 from capscore.registry import register_metric
 
 
@@ -25,7 +25,8 @@ class Mood(capscore.Scorer):
         for row in np.flatnonzero(rows.kept()):
             said = [word in rows.candidates[row].lower() for word in ("bright", "dark")]
             moods.append(0.5 + (light[photos.keys[row]] - 0.5) * (said[0] - said[1]))
-        return Measured({"mood": np.array(moods)}, photos.keys, np.zeros(len(rows), dtype=bool))
+        rows.image_keys = photos.keys
+        return {"mood": np.array(moods)}
 
     def finish(self, rows):
         return self.make_scores(
