@@ -13,7 +13,7 @@ import numpy as np
 from .. import __version__
 from ..errors import CapscoreError
 from ..files.shipped import benchmark_card
-from ..metrics.loading import component_of
+from ..metrics.loading import metric_of
 from ..registry import METRICS
 from ..statistics.columns import plain
 from ..tables import Report, Result, Table, counted, fixed, level_text, percent, signed
@@ -289,13 +289,12 @@ def metric_title(name: str) -> str:
     >>> [metric_title(name) for name in ("ref_clip_score", "infometic_plus", "bleu_4", "theirs.jsonl")]
     ['RefCLIPScore', 'InfoMetIC+', 'BLEU-4', 'theirs.jsonl']
     """
-    metric, _ = component_of(name)
-    scorer = METRICS.find(metric)
+    scorer = metric_of(name)
     if scorer is None:
         return name
     blank = "-" if name[-1].isdigit() else " "
-    part = name.removeprefix(metric).replace("_plus", "+").replace("_", blank)
-    return (scorer.title or metric) + part
+    part = name.removeprefix(scorer.metric).replace("_plus", "+").replace("_", blank)
+    return (scorer.title or scorer.metric) + part
 
 
 def statistic_name(name: str) -> str:

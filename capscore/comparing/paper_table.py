@@ -11,7 +11,7 @@ from pathlib import Path
 from .. import __version__
 from ..benchmarks.results import metric_title
 from ..files.write import write_text
-from ..metrics.loading import component_of
+from ..metrics.loading import metric_of
 from ..registry import METRICS
 from ..statistics.systems import SystemComparison
 from ..tables import Table, counted, fixed
@@ -137,7 +137,7 @@ class PaperTable:
 
 def _printed(metric: str, number: float) -> str:
     """A number as papers print it: times 100 with one decimal, or with three."""
-    kind = METRICS.find(component_of(metric)[0])
+    kind = metric_of(metric)
     if kind is not None and kind.printed_times_100:
         return fixed(100 * number, 1)
     return fixed(number, 3)

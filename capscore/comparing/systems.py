@@ -23,7 +23,7 @@ from ..files.row_source import RowSource
 from ..files.text_files import TextFile
 from ..files.write import summary_path
 from ..metrics.base import Scorer
-from ..metrics.loading import component_of, is_lower_better
+from ..metrics.loading import component_of, is_lower_better, metric_of
 from ..metrics.scores import Scores
 from ..metrics.signature import parse_signature
 from ..options import NO_OPTIONS, LoadOptions, OutputOptions, RowOptions, Sampling
@@ -313,7 +313,7 @@ def read_systems(
 
 def _missing(system: _System, metrics: Sequence[str]) -> list[str]:
     """The metrics, or their components, that are to be computed for a system."""
-    known = [name for name in metrics if METRICS.find(component_of(name)[0]) is not None]
+    known = [name for name in metrics if metric_of(name) is not None]
     return [name for name in known if name not in system.source.columns]
 
 
@@ -382,8 +382,7 @@ def _count_again(
 
 def _has_corpus_figure(column: str) -> bool:
     """Whether a column belongs to a metric, made from texts, of which papers print a corpus figure."""
-    metric, component = component_of(column)
-    kind = METRICS.find(metric)
+    kind, component = metric_of(column), component_of(column)[1]
     if kind is None or kind.takes_backbone or not kind.statistic_names:
         return False
     return (f"corpus_{component}" if component else kind.aggregation) in kind.corpus_names

@@ -259,6 +259,15 @@ def component_of(name: str) -> tuple[str, str]:
     return plain, ""
 
 
+def metric_of(column: str) -> Any:
+    """The class of the metric that a column of results belongs to, as `component_of` says; None for none.
+
+    >>> metric_of("bleu_4").title, metric_of("theirs")
+    ('BLEU', None)
+    """
+    return METRICS.find(component_of(column)[0])
+
+
 def own_backbones(names: Sequence[str]) -> dict[str, str]:
     """Metrics as METRIC or METRIC@BACKBONE → metric and backbone, "" for none.
 

@@ -80,9 +80,11 @@ def column_types(columns: Columns) -> dict[str, type]:
     >>> column_types({"mcs": ("mcs", ""), "kind": ("pr_mcs", "kind"), "capscore_error": ("", "")})
     {'mcs': <class 'float'>, 'kind': <class 'str'>, 'capscore_error': <class 'str'>}
     """
+    metrics = {metric for metric, _ in columns.values()} - {""}
+    details = {metric: METRICS.get(metric).detail_columns for metric in metrics}
     types = {}
     for name, (metric, component) in columns.items():
-        types[name] = METRICS.get(metric).detail_columns.get(component, float) if metric else str
+        types[name] = details[metric].get(component, float) if metric else str
     return types
 
 
