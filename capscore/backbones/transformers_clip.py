@@ -15,7 +15,7 @@ from tokenizers.normalizers import Lowercase
 from ..errors import CapscoreError
 from . import base
 from .base import Backbone, BackboneOptions
-from .checkpoint import load_config, load_strictly, read_config, quietly_refusing
+from .checkpoint import load_config, load_strictly, quietly_refusing, read_config
 from .clip_towers import ClipTowers, TextSide
 from .tokens import TextTokenizer, context_length, load_tokenizer, pad_id_of
 

@@ -29,9 +29,9 @@ from ..backbones.checkpoint import (
     fetch_model,
     load_config,
     needed_files,
+    quietly_refusing,
     refuse_misfit,
     refuse_oversized,
-    quietly_refusing,
     weight_files,
 )
 from ..embedding.photos import in_batches

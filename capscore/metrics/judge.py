@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from ..judges.base import PhotoModel
     from ..judges.prompts import Prompt
     from ..judges.readings import Reading
-    from ..text.suspicious import OddRows
 
 _LOG = logging.getLogger(__name__)
 MAX_PIXELS = 602_112  # 768 tokens of Qwen2.5-VL

@@ -21,7 +21,6 @@ from ..backbones.base import DTYPES
 from ..errors import ImageError, InputError, LanguageWarning, Setting, TruncationWarning, warn
 from ..text.segmentation import string_problem
 from ..text.sentences import RULE, SHORT, split_texts
-from ..text.suspicious import OddRows
 from .base import Scorer
 from .rows import InputRows, PreparedRows, row_settings
 from .scores import Scores
