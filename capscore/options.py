@@ -144,10 +144,15 @@ class OutputOptions:
 
     Attributes:
         output: File for all rows with their scores; None writes none.
-        keep: File for the rows that stay, by `min_score` or `top`; None writes none.
+        keep, drop: File for the rows that stay, by `min_score`, `min_rank` or `top`, and for the others, each
+            with the reason; None writes none.
         min_score: Worst score, of the first metric, of a row that stays: the lowest, or the highest if
             less is better.
+        min_rank: Least rank, in the first metric, of a row that stays: the percentage of right captions that
+            score worse.
         top: Rows with the best scores that stay: their number, such as "1000", or their share, such as "30%".
+        sort: New column of numbers, such as "mcs" or "rank", that rows are sorted by in all files and lists,
+            the worst first; None leaves files in the order of the rows. Rows are then in memory together.
         force: Whether existing files are overwritten.
         fail_under: Largest share of captions that may be likely wrong, such as "5%" or 0.05; None allows all.
 
@@ -162,12 +167,17 @@ class OutputOptions:
     top: str | None = None
     force: bool = False
     fail_under: str | float | None = None
+    drop: str | Path | None = None
+    min_rank: float | None = None
+    sort: str | None = None
 
     def __post_init__(self) -> None:
         if self.fail_under is not None:
             share_of("fail_under", self.fail_under)
-        if self.keep is None and not (self.min_score is None and self.top is None):
-            raise OptionError(Setting("keep"), " is missing: it names the file for the rows that stay")
+        chosen = (self.min_score, self.min_rank, self.top)
+        if self.keep is None and self.drop is None and any(choice is not None for choice in chosen):
+            problem = " is missing: it names the file for the rows that stay, or do not"
+            raise OptionError(Setting("keep"), " or ", Setting("drop"), problem)
 
 
 def share_of(name: str, given: object) -> Fraction:

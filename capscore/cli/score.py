@@ -42,10 +42,12 @@ Output = Annotated[
 Worst = Annotated[int | None, option("Number of worst rows to print.", min=1, panel="Output")]
 Sort = Annotated[
     str | None,
-    option("Order of printed rows. Default: rank, or the score.", metavar="COLUMN", panel="Output"),
+    option("Column that files and lists are sorted by, worst first.", metavar="COLUMN", panel="Output"),
 ]
 Calibration = Annotated[Path | None, option("File that capscore calibrate wrote.", panel="Output")]
-Keep = Annotated[Path | None, option("File for the rows that stay, by --min-score or --top.", panel="Output")]
+Keep = Annotated[Path | None, option("File for the rows that stay.", panel="Output")]
+Drop = Annotated[Path | None, option("File for the other rows, each with its reason.", panel="Output")]
+MinRank = Annotated[float | None, option("Least rank, in the first metric, that stays.", panel="Output")]
 MinScore = Annotated[float | None, option("Worst score, of the first metric, that stays.", panel="Output")]
 FailUnder = Annotated[
     str | None, option("Share likely wrong, as 10%, above which it ends with 4.", metavar="N", panel="Output")
@@ -75,7 +77,9 @@ def score(
     sort: Sort = None,
     calibration: Calibration = None,
     keep: Keep = None,
+    drop: Drop = None,
     min_score: MinScore = None,
+    min_rank: MinRank = None,
     top: Top = None,
     dry_run: DryRun = False,
     fail_under: FailUnder = None,
@@ -89,7 +93,7 @@ def score(
 ) -> int | None:
     """Score the captions, and write and print the scores."""
     from ..files.references import describe_file
-    from ..scoring.files import FileScoring, check_sort, rows_to_score
+    from ..scoring.files import FileScoring, rows_to_score
     from ..show.score_report import write_score_report
 
     if (not input) == (not (photo or caption or reference)):
@@ -108,25 +112,23 @@ def score(
         metric or None,
         rows,
         options.load_options({"progress": False if quiet else None, **metric_options}),
-        OutputOptions(output, keep, min_score, top, force, fail_under),
+        OutputOptions(output, keep, min_score, top, force, fail_under, drop, min_rank, sort),
         preset=preset,
         calibration=calibration,
         spell=terminal.spell,
     )
     for note in scoring.notes:
         say(f"note: {note}")
-    if sort is not None:
-        check_sort(sort, scoring.columns)
     found = scoring.run()
     if report is not None:
-        write_score_report(report, found, sort)
+        write_score_report(report, found)
     if as_json:
         terminal.print_json(found.to_dict())
     elif not quiet:
         console = make_console()
-        found.report(worst, sort).print(console)
-        terminal.print_written(console, output, keep, report)
-        if output is None and keep is None:
+        found.report(worst).print(console)
+        terminal.print_written(console, output, keep, drop, report)
+        if output is keep is drop is None:
             terminal.print_line(console, _NOT_SAVED)
     if found.failures and not quiet:
         what = f"of {found.source.n_rows:,} rows could not be scored"

@@ -255,6 +255,30 @@ class RowSource:
         places = self._places_of(numbers)
         return replace(self, n_rows=len(numbers), read=read, faults=faults, places=places)
 
+    def reordered(self: Source, numbers: Sequence[int]) -> Source:
+        """All rows in another order, by their numbers; they are in memory together once they are read."""
+        import pyarrow as pa
+
+        def read(size: int, columns: Sequence[str] | None) -> Iterator[Chunk]:
+            chunks = [*self.chunks(size, columns)]
+            lines = [*itertools.chain.from_iterable(chunk.lines or [] for chunk in chunks)]
+            rows = table = None
+            if chunks[0].rows is None:
+                table = pa.concat_tables(chunk.table for chunk in chunks)
+            else:
+                rows = [*itertools.chain.from_iterable(chunk.rows or [] for chunk in chunks)]
+            for start in range(0, len(numbers), size):
+                some = numbers[start : start + size]
+                yield Chunk(
+                    start,
+                    [lines[number] for number in some] if lines else None,
+                    rows and [rows[number] for number in some],
+                    table and table.take(pa.array(some)),
+                )
+
+        places = [self.places[number] for number in numbers] if self.places else []
+        return replace(self, read=read, faults={}, places=places)
+
     def _places_of(self, numbers: Sequence[int]) -> list[str]:
         """How messages name some rows that get new numbers; [] where their lines name them."""
         if self.places:

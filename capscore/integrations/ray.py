@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ class Score:
 
     Args:
         metric: Metric or metrics whose scores depend on the row alone; CIDEr needs `document_frequencies`.
+        calibration: File that `capscore.calibrate` wrote, which every worker must see; None for the library's
+            own. Metrics that are calibrated also give the columns "rank" and "rank_shuffled".
         **options: Options of `capscore.options.RowOptions`, such as image_column, language, images (a folder
             that every worker must see) and on_error ("skip" gives a bad row NaN, and says why in
             `capscore_error`); and those of `capscore.load`.
@@ -39,11 +42,13 @@ class Score:
     >>> scored.write_parquet("scored")                                                # doctest: +SKIP
     """
 
-    def __init__(self, metric: str | Sequence[str] = "mcs", **options: object):
+    def __init__(
+        self, metric: str | Sequence[str] = "mcs", *, calibration: str | Path | None = None, **options: object
+    ):
         if importlib.util.find_spec("ray") is None:
             raise MissingExtraError("ray", "ray", "capscore.integrations.ray")
         rows, load = split_options(options, RowOptions, LoadOptions)
-        self._scorer = BatchScorer(load_together(metric, **load.arguments()), rows)
+        self._scorer = BatchScorer(load_together(metric, **load.arguments()), rows, calibration)
 
     def __call__(self, batch: Any) -> Any:
         """Add the scores to a batch of columns: float64, NaN where a row has none; words as objects.

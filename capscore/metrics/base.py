@@ -314,6 +314,11 @@ class Scorer(ABC):
         return None
 
     @property
+    def limits(self) -> tuple[float | None, float | None]:
+        """Lowest and highest score with these settings; None where there is no bound."""
+        return self.score_range
+
+    @property
     def caution(self) -> str:
         """What a reader of its scores should know, with these settings; "" for nothing."""
         return ""

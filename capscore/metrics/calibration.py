@@ -221,8 +221,11 @@ def has_calibration(scorer: Any, path: str | Path | None = None) -> bool:
     )
 
 
-def check_has_ranks(metric: str, backbone: str = "", path: str | Path | None = None) -> None:
-    """Raise OptionError if no calibration gives a metric ranks with a backbone; "" if it is not known yet."""
+def check_has_ranks(option: str, metric: str, backbone: str = "", path: str | Path | None = None) -> None:
+    """Raise OptionError if no calibration gives a metric ranks with a backbone; "" if it is not known yet.
+
+    `option` is the one that needs them.
+    """
     of_metric = [item for item in _known(path) if item.metric == metric]
     names = {_backbone_name(item.signature) for item in of_metric}
     if names and (not backbone or backbone in names):
@@ -232,7 +235,7 @@ def check_has_ranks(metric: str, backbone: str = "", path: str | Path | None = N
     if not names:
         has = f"{metric} has no ranks, but {', '.join(sorted({item.metric for item in _known(path)}))}"
     hint = "; `capscore calibrate` makes others, for "
-    raise OptionError(Setting("fail_under"), f": by {where}, {has}{hint}", Setting("calibration"))
+    raise OptionError(Setting(option), f": by {where}, {has}{hint}", Setting("calibration"))
 
 
 def ranks(scores: Any, path: str | Path | None = None) -> dict[str, np.ndarray]:

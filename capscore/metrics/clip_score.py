@@ -64,6 +64,10 @@ class CLIPScore(BackboneScorer):
     def constants(self) -> dict[str, object]:
         return {"w": self.embedder.backbone.w, **({"pairs": self.pairs} if self.pairs else {})}
 
+    @property
+    def limits(self) -> tuple[float | None, float | None]:
+        return 0.0, self.embedder.backbone.w
+
     def combine(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         cosines = values["text_cosine" if self.pairs == "texts" else "image_cosine"]
         return clip_score(cosines, self.embedder.backbone.w), {}

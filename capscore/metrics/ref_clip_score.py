@@ -40,6 +40,10 @@ class RefCLIPScore(BackboneScorer):
     def constants(self) -> dict[str, object]:
         return {"w": self.backbone.w}
 
+    @property
+    def limits(self) -> tuple[float | None, float | None]:
+        return 0.0, 2 * self.backbone.w / (self.backbone.w + 1)
+
     def combine(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         image, text, w = values["image_cosine"], values["text_cosine"], self.backbone.w
         return ref_clip_score(image, text, w), {

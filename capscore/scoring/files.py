@@ -10,13 +10,11 @@ import dataclasses
 import itertools
 import json
 import math
-import re
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,6 +71,7 @@ from .pipeline import (
     rows_left_out,
     summary_document,
 )
+from .row_filter import REASON_COLUMN, RowFilter
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,86 +79,6 @@ if TYPE_CHECKING:
 Scorable = str | Path | RowSource | Iterable[str | Path] | Iterable[Mapping[str, object]]  # files, or rows
 MAX_SHOWN_ROWS, MAX_COLUMNS = 10, 3
 """Rows and metrics up to which a report shows every row."""
-
-
-class RowFilter:
-    """Chooses the rows that stay by the score of a metric. A row that a metric could not score never stays.
-
-    Args:
-        metric: Metric that decides.
-        min_score: Worst score, unrounded, of a row that stays: the lowest, or the highest if less is better.
-        top: Instead, the rows with the best scores: their number, such as "1000", or their share of the
-            rows with a score, such as "30%", rounded up. Of rows with the same score, the first stay.
-
-    Attributes:
-        rises: Whether a higher score is better.
-        n_kept, n_scored: Number of rows that stay, and of those that every metric scored, so far.
-
-    Raises:
-        OptionError: Both or neither of them is given, or a value is not one of those.
-    """
-
-    def __init__(self, metric: str, min_score: float | None = None, top: str | None = None):
-        if (min_score is None) == (top is None):
-            either = (Setting("min_score"), " and ", Setting("top"))
-            raise OptionError("expected one of ", *either, " to say which rows stay")
-        if min_score is not None and not math.isfinite(min_score):
-            raise OptionError(Setting("min_score", min_score), ": expected a number")
-        self._share = self._count = Fraction(0)
-        if top is not None:
-            match = re.fullmatch(r"(?a:(\d{1,15})|(\d{1,15}(?:\.\d{1,15})?)%)", top)
-            if match is not None and match[1]:
-                self._count = Fraction(match[1])
-            elif match is not None:
-                self._share = Fraction(match[2]) / 100
-            if self._share > 1 or not (self._share or self._count):
-                expected = "expected a number of rows, or a percentage up to 100, such as 1000 or 30%"
-                raise OptionError(Setting("top", top), f": {expected}")
-        self.metric, self.min_score, self.top = metric, min_score, top
-        self.rises = METRICS.get(metric).higher_is_better
-        self.n_kept, self.n_scored = 0, 0
-        self._worst, self._best = math.inf, -math.inf  # of those that stay, and of all
-
-    @property
-    def lowest(self) -> float:
-        """Worst score among the rows that stay; infinite if there is none."""
-        return self._turned(self._worst) + 0.0
-
-    def _turned(self, number: float) -> float:
-        return number if self.rises else -number
-
-    def choose(self, scores: Mapping[str, Scores]) -> np.ndarray:
-        """bool (n,), True where a row stays; with `top`, `scores` are those of all rows."""
-        unscored = np.any([np.isnan(part.scores) for part in scores.values()], axis=0)
-        rising = np.where(unscored, np.nan, scores[self.metric].rising())
-        n_scored = int((~unscored).sum())
-        if self.min_score is not None:
-            stays = rising >= self._turned(self.min_score)
-        else:
-            count = min(int(self._count) or math.ceil(self._share * n_scored), n_scored)
-            ranking = np.where(unscored, np.nan, scores[self.metric].ranking)
-            stays = np.zeros(len(rising), dtype=bool)
-            stays[np.argsort(-ranking, kind="stable")[:count]] = True
-        self.n_kept += int(stays.sum())
-        self.n_scored += n_scored
-        self._worst = float(np.min(rising[stays], initial=self._worst))
-        self._best = float(np.fmax.reduce(rising, initial=self._best))
-        return stays
-
-    def to_dict(self) -> dict[str, object]:
-        """The choice, the counts, and the worst score that stays (None without rows), ready for JSON."""
-        lowest = self.lowest if self.n_kept else None
-        counts = {"n_kept": self.n_kept, "n_scored": self.n_scored, "lowest": lowest}
-        return {"metric": self.metric, "min_score": self.min_score, "top": self.top, **counts}
-
-    def sentence(self) -> str:
-        """The same for people."""
-        least, best, worst = ("least", "highest", "lowest") if self.rises else ("most", "lowest", "highest")
-        choice = f"of at {least} {self.min_score:g}" if self.top is None else f"among the {best} {self.top}"
-        lowest = f"; the {worst} has {self.lowest:.4f}" if self.n_kept else ""
-        if not self.n_kept and self.n_scored:
-            lowest = f"; the best row has {self._turned(self._best):.4f}"
-        return f"Kept {self.n_kept:,} of {self.n_scored:,} scored rows, with {self.metric} {choice}{lowest}."
 
 
 @dataclass
@@ -221,7 +140,8 @@ class ScoredFile(Result):
         if languages := self.languages():
             found["languages"] = languages
         if self.kept is not None:
-            found["kept"] = {"file": _file_name(self.output.keep), **self.kept.to_dict()}
+            files = {"file": _file_name(self.output.keep), "dropped": _file_name(self.output.drop)}
+            found["kept"] = {**files, **self.kept.to_dict()}
         return found
 
     def metrics(self) -> dict[str, dict[str, object]]:
@@ -272,8 +192,8 @@ class ScoredFile(Result):
         return [self.columns[column], *order]
 
     def rising(self, column: str | None = None) -> list[int]:
-        """Numbers of the rows with a score, the worst first, as `order` says."""
-        keys, order = [], self.order(column)
+        """Numbers of the rows with a score, the worst first, as `order` says of a column, or of `sort`."""
+        keys, order = [], self.order(column or self.output.sort)
         for metric, component in order:
             numbers = self.numbers(metric)[component]
             falls = component in self.scores[metric].lower_is_better
@@ -347,12 +267,16 @@ class ScoredFile(Result):
         """
         if self.output.fail_under is None:
             return False
+        self.check_some_ranks()
         n_wrong, n_ranked = self._counts_of_ranks()
-        if not n_ranked:
+        return n_wrong > share_of("fail_under", self.output.fail_under) * n_ranked
+
+    def check_some_ranks(self) -> None:
+        """Raise CapscoreError if no caption has a rank."""
+        if not self.has_ranks:
             standing = self.standings.get(next(iter(self.scores)))
             why = "no row was scored" if standing is None else standing.reason
             raise CapscoreError(f"no caption has a rank, so none is known to be likely wrong: {why}")
-        return n_wrong > share_of("fail_under", self.output.fail_under) * n_ranked
 
     def print(self, worst: int | None = None, sort: str | None = None) -> None:
         """Print `report` on standard output."""
@@ -363,9 +287,9 @@ class ScoredFile(Result):
 
         Args:
             worst: Number of rows; None shows `MAX_SHOWN_ROWS` of them if `sort` is given, else all or none.
-            sort: Column that rows are sorted by.
+            sort: Column that rows are sorted by; None for that of the output options.
         """
-        is_asked = worst is not None or sort is not None
+        is_asked = worst is not None or (sort or self.output.sort) is not None
         shows_all = self.source.n_rows <= MAX_SHOWN_ROWS and len(self.scores) <= MAX_COLUMNS
         parts: list[Table | str] = []
         wrong = self.likely_wrong() if self.output.fail_under is not None else []
@@ -444,7 +368,7 @@ class ScoredFile(Result):
         if standing is not None and is_ranked:
             of = "" if len(self.scores) == 1 else f" in {metric}"
             worse = "higher" if "" in first.lower_is_better else "lower"
-            if numbered and (n_without := self._n_without_rank()):
+            if numbered and self.output.sort is None and (n_without := self._n_without_rank()):
                 has = "row has" if n_without == 1 else "rows have"
                 parts.append(f"{n_without:,} {has} no rank, so all are sorted by {metric}")
             parts.append(f"rank{of}: percent of right captions ({standing.set_name}) that score {worse}")
@@ -523,27 +447,35 @@ class FileScoring:
         chosen, backbones = self._chosen(metrics, preset)
         names = [item if isinstance(item, str) else item.metric for item in chosen]
         self._check_options(names, load, has_scorers=any(isinstance(item, Scorer) for item in chosen))
-        self.kept = None if output.keep is None else RowFilter(names[0], output.min_score, output.top)
+        self.kept = None if output.keep is output.drop is None else RowFilter(names[0], output)
+        if self.kept is not None:
+            self.kept.check_range(METRICS.get(names[0]))
         self.names = self._columns_for(chosen, load)
-        inputs = source.columns if output.output or output.keep else ()
+        inputs = source.columns if output.output or output.keep or output.drop else ()
         if inputs:
-            check_names_are_free(
-                source, [*result_columns(names, inputs, on_error=rows.on_error, ranked=names)]
-            )
+            new = result_columns(names, inputs, on_error=rows.on_error, ranked=names)
+            check_names_are_free(source, [*new, *[REASON_COLUMN] * (output.drop is not None)])
         self._paths = self._checked_paths(output)
         progress = load.progress
         self.has_bar = source.n_rows > CHUNK_ROWS and progress is not False
         if source.n_rows > CHUNK_ROWS:  # one bar for all rows: scorers show theirs for each chunk
             load = dataclasses.replace(load, progress=False)
         loader = ScorerLoader(load.arguments(), backbones)
-        if output.fail_under is not None:
-            self._check_ranks(chosen[0], loader)
+        needs_ranks = next(
+            (name for name in ("fail_under", "min_rank") if getattr(output, name) is not None), ""
+        )
+        if needs_ranks:
+            self._check_ranks(needs_ranks, chosen[0], loader)
         scorers = [item if isinstance(item, Scorer) else loader(item) for item in chosen]
         _check_language(scorers, rows.language)
-        if output.fail_under is not None:
-            self._check_ranks(scorers[0], loader)
+        if needs_ranks:
+            self._check_ranks(needs_ranks, scorers[0], loader)
+        if self.kept is not None:
+            self.kept.check_range(scorers[0])
         ranked = [scorer.metric for scorer in scorers if has_calibration(scorer, calibration)]
         self.columns = result_columns(scorers, inputs, on_error=rows.on_error, ranked=ranked)
+        if output.sort is not None:
+            check_sort(output.sort, self.columns)
         folder = ImageFolder(Path(rows.images or source.folder), allow_urls=load.allow_urls)
         self.scorer = RowScorer(scorers, rows, folder, spell, keeps_odd=True)
         self.failures: dict[int, tuple[int | None, str]] = {}
@@ -551,13 +483,13 @@ class FileScoring:
         self._writers: dict[str, Writer] = {}
         self._photos = array("Q")  # hashes of the names of the rows' photos
 
-    def _check_ranks(self, first: str | Scorer, loader: ScorerLoader) -> None:
-        """Raise an error unless the metric that decides over `fail_under` can have ranks."""
+    def _check_ranks(self, option: str, first: str | Scorer, loader: ScorerLoader) -> None:
+        """Raise an error unless the metric that decides by an option can have ranks."""
         if isinstance(first, str):
-            check_has_ranks(first, loader.known_backbone(first), self.calibration)
+            check_has_ranks(option, first, loader.known_backbone(first), self.calibration)
         elif not has_calibration(first, self.calibration):
             name = getattr(getattr(first, "backbone", None), "name", "")
-            check_has_ranks(first.metric, name, self.calibration)
+            check_has_ranks(option, first.metric, name, self.calibration)
 
     def _chosen(
         self, metrics: Sequence[str | Scorer] | None, preset: str | None
@@ -619,13 +551,16 @@ class FileScoring:
         return names
 
     def _checked_paths(self, output: OutputOptions) -> dict[str, Path]:
-        paths = {}
-        for option in ("output", "keep"):
+        paths: dict[str, Path] = {}
+        for option in ("output", "keep", "drop"):
             path = getattr(output, option)
-            if path is not None:
-                paths[option] = check_output(path, self.source, force=output.force, option=option)
-        if len(paths) == 2 and paths["output"] == paths["keep"]:
-            raise OptionError(Setting("keep", output.keep), " is the file of ", Setting("output"), " too")
+            if path is None:
+                continue
+            checked = check_output(path, self.source, force=output.force, option=option)
+            for other, file in paths.items():
+                if file == checked:
+                    raise OptionError(Setting(option, path), " is the file of ", Setting(other), " too")
+            paths[option] = checked
         return paths
 
     def run(self) -> ScoredFile:
@@ -638,7 +573,8 @@ class FileScoring:
         types = column_types(self.columns)
         with ExitStack() as opened:
             for option, path in self._paths.items():
-                self._writers[option] = writer = Writer(path, self.source, types)
+                more = {REASON_COLUMN: str} if option == "drop" else {}
+                self._writers[option] = writer = Writer(path, self.source, {**types, **more})
                 opened.callback(writer.stop)
             scores, found_ranks = self._score()
             found = ScoredFile(
@@ -657,17 +593,24 @@ class FileScoring:
                 odd=self.scorer.odd.kinds or {},
                 calibration=self.calibration,
             )
+            if self._waits:
+                self._write_together(found)
             signatures = {name: part.signature for name, part in scores.items()}
             text = json.dumps(found.to_dict(), ensure_ascii=False, indent=2)
             for writer in self._writers.values():
                 writer.finish({"signatures": signatures}, f"{text}\n")
         return found
 
+    @property
+    def _waits(self) -> bool:
+        """Whether no row is written before all are scored."""
+        ranked = any(component in RANKS for _, component in self.columns.values())
+        in_order = self._output.top is None and self._output.sort is None
+        return ranked or not in_order or any(scorer.waits for scorer in self.scorer.scorers)
+
     def _score(self) -> tuple[dict[str, Scores], dict[str, dict[str, np.ndarray]]]:
-        """Scores and ranks of all rows, which are written as they come or, where one waits, at the end."""
+        """Scores and ranks of all rows, which are written as they come unless they wait."""
         ranked = {metric for metric, component in self.columns.values() if component in RANKS}
-        top = self.kept is not None and self.kept.top is not None
-        waits = bool(ranked) or top or any(scorer.waits for scorer in self.scorer.scorers)
         shown = None if self.has_bar else False
         naming = photo_column(self.source, self.options)
         with progress_bar("Scoring", self.source.n_rows, shown=shown) as advance:
@@ -678,49 +621,71 @@ class FileScoring:
                 prepared = self.scorer.prepare(self.source, self.names, chunk, chunk.start)
                 for metric, part in prepared.items():
                     self._prepared[metric].append(part)
-                if not waits:
+                if not self._waits:
                     scores = self.scorer.finish(prepared)
+                    errors, rows = row_errors(scores), range(len(chunk))
+                    self._note_failures(chunk, _rows_of(chunk), [errors.get(row) for row in rows])
                     stays = None if self.kept is None else self.kept.choose(scores)
-                    self._write(chunk, 0, scores, row_errors(scores), {}, stays)
+                    self._write(chunk, rows, scores, errors, {}, stays)
                 advance(len(chunk))
         together = {metric: PreparedRows.concatenate(rows) for metric, rows in self._prepared.items()}
         scores = self.scorer.finish(together)
-        found_ranks = {metric: ranks(scores[metric], self.calibration) for metric in ranked}
-        if waits:
-            stays = None if self.kept is None else self.kept.choose(scores)
-            errors = row_errors(scores)
-            for chunk in self.source.chunks(CHUNK_ROWS):
-                rows = _rows_of(chunk)
-                here = None if stays is None else stays[rows.start : rows.stop]
-                self._write(chunk, chunk.start, scores, errors, found_ranks, here)
         for scorer in self.scorer.scorers:
             scorer.warn_about_truncation(scores[scorer.metric].truncated)
         self.scorer.odd.warn()
-        return scores, found_ranks
+        return scores, {metric: ranks(scores[metric], self.calibration) for metric in ranked}
+
+    def _write_together(self, found: ScoredFile) -> None:
+        """Write all rows once they are scored, in the order that is asked for."""
+        stays = None
+        if self.kept is not None:
+            if self.kept.min_rank is not None:
+                found.check_some_ranks()
+            stays = self.kept.choose(found.scores, found.ranks)
+        errors, source = row_errors(found.scores), self.source
+        order: Sequence[int] = range(source.n_rows)
+        if self._output.sort is not None:
+            rising = found.rising()
+            order = [*rising, *sorted({*order} - {*rising})]
+            source = source.reordered(order)
+        for chunk in source.chunks(CHUNK_ROWS):
+            rows = order[chunk.start : chunk.start + len(chunk)]
+            self._note_failures(chunk, rows, [errors.get(row) for row in rows])
+            here = None if stays is None else stays[rows]
+            self._write(chunk, rows, found.scores, errors, found.ranks, here)
+
+    def _note_failures(self, chunk: Chunk, numbers: Sequence[int], errors: Sequence[str | None]) -> None:
+        """Note what failed in a chunk, whose rows have these numbers in the file."""
+        for index, error in enumerate(errors):
+            if error is not None and error != LEFT_OUT:
+                self.failures[numbers[index]] = (chunk.lines[index] if chunk.lines else None, error)
 
     def _write(
         self,
         chunk: Chunk,
-        first: int,
+        rows: Sequence[int],
         scores: Mapping[str, Scores],
         errors: Mapping[int, str],
         found_ranks: Mapping[str, Mapping[str, np.ndarray]],
         stays: np.ndarray | None,
     ) -> None:
-        """Note what failed in a chunk, whose scores begin at row `first`, and write its rows."""
-        rows = range(first, first + len(chunk))
-        for index, row in enumerate(rows):
-            error = errors.get(row, LEFT_OUT)
-            if error != LEFT_OUT:
-                self.failures[chunk.start + index] = (chunk.lines[index] if chunk.lines else None, error)
+        """Write the rows of a chunk, which are these rows of the scores, to the files that get them."""
         if not self._writers:
             return
         cells = column_values(self.columns, scores, errors, rows, found_ranks)
         if "output" in self._writers:
             self._writers["output"].write(chunk, cells)
-        if "keep" in self._writers and stays is not None and stays.any():
-            new = {name: [*itertools.compress(values, stays)] for name, values in cells.items()}
-            self._writers["keep"].write(chunk.filter(stays.tolist()), new)
+        if stays is None or self.kept is None:
+            return
+        for option, chosen in (("keep", stays), ("drop", ~stays)):
+            if option not in self._writers or not chosen.any():
+                continue
+            new = {name: [*itertools.compress(values, chosen)] for name, values in cells.items()}
+            if option == "drop":
+                reasons = new[REASON_COLUMN] = []
+                for row in itertools.compress(rows, chosen):
+                    reasons.append(errors.get(row) or self.kept.reason(row, scores, found_ranks))
+            self._writers[option].write(chunk.filter(chosen.tolist()), new)
 
     def _photo_means(self, scores: Mapping[str, Scores]) -> tuple[int, dict[str, float]]:
         """`ScoredFile.photos`."""

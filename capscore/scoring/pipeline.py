@@ -92,14 +92,14 @@ def column_values(
     columns: Columns,
     scores: Mapping[str, Scores],
     errors: Mapping[int, str],
-    rows: range,
+    rows: Sequence[int],
     ranks: Mapping[str, Mapping[str, np.ndarray]] = {},
 ) -> dict[str, list[object]]:
     """The cells of the new columns for rows of the scores; None for a number that is missing.
 
     `errors` are those of `row_errors`.
     """
-    here = slice(rows.start, rows.stop)
+    here = np.asarray(rows, dtype=np.intp)
     values: dict[str, list[object]] = {}
     for name, (metric, component) in columns.items():
         part = scores.get(metric)
@@ -111,8 +111,8 @@ def column_values(
             cells = numbers[component][here].tolist()
             values[name] = [None if math.isnan(number) else number for number in cells]
         else:
-            details = (part.details or [None] * len(part))[here]
-            values[name] = [detail and detail[component] for detail in details]
+            details = part.details or [None] * len(part)
+            values[name] = [detail and detail[component] for detail in map(details.__getitem__, rows)]
     return values
 
 

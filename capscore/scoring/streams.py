@@ -24,6 +24,7 @@ from ..files.image_folder import ImageFolder
 from ..files.references import Files, are_files, open_with_references
 from ..files.row_source import CHUNK_ROWS, RowSource, rows_in_memory
 from ..metrics.base import Scorer, sums_by_language
+from ..metrics.calibration import has_calibration, ranks
 from ..metrics.rows import PreparedRows
 from ..metrics.scores import COUNTS, Scores
 from ..options import RowOptions, check_whole_number, split_options
@@ -116,13 +117,19 @@ class BatchScorer:
     Args:
         scorers: Scorers, of metrics whose scores depend on the row alone.
         options: How rows are read.
+        calibration: File that `capscore.calibrate` wrote, for ranks; None for the library's own.
 
     Raises:
-        InputError: A metric compares rows with each other.
+        InputError: A metric compares rows with each other; or the file is not one of calibrations.
         OptionError: Two scorers are of one metric.
     """
 
-    def __init__(self, scorers: Sequence[Scorer], options: RowOptions = RowOptions()):
+    def __init__(
+        self,
+        scorers: Sequence[Scorer],
+        options: RowOptions = RowOptions(),
+        calibration: str | Path | None = None,
+    ):
         for scorer in scorers:
             if scorer.compares_rows:
                 raise InputError(
@@ -131,7 +138,8 @@ class BatchScorer:
                     Setting("document_frequencies"),
                     " that were counted before",
                 )
-        self._options = options
+        self._options, self._calibration = options, calibration
+        self._ranked = [scorer.metric for scorer in scorers if has_calibration(scorer, calibration)]
         self._scorer = RowScorer(
             scorers, options, ImageFolder(Path(options.images or "."), allow_urls=options.allow_urls)
         )
@@ -149,7 +157,9 @@ class BatchScorer:
         Raises:
             InputError: Rows have a column of such a name.
         """
-        columns = result_columns(self._scorer.scorers, given, on_error=self._options.on_error)
+        columns = result_columns(
+            self._scorer.scorers, given, on_error=self._options.on_error, ranked=self._ranked
+        )
         for name in columns:
             if name in given:
                 raise InputError(f"the result needs the column name {name!r}, which the rows already use")
@@ -198,7 +208,8 @@ class BatchScorer:
         for row in failed_rows(scores)[: MAX_LISTED - len(self._failures)]:
             self._failures.append({"row": self._n_rows + row, "line": None, "error": errors[row]})
         self._n_rows += len(rows)
-        return column_values(new, scores, errors, range(len(rows)))
+        found_ranks = {metric: ranks(scores[metric], self._calibration) for metric in self._ranked}
+        return column_values(new, scores, errors, range(len(rows)), found_ranks)
 
     def _rows(self, batch: Mapping[str, Sequence[object]], names: ColumnNames) -> list[dict[str, object]]:
         """The columns that are read, as rows."""
@@ -277,11 +288,13 @@ def score_stream(
     options: RowOptions = RowOptions(),
     *,
     batch_rows: int = 256,
+    calibration: str | Path | None = None,
     **named: object,
 ) -> ScoredStream:
     """Score rows as they come, one batch in memory at a time, and 8 bytes per distinct photo.
 
-    The numbers are those of `scorer.score` on all rows at once.
+    The numbers are those of `scorer.score` on all rows at once. Where a metric is calibrated, each row also
+    has its ranks, as in the files of `score_file`.
 
     Args:
         rows: Rows as dicts: a `datasets.IterableDataset` (of files, of WebDataset's tar files, of a part by
@@ -293,6 +306,7 @@ def score_stream(
         options: How rows are read; its entries may also be given by name, such as images="photos",
             candidate_column="generated", on_error="skip".
         batch_rows: Number of rows that are scored together.
+        calibration: File that `capscore.calibrate` wrote, for ranks; None for the library's own.
 
     Raises:
         InputError: A metric compares rows with each other; or, during iteration, a row cannot be scored;
@@ -313,9 +327,9 @@ def score_stream(
     if are_files(rows):
         source = open_with_references(rows, options)
         options = replace(options, images=options.images or source.folder)
-        return ScoredStream(_rows_of_files(source), BatchScorer(listed, options), batch_rows)
-    in_memory = cast(Iterable[Mapping[str, object]], rows)
-    return ScoredStream(_with_encoded_images(in_memory), BatchScorer(listed, options), batch_rows)
+        return ScoredStream(_rows_of_files(source), BatchScorer(listed, options, calibration), batch_rows)
+    in_memory = _with_encoded_images(cast(Iterable[Mapping[str, object]], rows))
+    return ScoredStream(in_memory, BatchScorer(listed, options, calibration), batch_rows)
 
 
 def _with_encoded_images(rows: Iterable[Mapping[str, object]]) -> Iterable[Mapping[str, object]]:

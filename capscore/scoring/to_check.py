@@ -28,12 +28,8 @@ MAX_LOWEST = 50
 _OTHER_KINDS = {"blank": "photo", "mass": "answer"}
 
 
-def reasons_to_check(run: ScoredFile, sort: str | None = None) -> dict[int, dict[str, str]]:
+def reasons_to_check(run: ScoredFile) -> dict[int, dict[str, str]]:
     """Row → why somebody should look at it, by the kind of reason; the worst first, failed rows last.
-
-    Args:
-        run: The file.
-        sort: Column that rows are sorted by, as in `ScoredFile.rising`.
 
     >>> import capscore
     >>> texts = ("a cat", "a tree", "a dog")
@@ -42,7 +38,7 @@ def reasons_to_check(run: ScoredFile, sort: str | None = None) -> dict[int, dict
     {1: {'score': 'among the lowest scores'}}
     """
     reasons: defaultdict[int, dict[str, str]] = defaultdict(dict)
-    first, rising = next(iter(run.scores.values())), run.rising(sort)
+    first, rising = next(iter(run.scores.values())), run.rising()
     if run.has_ranks:
         ranked = run.ranks[first.metric][RANKS[0]]
         for row in np.flatnonzero(ranked < LIKELY_WRONG).tolist():

@@ -55,21 +55,20 @@ class Histogram(NamedTuple):
     curve: Sequence[float] = ()
 
 
-def write_score_report(path: Path, run: ScoredFile, sort: str | None = None) -> None:
+def write_score_report(path: Path, run: ScoredFile) -> None:
     """Write the page about a file that was scored: all rows to check and the best ones with their photos.
 
     Args:
         path: File to write; an existing one is replaced.
         run: Result of scoring the file. Photos behind URLs are not fetched again.
-        sort: Column that rows are sorted by; None for the first metric's rank, or its score.
 
     Raises:
         ResultWriteError: the file cannot be written.
     """
     scores = run.scores
     first = next(iter(scores.values()))
-    rising = run.rising(sort)
-    reasons = reasons_to_check(run, sort)
+    rising = run.rising()
+    reasons = reasons_to_check(run)
     checked = [*reasons][:MAX_CHECKED]
     best = [row for row in rising[::-1] if row not in reasons][:BEST_SHOWN]
     unscored = sorted({*range(len(first))} - {*rising})

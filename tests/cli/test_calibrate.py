@@ -6,9 +6,13 @@ import json
 import math
 import re
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
+import capscore
 
 from .conftest import assert_refused, flat, read_jsonl, run, write_jsonl
 
@@ -111,6 +115,58 @@ def test_the_lowest_rows_are_printed_and_marked_as_likely_wrong(captions, tmp_pa
     assert_refused(run("score", preds, "--sort", "kind"), "--sort kind: expected mcs")
     run("score", preds, "--calibration", out, "--report", page)
     assert re.findall(r'data-wrong="(.)"', page.read_text()) == ["0", "1", "1", "1", "1"]
+
+
+@pytest.mark.parametrize("size", [2, 1024])
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
+def test_files_are_sorted_and_rows_of_a_low_rank_are_dropped(captions, tmp_path, monkeypatch, suffix, size):
+    monkeypatch.setattr("capscore.scoring.files.CHUNK_ROWS", size)
+    out = tmp_path / "mine.json"
+    run("calibrate", captions, "-m", "mcs", "-o", out)
+    document = json.loads(out.read_text())  # right captions from 0 to 2.5, so that ranks differ
+    values = document["metrics"][0]["languages"]["en"]["right"]["values"]
+    document["metrics"][0]["languages"]["en"]["right"]["values"] = np.linspace(0, 2.5, len(values)).tolist()
+    out.write_text(json.dumps(document))
+    texts = [("red", "en"), ("blue", "en"), ("red green", "en"), ("red", "de"), ("red", "en")]
+    rows = []
+    for number, (text, code) in enumerate(texts):
+        photo = "gone.png" if number == 4 else "red.png"
+        rows.append({"id": number, "image": photo, "caption": text, "language": code})
+    preds = captions.with_name(f"preds.{suffix}")
+    if suffix == "jsonl":
+        write_jsonl(preds, rows)
+    else:
+        table = pd.DataFrame(rows)
+        table.to_csv(preds, index=False) if suffix == "csv" else table.to_parquet(preds)
+    files = {option: tmp_path / f"{option}.{suffix}" for option in ("output", "keep", "drop")}
+
+    def found(option):
+        if suffix == "jsonl":
+            return read_jsonl(files[option])
+        read = pd.read_csv if suffix == "csv" else pd.read_parquet
+        return read(files[option]).to_dict("records")
+
+    given = ("--calibration", out, "--on-error", "skip", "--min-rank", 50, "--sort", "rank")
+    done = run("score", preds, *given, *(word for name in files for word in (f"--{name}", files[name])))
+    assert done.exit_code == 3, done.output
+    # the worst first, then rows without a rank, then those without a score
+    assert [int(row["id"]) for row in found("output")] == [1, 2, 0, 3, 4]
+    assert [int(row["id"]) for row in found("keep")] == [2, 0]
+    reasons = {int(row["id"]): row["capscore_reason"] for row in found("drop")}
+    assert [*reasons] == [1, 3, 4] and "gone.png" in reasons[4]
+    assert reasons[1] == "rank 0.0 is below 50" and reasons[3] == "no rank: mcs is not calibrated for de"
+    said = (
+        "Kept 2 of 4 scored rows, with a rank in mcs of at least 50; the lowest has 1.7678; 1 without a rank"
+    )
+    assert said in flat(done.stdout)
+    mcs = capscore.load("mcs", backbone="toy")
+    options = {"calibration": out, "on_error": "skip"}
+    scored = capscore.score_file(preds, mcs, sort="mcs", output=tmp_path / f"py.{suffix}", **options)
+    assert scored.rising() == [1, 2, 0, 3]
+    streamed = capscore.score_stream(rows, mcs, images=captions.parent, batch_rows=size, **options)
+    ranks = [row["rank"] for row in streamed]
+    np.testing.assert_allclose(ranks[:3], scored.ranks["mcs"]["rank"][:3], atol=1e-9)
+    assert ranks[3:] == [None, None]
 
 
 LIMITS = {"76%": 0, "75 %": 0, "0.75": 0, "0.74999": 4, "74.9%": 4, "0": 4, "0%": 4}

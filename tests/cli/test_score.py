@@ -162,7 +162,6 @@ CAPTIONS = ["red", "blue", "red blue", "red", None, "red green", "blue red"]
     [
         ("--min-score 1.7", [0, 2, 3, 5, 6]),
         ("--min-score 2.5", [0, 3]),
-        ("--min-score 3", []),
         ("--top 3", [0, 2, 3]),  # of rows with the same score, the first
         ("--top 50%", [0, 2, 3]),
         ("--top 16.7%", [0, 3]),  # of six rows, rounded up
@@ -179,7 +178,8 @@ def test_rows_that_score_high_stay_with_all_columns(
         source = tmp_path / "p.parquet"
         pq.write_table(pa.Table.from_pylist(rows), source)
     given = ("-m", metrics, "--on-error", "skip", *choice.split())
-    done = score(source, *given, "-o", whole, "--keep", kept)
+    dropped = tmp_path / "d.jsonl"
+    done = score(source, *given, "-o", whole, "--keep", kept, "--drop", dropped)
     if file == "k.parquet":
         found = pq.read_table(kept).to_pylist()
     else:
@@ -190,11 +190,19 @@ def test_rows_that_score_high_stay_with_all_columns(
     assert done.exit_code == 3 and f"Kept {len(stay)} of 6 scored rows, with mcs" in done.stdout
     lowest = min((column(whole, "mcs")[number] for number in stay), default=None)
     counts = {"n_kept": len(stay), "n_scored": 6, "lowest": lowest}
-    asked = {"min_score": None, "top": choice.removeprefix("--top ")}
+    asked = {"min_score": None, "min_rank": None, "top": choice.removeprefix("--top ")}
+    why = f"is not among the highest {asked['top']}"
     if choice.startswith("--min"):
-        asked = {"min_score": float(choice.split()[1]), "top": None}
+        asked |= {"min_score": float(choice.split()[1]), "top": None}
+        why = f"is below {asked['min_score']}"
     summary = json.loads((tmp_path / "k.summary.json").read_text())["kept"]
-    assert summary == {"file": str(kept), "metric": "mcs", **asked, **counts}
+    files = {"file": str(kept), "dropped": str(dropped)}
+    assert summary == {**files, "metric": "mcs", **asked, **counts}
+    others = [number for number in range(7) if number not in stay]
+    for number, row in zip(others, read_jsonl(dropped), strict=True):
+        reason = row.pop("capscore_reason")
+        assert row == read_jsonl(whole)[number]
+        assert reason == (row["capscore_error"] or f"mcs {row['mcs']:.4f} {why}")
 
 
 def test_a_row_that_one_metric_cannot_score_does_not_stay(tmp_path, photos, colours):
@@ -362,15 +370,24 @@ def test_a_bad_text_is_left_out_of_the_corpus(tmp_path, monkeypatch):
         ("-m cider --cache-dir x", "--cache-dir x: an option of mcs"),
         ("-m cider --variant D", "--variant D: expected 'coco' or 'paper'"),
         ("-m cider --document-frequencies gone.npz", "--document-frequencies gone.npz cannot be read"),
-        ("--keep k.csv", "expected one of --min-score and --top to say which rows stay"),
-        ("--keep k.csv --min-score 0 --top 2", "expected one of --min-score and --top"),
-        ("--min-score 0", "--keep is missing: it names the file for the rows that stay"),
+        ("--keep k.csv", "expected one of --min-score, --min-rank and --top to say which rows stay"),
+        ("--drop k.csv --min-score 0 --top 2", "expected one of --min-score, --min-rank and --top"),
+        ("--min-score 0", "--keep or --drop is missing: it names the file for the rows that stay"),
+        ("--drop k.csv --min-score 30", "--min-score 30.0: scores of mcs go from 0 to 2.5"),
+        ("-m cider --keep k.csv --min-score -1", "--min-score -1.0: scores of cider go from 0 to 10"),
+        ("--keep k.csv --min-rank 0", "--min-rank 0.0: expected a percentage of right captions above 0"),
+        (
+            "-m cider --keep k.csv --min-rank 5",
+            "--min-rank: by capscore's own calibrations, cider has no ranks",
+        ),
+        ("--sort kind", "--sort kind: expected mcs"),
         ("--keep k.csv --min-score nan", "--min-score nan: expected a number"),
         *(
             (f"--keep k.csv --top {top}", f"--top {top}: expected a number of rows, or a percentage")
             for top in ("0", "0%", "100.1%", "-1", "half")
         ),
         ("--keep k.csv --output k.csv --top 2", "k.csv is the file of --output too"),
+        ("--keep k.csv --drop k.csv --top 2", "--drop k.csv is the file of --keep too"),
         ("--keep k.xlsx --top 2", "--keep k.xlsx: expected a name that ends in .jsonl"),
         ("-m infometic --beta 1", "--beta 1.0: expected a number from 0 to below 1"),
         *((f"--fail-under {share}", "expected a share, such as 5% or 0.05") for share in ("5", "1", "101%")),

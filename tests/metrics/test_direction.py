@@ -17,9 +17,10 @@ from capscore.integrations.torchmetrics import CaptionMetric
 from capscore.integrations.trl import caption_reward
 from capscore.metrics.calibration import PERCENTS
 from capscore.metrics.loading import is_lower_better
+from capscore.options import OutputOptions
 from capscore.registry import BENCHMARKS, METRICS, register_metric
 from capscore.scoring.calibrating import document
-from capscore.scoring.files import RowFilter
+from capscore.scoring.row_filter import RowFilter
 from capscore.statistics.systems import compare_figures
 
 REFERENCE = "a black dog"
@@ -82,7 +83,7 @@ def test_the_rows_that_stay_are_those_with_the_smallest_error(files, choice, kep
 
 
 def test_a_filter_without_rows_that_stay_has_no_worst_score():
-    chosen = RowFilter("length_error", min_score=-1.0)
+    chosen = RowFilter("length_error", OutputOptions(keep="k", min_score=-1.0))
     assert not chosen.choose({"length_error": scored()}).any()
     assert chosen.to_dict()["lowest"] is None and "highest" not in chosen.sentence()
     assert f"; the best row has {min(scored().scores):.4f}." in chosen.sentence()
@@ -91,8 +92,14 @@ def test_a_filter_without_rows_that_stay_has_no_worst_score():
 def test_the_report_puts_the_largest_errors_first(files):
     run("score", "rows.jsonl", "-m", "length_error", "--report", "page.html", "--quiet")
     page = (files / "page.html").read_text(encoding="utf-8")
-    worst = page.partition("Highest length_error")[2].partition("Lowest length_error")[0]
-    assert CAPTIONS[0] in worst and CAPTIONS[1] not in worst
+    listed = page.partition('id="cards"')[2].partition("</ul>\n</section>")[0]
+    assert CAPTIONS[0] in listed and CAPTIONS[1] not in listed
+
+
+def test_a_file_is_sorted_by_the_largest_error_first(files):
+    run("score", "rows.jsonl", "-m", "length_error", "-o", "sorted.jsonl", "--sort", "length_error")
+    rows = [json.loads(line) for line in (files / "sorted.jsonl").read_text().splitlines()]
+    assert [row["length_error"] for row in rows] == [3, 2, 1, 0]
 
 
 def test_ranks_are_percents_of_right_captions_with_larger_errors(tmp_path):

@@ -79,7 +79,7 @@ def test_systems_in_memory_are_compared_without_files():
         ([], {}, "there are no rows"),
         (ROWS, {"metrics": ["rouge_l", "rouge_l"]}, "rouge_l is there twice"),
         (ROWS, {"preset": "coko"}, "expected coco, clipscore"),
-        (ROWS, {"top": "30%"}, "keep is missing"),
+        (ROWS, {"top": "30%"}, "keep or drop is missing"),
         (ROWS, {"min_scor": 1}, "rouge_l takes no min_scor=1"),
         (ROWS, {"language": "xx"}, "unknown language code 'xx'"),
         (ROWS, {"on_error": "ignore"}, "expected 'raise' or 'skip'"),
