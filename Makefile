@@ -171,7 +171,7 @@ train-embedded-infometic: $(VENV)/.installed ## train InfoMetIC's: DATA=folder P
 			--out $(TRAINING)/captions.jsonl; }
 	$(BIN)/python -m weights.making.infometic --data $(DATA) --captions $(TRAINING)/captions.jsonl \
 		--photos $(PHOTOS) --out $(TRAINING)/infometic.jsonl
-	$(BIN)/python -m training.infometic --config weights/making/configs/infometic.yaml \
+	$(BIN)/python -m weights.making.infometic_network --config weights/making/configs/infometic.yaml \
 		--data $(TRAINING)/infometic.jsonl --image_dir $(PHOTOS) --out $(TRAINING)/embedded-infometic
 
 # What decides InfoMetIC's marks. DETECTOR: an ONNX file of YOLOX, whose boxes teach where things are.

@@ -63,6 +63,7 @@ class Settings(PartSettings, recipe.RecipeSettings):
             keeps the last weights.
     """
 
+    module: ClassVar[str] = "training.human_ratings"
     needs_data: ClassVar[bool] = False
 
     epochs: int = 5

@@ -12,9 +12,9 @@ the features, which are computed once. The same command continues an interrupted
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
-from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -29,14 +29,14 @@ from capscore.tables import counted
 from training.data.alignment_batches import TASKS, WITHOUT, AlignmentBatches
 from training.data.alignment_data import AlignmentData
 from training.data.alignment_features import FeatureOptions, prepare
-from training.data.rows import ALIGNED
+from training.data.rows import ALIGNED, Row
 from training.data.source import Source, rows_of
 from training.engine import recipe
-from training.engine.alignment_check import AlignmentCheck, set_sharpness
+from training.engine.alignment_check import AlignmentCheck
 from training.engine.config import main as run_as_command
-from training.engine.infometic_losses import AlignmentLoss, AlignmentLossSettings
+from training.engine.infometic_losses import AlignmentLoss
 from training.engine.loop import run
-from training.engine.loop_settings import ABOVE_ZERO, require, require_range
+from training.engine.loop_settings import require, require_range
 from training.engine.processes import device, is_main_process, main_process_first, say
 
 RECIPE = "infometic"
@@ -44,78 +44,91 @@ FEATURES = "features"
 # Settings with which a CPU takes seconds per step, and training captions below which it does anyway.
 FOR_A_CPU = "--negatives 4 --batch_size 16 --width 256 --heads 4 --intra_layers 1 --inter_layers 1"
 _SMALL = 16
-# Settings that do not make a run what it is; the features have a digest of their own.
-_NO_IDENTITY = recipe.NOT_IN_WEIGHTS | {"features", "evaluate_pairs", "beta", "false_alarms", "pairs_at_once"}
+# What finishes a trained network, from the check of its validation pairs, if there is one.
+Finish = Callable[[InfoMetIC, AlignmentCheck | None], None]
 
 
 @dataclass
-class Settings(AlignmentLossSettings, FeatureOptions):
-    """Settings of a run, besides those of every recipe and of the losses.
+class Settings(recipe.RecipeSettings):
+    """Settings of a run, besides those of every recipe.
 
     Defaults are those of the paper where it states them (Hu et al. 2023, §3, §4.1). It does not state the
-    weights of the losses, weight decay, schedule, clipping, and when a detected region counts as the box of a
-    phrase.
+    weights of the losses, which are all 1 here, weight decay, schedule, clipping, and when a detected region
+    counts as the box of a phrase.
 
     Attributes:
-        features: Folder of the features; None for one in `out`.
-        untouched: Share of the rows of a text batch that keep their caption, all of whose words are right;
-            not in the paper.
         tasks: Tasks of the steps, in turn: "coarse", "text" or "vision".
-        width, heads, intra_layers, inter_layers, global_in_fusion, context_width: The network, as in
+        negatives: Number of other captions in a batch that an image is compared with, and of other images
+            for a caption; None for all, as published. Fewer take less time.
+        hard_negatives: Whether captions that say less about an image are hard negatives in coarse steps.
+        regions: Finder of regions, as `capscore.infometic.regions.load_finder` takes it: "windows"; "given"
+            for the boxes of the rows.
+        n_regions: Maximum number of regions per image.
+        max_tokens: Maximum number of pieces per text.
+        pollutions: Number of polluted captions per pair.
+        width, heads, intra_layers, inter_layers: The network, as in
             `capscore.infometic.network.InfoMetICConfig`, whose others are the paper's.
-        evaluate_pairs: Maximum number of validation pairs to measure.
-        beta: Score above which a word counts as right and a region as mentioned, in evaluations.
-        false_alarms: Largest share of the right words of validation captions that score β or below: the
-            network's `sharpness` is set to it after training. None leaves it. Not in the paper.
     """
+
+    module: ClassVar[str] = "training.infometic"
 
     validation_share: float = 0.05
     max_steps: int | None = 32_000
     batch_size: int = 32
     learning_rate: float = 1e-4
-    features: str | None = None
-    untouched: float = 0.0
     tasks: list[str] = field(default_factory=lambda: [*3 * ["coarse"], "text", *3 * ["coarse"], "vision"])
+    negatives: int | None = None
+    hard_negatives: bool = True
+    regions: str = "windows"
+    n_regions: int = 20
+    max_tokens: int = 32
+    pollutions: int = 1
     width: int | None = None
     heads: int = 16
     intra_layers: int = 4
     inter_layers: int = 2
-    global_in_fusion: bool = True
-    context_width: int | None = None
-    evaluate_pairs: int = 2000
-    beta: float = 0.1
-    false_alarms: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        FeatureOptions.__post_init__(self)
         right = bool(self.tasks) and all(task in TASKS for task in self.tasks)
         require(right, "tasks", self.tasks, f"a list of {', '.join(TASKS)}")
-        require_range(self, ["evaluate_pairs"], 1, math.inf, "at least 1")
-        require_range(self, ["beta"], 0, 1, "a score from 0 to below 1")
-        require_range(self, ["untouched"], 0, 1, "a share from 0 to below 1")
-        require_range(self, ["false_alarms"], ABOVE_ZERO, 1, "a share between 0 and 1")
-        if self.false_alarms is not None and not self.validation_share:
-            raise CapscoreError("false_alarms is set on validation captions, but validation_share is 0")
+        require_range(self, ["negatives"], 1, math.inf, "at least 1, or nothing (null) for all")
         if "text" in self.tasks and not self.pollutions:
             raise CapscoreError(
                 Setting("pollutions", 0), ", but tasks has 'text', which needs polluted captions"
             )
-        if not any(self.weights_of(task) for task in self.tasks):
-            raise CapscoreError("every term of the loss has weight 0: there is nothing to train for")
-        for task in self.tasks:
-            if not self.weights_of(task):
-                raise CapscoreError(f"tasks has {task!r}, all of whose losses have weight 0: leave it out")
-        _ = self.network(512)
+        _ = self.network(512), self.features
 
     def network(self, dim: int) -> InfoMetICConfig:
         """The network for embeddings of length `dim`."""
-        same = {known.name for known in fields(InfoMetICConfig)} & {known.name for known in fields(self)}
-        return InfoMetICConfig(dim=dim, **{name: getattr(self, name) for name in same})
+        return InfoMetICConfig(dim=dim, **shared_with(self, InfoMetICConfig))
+
+    @property
+    def features(self) -> FeatureOptions:
+        """How rows become features."""
+        return FeatureOptions(**shared_with(self, FeatureOptions))
 
 
-def train(settings: Settings) -> recipe.Trained:
+def shared_with(settings: Settings, others: type) -> dict[str, Any]:
+    """The settings that another dataclass has too."""
+    names = {known.name for known in fields(others)} & {known.name for known in fields(settings)}
+    return {name: getattr(settings, name) for name in names}
+
+
+def train(
+    settings: Settings,
+    *,
+    prepare: Callable[..., AlignmentData] = prepare,
+    batches: Callable[..., AlignmentBatches] = AlignmentBatches,
+    loss: Callable[..., AlignmentLoss] = AlignmentLoss,
+    finish: Finish | None = None,
+) -> recipe.Trained:
     """Run the recipe: read, compute features, split, train, measure, save.
+
+    Args:
+        settings: Settings of the run.
+        prepare, batches, loss: What makes features, batches and the loss, in place of the paper's.
+        finish: What changes the trained network before it is measured and saved.
 
     Returns:
         The outcome; its numbers are those of `AlignmentCheck`, compared with InfoCLIP, the baseline without
@@ -129,21 +142,20 @@ def train(settings: Settings) -> recipe.Trained:
     backbone = load_backbone(settings.base, device=device(), dtype="float32")
     sources = [Source(spec, settings, ALIGNED) for spec in settings.data]
     with main_process_first():  # the others find the features
-        data = _features(settings, out, sources, Embedder(backbone, cache=EmbeddingCache(None)))
+        embedder = Embedder(backbone, cache=EmbeddingCache(None))
+        data = prepare(_rows(settings, sources), embedder, settings.features, out / FEATURES)
     split = settings.split(data.photos)
-    batches = AlignmentBatches(
+    drawn = batches(
         data,
         split.training,
         tasks=settings.tasks,
         batch_size=settings.batch_size,
         hard_negatives=settings.hard_negatives,
-        untouched=settings.untouched,
         seed=settings.seed,
     )
     check = None
     if len(split.validation) and is_main_process():
-        most, seed = settings.evaluate_pairs, settings.seed
-        check = AlignmentCheck(data, split.validation, beta=settings.beta, most=most, seed=seed)
+        check = AlignmentCheck(data, split.validation, seed=settings.seed)
         check.base_numbers = check(load_aligner(INFO_CLIP, backbone)[0])
     n_regions = counted(len(data.regions.flat), "region")
     if device() == "cpu" and settings.negatives is None and split.training.size > _SMALL:
@@ -154,34 +166,33 @@ def train(settings: Settings) -> recipe.Trained:
         torch.manual_seed(settings.seed)
         model = InfoMetIC(settings.network(backbone.dim).on(backbone)).train()
     identity = {
-        **recipe.own_settings(settings, _NO_IDENTITY),
+        **recipe.own_settings(settings, recipe.NOT_IN_WEIGHTS),
         "base_fingerprint": backbone.fingerprint,
         "features_digest": data.digest,
         "training_pairs": xxhash.xxh3_128_hexdigest(np.ascontiguousarray(split.training).tobytes()),
     }
+    minimised = loss(data, negatives=settings.negatives, hard_negatives=settings.hard_negatives)
     evaluate = recipe.evaluation_by(check, model)
-    loss = AlignmentLoss(data, settings)
-    result = run(model, batches, loss, settings, evaluate=evaluate, identity=identity)
+    result = run(model, drawn, minimised, settings, evaluate=evaluate, identity=identity)
     model.eval()
     evaluation = result.evaluation
-    if settings.false_alarms is not None and check is not None and result.finished:
-        set_sharpness(model, check, settings.false_alarms)
-        evaluation = check(model)
+    if finish is not None and result.finished and is_main_process():
+        finish(model, check)
+        evaluation = check(model) if check is not None else {}
     trained = recipe.outcome(out, result, split, check, evaluation)
     if result.finished and is_main_process():
         _save(settings, trained, model, data, sources)
     return trained
 
 
-def _features(settings: Settings, out: Path, sources: Sequence[Source], embedder: Embedder) -> AlignmentData:
-    """The features of all rows, computed once."""
+def _rows(settings: Settings, sources: Sequence[Source]) -> list[Row]:
+    """The rows of all sources, if the tasks can be trained on them."""
     rows = list(rows_of(sources))
     # which captions can be polluted, and which regions are found, is known only afterwards
     mentions = any(row.mentioned is not None and (row.boxes or row.region_texts) for row in rows)
     if "vision" in settings.tasks and not mentions:
         raise InputError(WITHOUT["vision"], field="tasks")
-    folder = Path(settings.features or out / FEATURES).expanduser()
-    return prepare(rows, embedder, settings, folder, word_context=settings.context_width is not None)
+    return rows
 
 
 def _save(

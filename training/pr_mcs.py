@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import xxhash
 
@@ -64,6 +64,8 @@ class Settings(recipe.RecipeSettings):
         p, order: Options of the perturbations.
         evaluate_captions: Largest number of validation captions to measure.
     """
+
+    module: ClassVar[str] = "training.pr_mcs"
 
     epochs: int = 5
     learning_rate: float = 5e-5

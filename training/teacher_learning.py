@@ -24,6 +24,7 @@ from training.data.parallel_text import ENGLISH, ParallelText, read_parallel_tex
 from training.data.source import Origin
 from training.engine.config import main, parse
 from training.engine.loop import RunResult, run
+from training.engine.loop_settings import require, require_whole
 from training.engine.model_card import ModelCard, Result, write_card
 from training.engine.processes import device, is_main_process, main_process_first, say
 from training.engine.recipe import command_of, compute_of, own_settings, shown_settings, write_settings
@@ -60,6 +61,8 @@ class TeacherLearning(StudentSettings):
         teacher_prefix: Text put before every sentence for the teacher. The paper has none.
         with_english: Whether the student learns the English sentences too. The paper does not say; MCS scores
             English with the same tower.
+        accumulation_steps: Parts into which a batch is cut, in order, to save memory. The loss compares no
+            rows, so it stays the same.
         name: Name of the student for its card; "" for the name of the folder `out`.
         license: Licence of the weights, as the Hub writes it.
         data_license: Licence of the parallel text.
@@ -75,6 +78,7 @@ class TeacherLearning(StudentSettings):
     validation: list[str] = field(default_factory=list)
     teacher_prefix: str = ""
     with_english: bool = True
+    accumulation_steps: int = 1
     name: str = ""
     license: str = "unknown"
     data_license: str = "unknown"
@@ -83,6 +87,9 @@ class TeacherLearning(StudentSettings):
         super().__post_init__()
         if not self.data:
             raise CapscoreError("no data: give files of parallel text")
+        require_whole(self, "accumulation_steps", 1)
+        parts, most = self.accumulation_steps, self.batch_size
+        require(most >= parts, "accumulation_steps", parts, f"at most the batch_size, {most}")
 
 
 def train(settings: TeacherLearning) -> RunResult:
@@ -132,7 +139,10 @@ def train(settings: TeacherLearning) -> RunResult:
     if validation is not None:
         evaluate = evaluation(examples(validation), embeddings)
     loss = squared_distance(embeddings)
-    result = run(student, rows, loss, settings, evaluate=evaluate, identity=identity)
+    parts = settings.accumulation_steps
+    result = run(
+        student, rows, loss, settings, evaluate=evaluate, identity=identity, accumulation_steps=parts
+    )
     if not result.finished:
         say(f"stopped after step {result.step}; the same command continues")
     elif is_main_process():
@@ -170,7 +180,9 @@ def _write_card(
             title = f"{measure} of the sentence"
             if measure == "cosine":
                 title = "cosine to the teacher's embedding"
-            result = Result("validation", measure, value, command_of(RECIPE), title, language=language)
+            result = Result(
+                "validation", measure, value, command_of(f"training.{RECIPE}"), title, language=language
+            )
             results.append(replace(result, rows=n_rows[language]))
         held_out = f"{counted(len(validation.sources), 'sentence')} of the validation text"
         if shared:
@@ -181,7 +193,7 @@ def _write_card(
         base=settings.student,
         languages=sorted(student.languages or ()),
         license=settings.license,
-        command=command_of(RECIPE),
+        command=command_of(f"training.{RECIPE}"),
         settings=shown_settings(settings),
         data=data,
         held_out=held_out,

@@ -21,6 +21,7 @@ RECIPES = {
     "teacher_learning": ("training.teacher_learning", "TeacherLearning"),
     "human_ratings": ("training.human_ratings", "Settings"),
     "translate": ("training.translate", "Settings"),
+    "infometic_network": ("weights.making.infometic_network", "Settings"),
     "noise_gate": ("weights.making.noise_gate.settings", "NoiseGateSettings"),
     "image_tower": ("weights.making.image_tower.settings", "ImageTowerSettings"),
     "image_tower_second": ("weights.making.image_tower.second", "SecondStageSettings"),

@@ -30,8 +30,8 @@ class AlignmentItem:
         position: Number of the row in the batch.
         pair, image: Numbers of the pair in the data and of its image.
         text: Number of its text; in text batches a polluted one.
-        other: Number of the hard negative in coarse batches, of the original caption in text batches; −1
-            without any.
+        other: Number of the hard negative in coarse batches, −1 without any; of the original caption in text
+            batches.
         caption: The text, for error messages.
     """
 
@@ -56,7 +56,6 @@ class AlignmentBatches:
         tasks: Tasks of the steps, in turn.
         batch_size: Maximum number of rows per batch, over all processes.
         hard_negatives: Whether coarse rows have a hard negative, where there is any.
-        untouched: Share of the rows of text batches that keep their caption.
         seed: Seed for orders and draws.
 
     Raises:
@@ -75,11 +74,9 @@ class AlignmentBatches:
         tasks: Sequence[str],
         batch_size: int,
         hard_negatives: bool = True,
-        untouched: float = 0.0,
         seed: int = 0,
     ):
         self.data, self.tasks, self.seed = data, list(tasks), seed
-        self.untouched = untouched
         self.hard_negatives = data.hard_negatives() if hard_negatives else []
         usable = {
             "coarse": pairs,
@@ -106,17 +103,18 @@ class AlignmentBatches:
         shuffled = self._shuffled[task]
         own_epoch, own_step = divmod(number, shuffled.steps_per_epoch)
         return [
-            self._item(task, position, int(pair), own_epoch)
+            self.item(task, position, int(pair), own_epoch)
             for position, pair in enumerate(shuffled.batch(own_epoch, own_step))
         ]
 
-    def _item(self, task: str, position: int, pair: int, epoch: int) -> AlignmentItem:
+    def item(self, task: str, position: int, pair: int, epoch: int) -> AlignmentItem:
+        """A row of a batch, as it is drawn in an epoch of its task."""
         data = self.data
         text, other = int(data.pair_text[pair]), -1
         chance = np.random.default_rng((self.seed, epoch, TASKS.index(task), pair))
         if task == "coarse" and self.hard_negatives:
             choices = self.hard_negatives[pair]
             other = int(chance.choice(choices)) if len(choices) else -1
-        elif task == "text" and chance.random() >= self.untouched:
+        elif task == "text":
             text, other = int(chance.choice(data.polluted[pair])), text
         return AlignmentItem(task, position, pair, int(data.pair_image[pair]), text, other, data.texts[text])

@@ -15,11 +15,10 @@ from torch import Tensor
 
 from capscore.errors import CapscoreError
 from capscore.infometic.network import WordContext
-from capscore.infometic.words import spread
 from training.data.photos import Photos
 
 # Files of the features.
-VECTORS, PIECES, ADDED, INDEX = "vectors.npy", "pieces.npy", "added.npy", "index.npz"
+VECTORS, PIECES, INDEX = "vectors.npy", "pieces.npy", "index.npz"
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,16 +63,16 @@ class TextBatch:
         shares: (b, l, w), share of each piece that lies in each semantic word.
         labels: (b, w), 1 for right, 0 for wrong.
         counted: bool (b, w), True for a semantic word of which a piece is seen.
-        context: What the words add to the texts; None where the features lack it.
+        context: What the words add to the texts, for a network that reads it.
     """
 
-    context: WordContext | None
     global_: Tensor
     tokens: Tensor
     mask: Tensor
     shares: Tensor
     labels: Tensor
     counted: Tensor
+    context: WordContext | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +82,6 @@ class AlignmentData:
     Attributes:
         vectors: float32 (v, d), embeddings of images, regions and whole texts; a memory map.
         piece_vectors: float32 (p, d), embeddings of pieces, each alone; a memory map.
-        added: float16 (…, d), what each word of `words` adds to its text; a memory map. None if not wanted.
         texts: t captions, including polluted ones.
         image_vector: int64 (u,), row of `vectors`.
         regions, boxes: For each image rows of `vectors`, and boxes (m, 4) in shares of the image; all 0 for a
@@ -92,6 +90,7 @@ class AlignmentData:
         pieces: For each text rows of `piece_vectors`.
         words: For each text the labels, 1 for right and 0 for wrong, of the semantic words of which a piece
             is seen.
+        spans: For each text where these words begin and end in it.
         shares: For each text (piece, word, share of the piece that lies in the word), numbered within it.
         n_semantic: int64 (t,), number of semantic words of a text, including words that were cut off.
         pair_image, pair_text: int64 (n,).
@@ -105,7 +104,6 @@ class AlignmentData:
 
     vectors: np.ndarray
     piece_vectors: np.ndarray
-    added: np.ndarray | None
     texts: list[str]
     image_vector: np.ndarray
     regions: Lists
@@ -113,6 +111,7 @@ class AlignmentData:
     text_vector: np.ndarray
     pieces: Lists
     words: Lists
+    spans: Lists
     shares: Lists
     n_semantic: np.ndarray
     pair_image: np.ndarray
@@ -138,20 +137,11 @@ class AlignmentData:
         tokens, mask = self._padded([self.piece_vectors[self.pieces[number]] for number in numbers], length)
         labels, counted = self._padded([self.words[number] for number in numbers])
         shares = np.zeros((*mask.shape, labels.shape[1]), np.float32)
-        added, weight = np.zeros_like(tokens), np.zeros(mask.shape, np.float32)
         for row, number in enumerate(numbers):
             piece, word, share = self.shares[number].T
             shares[row, piece.astype(np.int64), word.astype(np.int64)] = share
-            if self.added is not None:
-                start, stop = self.words.start[number : number + 2]
-                own = self.added[start:stop].astype(np.float32)
-                added[row], weight[row] = spread(shares[row, :, : stop - start], own)
         whole = np.asarray(self.vectors[self.text_vector[list(numbers)]], dtype=np.float32)
-        context = None
-        if self.added is not None:
-            context = WordContext(*_tensors((added, weight), device))
-        tensors = _tensors((whole, tokens, mask, shares, labels, counted), device)
-        return TextBatch(context, *tensors)
+        return TextBatch(*_tensors((whole, tokens, mask, shares, labels, counted), device))
 
     @staticmethod
     def _padded(lists: Sequence[np.ndarray], length: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -231,7 +221,6 @@ def load_features(folder: str | Path) -> AlignmentData:
         return AlignmentData(
             vectors=np.load(folder / VECTORS, mmap_mode="r"),
             piece_vectors=np.load(folder / PIECES, mmap_mode="r"),
-            added=np.load(folder / ADDED, mmap_mode="r") if (folder / ADDED).exists() else None,
             texts=texts,
             photos=Photos(arrays.pop("photo"), keys, [*map(tuple, names)]),
             digest=folder.name,

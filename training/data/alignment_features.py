@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import namedtuple
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +21,6 @@ from capscore.infometic.regions import RegionFinder, Regions, choose, load_finde
 from capscore.infometic.words import (
     CaptionWord,
     Pieces,
-    added_by_words,
     caption_words,
     encode_pieces,
     split_pieces,
@@ -29,7 +28,6 @@ from capscore.infometic.words import (
 )
 from capscore.text.word_classes import tagger_name
 from training.data.alignment_data import (
-    ADDED,
     PIECES,
     VECTORS,
     AlignmentData,
@@ -45,9 +43,9 @@ from training.data.word_pollution import (
     EXCLUDED,
     WRONG,
     Polluted,
+    Replacements,
     folded,
     frequent_words,
-    like_words,
     pollute,
     word_labels,
 )
@@ -59,7 +57,9 @@ _TEXTS_AT_ONCE = 16_384
 # How the seed of a row's wrong words has its region texts.
 RegionText = namedtuple("RegionText", "text box")
 # Changes when the same rows and options would give other features.
-_FORMAT = 4
+_FORMAT = 5
+# Texts → their embeddings.
+Embed = Callable[[Sequence[str]], np.ndarray]
 
 
 @dataclass
@@ -75,8 +75,6 @@ class FeatureOptions:
         max_tokens: Maximum number of pieces per text.
         pollutions: Number of polluted captions per pair.
         frequent: Number of words of a class from which a replacement is drawn.
-        alike: Share of the polluted captions whose wrong word is among the words most like the right one
-            (dog → cat, red → blue), according to the backbone; not in the paper.
         seed: Seed of everything that is drawn.
 
     Raises:
@@ -89,7 +87,6 @@ class FeatureOptions:
     max_tokens: int = 32
     pollutions: int = 1
     frequent: int = 300
-    alike: float = 0.0
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -97,19 +94,16 @@ class FeatureOptions:
             value = getattr(self, name)
             if value < least:
                 raise CapscoreError(Setting(name, value), f": expected a whole number of at least {least}")
-        if not 0 <= self.alike <= 1:
-            raise CapscoreError(Setting("alike", self.alike), ": expected a share from 0 to 1")
         if not 0 < self.overlap <= 1:
             raise CapscoreError(Setting("overlap", self.overlap), ": expected a share above 0, at most 1")
 
+    def replacements(self, captions: Sequence[Sequence[CaptionWord]], embed: Embed) -> Replacements:
+        """What may replace a word, from the words of all captions of a language, which `embed` embeds."""
+        return Replacements(frequent_words(captions, most=self.frequent))
+
 
 def prepare(
-    rows: Iterable[Row],
-    embedder: Embedder,
-    options: FeatureOptions,
-    folder: str | Path,
-    *,
-    word_context: bool = False,
+    rows: Iterable[Row], embedder: Embedder, options: FeatureOptions, folder: str | Path
 ) -> AlignmentData:
     """Features of rows: computed once for the same rows, options and backbone, then read.
 
@@ -118,7 +112,6 @@ def prepare(
         embedder: Embedder of the backbone. With a cache, interrupted work continues.
         options: How rows become features.
         folder: Folder of the features; each has a folder of its own in it, named by a digest.
-        word_context: Whether to store what each word adds to its text, for networks that read it.
 
     Raises:
         InputError, ImageError: there are no rows, or a row is malformed; names it.
@@ -135,8 +128,7 @@ def prepare(
         name = finder.fingerprint
     parts = {
         "format": _FORMAT,
-        "options": {known.name: getattr(options, known.name) for known in fields(FeatureOptions)},
-        "word_context": word_context,
+        "options": asdict(options),
         "backbone": embedder.fingerprint,
         "prefix": embedder.backbone.prefix,
         "finder": name,
@@ -150,7 +142,7 @@ def prepare(
     final = Path(folder).expanduser() / digest.hexdigest()
     if not final.exists():
         with whole_folder(final) as aside:
-            _Builder(rows, contents, photos, embedder, options, finder, aside).build(word_context)
+            _Builder(rows, contents, photos, embedder, options, finder, aside).build()
     return load_features(final)
 
 
@@ -223,7 +215,7 @@ class _Builder:
         self._with_boxes: dict[str, list[tuple[int, Row]]] = {}
         self._regions: dict[int, _Regions] = {}  # number of a picture → its regions
 
-    def build(self, word_context: bool) -> None:
+    def build(self) -> None:
         """Write all files of the features."""
         rows = self.rows
         numbers: dict[tuple[object, ...], int] = {}  # of pictures with equal regions
@@ -241,7 +233,7 @@ class _Builder:
         overlap = self.options.overlap
         labels = [regions[number].label(row, overlap) for number, row in zip(pair_image, rows, strict=True)]
         captions = _Captions(rows, self.photos.number.tolist(), self.options, self.embedder)
-        arrays = self._store_pieces(captions, word_context)
+        arrays = self._store_pieces(captions)
         text_vector = np.array(self._texts(captions.texts), dtype=np.int64)
         np.save(self.folder / VECTORS, self.vectors.finish())
         arrays |= {
@@ -303,32 +295,26 @@ class _Builder:
         """The row of each text in the matrix; those that have none are embedded."""
         new = [text for text in dict.fromkeys(texts) if text not in self._row_of]
         for part in in_batches(new, _TEXTS_AT_ONCE):
-            self._row_of |= zip(part, self.vectors.append(_embedded(self.embedder, part)), strict=True)
+            self._row_of |= zip(part, self.vectors.append(embedded(self.embedder, part)), strict=True)
         return [self._row_of[text] for text in texts]
 
-    def _store_pieces(self, captions: _Captions, word_context: bool) -> dict[str, np.ndarray | Lists]:
+    def _store_pieces(self, captions: _Captions) -> dict[str, np.ndarray | Lists]:
         """Write the embeddings of the captions' pieces; returns what is known of words and pieces."""
         backbone, options = self.embedder.backbone, self.options
         numbers: dict[int, int] = {}
         pieces: list[list[int]] = []
         words: list[list[int]] = []
+        spans: list[list[tuple[int, int]]] = []
         shares: list[list[tuple[int, int, float]]] = []
-        # not cached: there are many, and nothing else needs them
-        alone = Embedder(backbone, progress=self.embedder.progress)
-        added = StoredRows(backbone.dim, self.folder, np.float16)
         for start in range(0, len(captions.texts), _TEXTS_AT_ONCE):
             part = captions.texts[start : start + _TEXTS_AT_ONCE]
-            seen = []
             for text, split in enumerate(split_pieces(backbone, part, options.max_tokens), start):
                 pieces.append([numbers.setdefault(piece, len(numbers)) for piece in split.ids])
                 entries, kept = labelled_shares(split, captions.words[text], captions.labels[text])
                 shares.append(entries)
                 words.append([captions.labels[text][index] for index in kept])
-                seen.append([captions.words[text][index] for index in kept])
-            if word_context:
-                added.append(np.concatenate(added_by_words(part, seen, partial(_embedded, alone))))
-        if word_context:
-            np.save(self.folder / ADDED, added.finish())
+                seen = [captions.words[text][index] for index in kept]
+                spans.append([(word.start, word.end) for word in seen])
         stored = StoredRows(backbone.dim, self.folder)
         for ids in in_batches(numbers, _TEXTS_AT_ONCE):
             stored.append(encode_pieces(backbone, ids))
@@ -338,13 +324,15 @@ class _Builder:
         return {
             "pieces": Lists.of(pieces, np.int64),
             "words": Lists.of(words, np.uint8),
+            "spans": Lists.of(spans, np.int64, 2),
             "shares": Lists.of(shares, np.float32, 3),
             "n_semantic": np.array([sum(word.semantic for word in listed) for listed in captions.words]),
             "polluted": Lists.of(polluted, np.int64),
         }
 
 
-def _embedded(embedder: Embedder, texts: Sequence[str]) -> np.ndarray:
+def embedded(embedder: Embedder, texts: Sequence[str]) -> np.ndarray:
+    """Embeddings (n, d) of texts, with the backbone's prefix."""
     rows = embedder.texts(texts, prefix=embedder.backbone.prefix)
     return rows.matrix[rows.index]
 
@@ -398,11 +386,10 @@ class _Captions:
             by_language.setdefault(row.language, []).append(self.words[text])
             said = right.setdefault((photo, row.language), set())
             said.update(folded(word.text) for word in self.words[text])
-        frequent, like = {}, {}
-        for language, words in sorted(by_language.items()):
-            frequent[language] = frequent_words(words, most=options.frequent)
-            if options.alike:
-                like[language] = like_words(frequent[language], partial(_embedded, embedder))
+        embed = partial(embedded, embedder)
+        replacements = {
+            language: options.replacements(words, embed) for language, words in sorted(by_language.items())
+        }
         found = []
         for row, photo, text in zip(rows, photos, self.pair_text, strict=True):
             regions = tuple(RegionText(text, None) for text in row.region_texts)
@@ -411,16 +398,8 @@ class _Captions:
             language, avoid, drawn = row.language, right[photo, row.language], {}
             for number in range(options.pollutions):
                 rng = np.random.default_rng([options.seed, seed, number])
-                similar = like[language] if options.alike and rng.random() < options.alike else None
-                item = pollute(
-                    row.caption,
-                    language,
-                    self.words[text],
-                    frequent[language],
-                    rng,
-                    avoid=avoid,
-                    like=similar,
-                )
+                choices = replacements[language].draw(rng)
+                item = pollute(row.caption, language, self.words[text], choices, rng, avoid=avoid)
                 if item is not None:
                     drawn[item.caption] = item
             found.append(list(drawn.values()))

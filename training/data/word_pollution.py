@@ -18,9 +18,9 @@ from capscore.infometic.words import CaptionWord
 from capscore.text.languages import language_code
 from capscore.text.letters import lower
 
-# Number of most similar words that may replace a word; the very first, SAME, are too often synonyms.
-LIKE, SAME = 24, 1
 CORRECT, WRONG, EXCLUDED = 1, 0, -1
+# A word → the words that may replace it.
+Choices = Callable[[CaptionWord], Sequence[str]]
 
 # Endings that distinguish the forms of a class (dog, dogs; runs, running): a word is replaced by a word of
 # the same form if possible, so that the image, and not the grammar, shows which word is wrong. They replace
@@ -95,35 +95,19 @@ def frequent_words(captions: Sequence[Sequence[CaptionWord]], *, most: int = 300
     return frequent
 
 
-def like_words(
-    frequent: Mapping[str, Sequence[str]], embed: Callable[[Sequence[str]], np.ndarray], *, most: int = LIKE
-) -> dict[str, dict[str, list[str]]]:
-    """The most similar words of each frequent word within its class: dog → cat, red → blue.
+@dataclass(frozen=True)
+class Replacements:
+    """The words that may replace one of a language's words: the frequent ones of its class.
 
-    Args:
+    Attributes:
         frequent: Result of `frequent_words`.
-        embed: n words → (n, d), rows of unit length.
-        most: Number of most similar words per word.
-
-    Returns:
-        Class → word, in lower case → the most similar words without the very first, by cosine, then by
-        frequency.
-
-    >>> places = {"dog": 0.0, "puppy": 0.1, "cat": 0.4, "car": 1.2}
-    >>> embed = lambda words: np.array([[np.cos(places[word]), np.sin(places[word])] for word in words])
-    >>> like_words({"noun": ["dog", "cat", "puppy", "car"]}, embed)["noun"]["dog"]
-    ['cat', 'car']
     """
-    found: dict[str, dict[str, list[str]]] = {}
-    for kind, words in frequent.items():
-        rows = np.asarray(embed(words), np.float64)
-        cosines = rows @ rows.T
-        np.fill_diagonal(cosines, -np.inf)
-        order = np.argsort(-cosines, axis=1, kind="stable")[:, SAME : len(words) - 1][:, :most]
-        found[kind] = {}
-        for word, similar in zip(words, order.tolist(), strict=True):
-            found[kind][folded(word)] = [words[index] for index in similar]
-    return found
+
+    frequent: Mapping[str, Sequence[str]]
+
+    def draw(self, rng: np.random.Generator) -> Choices:
+        """What may replace each word of one caption, which may depend on chance."""
+        return lambda word: self.frequent.get(word.word_class, ())
 
 
 def word_labels(words: Sequence[CaptionWord], wrong: int | None = None) -> tuple[int, ...]:
@@ -138,13 +122,12 @@ def pollute(
     caption: str,
     language: str,
     words: Sequence[CaptionWord],
-    frequent: Mapping[str, Sequence[str]],
+    choices: Choices,
     rng: np.random.Generator,
     *,
     avoid: Collection[str] = frozenset(),
-    like: Mapping[str, Mapping[str, Sequence[str]]] | None = None,
 ) -> Polluted | None:
-    """Replace one semantic word of a caption by a frequent word of its class.
+    """Replace one semantic word of a caption by another of its class.
 
     The word and its replacement are drawn with equal probability. The replacement has the same form if
     possible (a plural for a plural), and is never a word of the caption or a word to avoid.
@@ -152,17 +135,17 @@ def pollute(
     Args:
         caption, language: The caption and its language.
         words: Its words, as `capscore.infometic.words.caption_words` finds them.
-        frequent: Result of `frequent_words`.
+        choices: The words that may replace a word, such as `Replacements.draw` gives.
         rng: Random generator.
         avoid: Words, in lower case, that would be right: those of the image's other captions.
-        like: Result of `like_words`, to draw the replacement from the most similar words.
 
     Returns:
         The caption with its labels; None where no semantic word can be replaced.
 
     >>> from capscore.infometic.words import caption_words
     >>> (words,) = caption_words(["A dog sleeps."], "en")
-    >>> drawn = pollute("A dog sleeps.", "en", words, {"noun": ["dog", "cat"]}, np.random.default_rng(0))
+    >>> choices = lambda word: ["dog", "cat"] if word.word_class == "noun" else []
+    >>> drawn = pollute("A dog sleeps.", "en", words, choices, np.random.default_rng(0))
     >>> drawn.caption, drawn.labels
     ('A cat sleeps.', (-1, 0, 1))
     """
@@ -172,10 +155,9 @@ def pollute(
     for number in rng.permutation(semantic).tolist():
         word = words[number]
         kind = word.word_class
-        similar = (like or {}).get(kind, {}).get(folded(word.text), frequent.get(kind, ()))
-        choices = [other for other in similar if folded(other) not in taken]
-        same_form = [other for other in choices if _form(other, kind, code) == _form(word.text, kind, code)]
-        if pool := same_form or choices:
+        others = [other for other in choices(word) if folded(other) not in taken]
+        same_form = [other for other in others if _form(other, kind, code) == _form(word.text, kind, code)]
+        if pool := same_form or others:
             return _replaced(caption, list(words), number, pool[int(rng.integers(len(pool)))])
     return None
 

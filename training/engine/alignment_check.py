@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -12,11 +10,10 @@ from torch import Tensor
 
 from capscore.infometic.network import Alignment, InfoMetIC
 from training.data.alignment_data import AlignmentData, TextBatch
-from training.engine.infometic_losses import word_shares
+from training.engine.infometic_losses import device_of, word_shares
 
 # Pairs that are measured at once.
 _PAIRS_AT_ONCE = 64
-_HALVINGS = 12
 
 
 class AlignmentCheck:
@@ -53,16 +50,9 @@ class AlignmentCheck:
         self._labelled = data.with_region_labels()
         self._hard = data.hard_negatives()
 
+    @torch.no_grad()
     def __call__(self, aligner: InfoMetIC) -> dict[str, float]:
         """The numbers, by name."""
-        return self._shares(aligner)
-
-    def false_alarms(self, aligner: InfoMetIC) -> float:
-        """The false alarms alone; 0 without semantic words."""
-        return self._shares(aligner, only_plain=True).get("false_alarms", 0.0)
-
-    @torch.no_grad()
-    def _shares(self, aligner: InfoMetIC, only_plain: bool = False) -> dict[str, float]:
         sums: dict[str, list[float]] = {}
 
         def add(name: str, values: Tensor) -> None:
@@ -71,15 +61,12 @@ class AlignmentCheck:
             total[1] += values.numel()
 
         for start in range(0, self.n, _PAIRS_AT_ONCE):
-            self._measure(aligner, self.pairs[start : start + _PAIRS_AT_ONCE], add, only_plain)
+            self._measure(aligner, self.pairs[start : start + _PAIRS_AT_ONCE], add)
         return {name: total / n for name, (total, n) in sums.items() if n}
 
-    def _measure(
-        self, aligner: InfoMetIC, pairs: np.ndarray, add: Callable[[str, Tensor], None], only_plain: bool
-    ) -> None:
+    def _measure(self, aligner: InfoMetIC, pairs: np.ndarray, add: Callable[[str, Tensor], None]) -> None:
         data, beta = self.data, self.beta
-        first = next(aligner.parameters(), None)
-        at = "cpu" if first is None else str(first.device)
+        at = device_of(aligner)
         batch = data.images(data.pair_image[pairs].tolist(), at)
         images = aligner.encode_images(batch.global_, batch.regions, batch.boxes, batch.mask)
 
@@ -93,8 +80,6 @@ class AlignmentCheck:
 
         texts, plain, alpha = scored(data.pair_text[pairs], np.arange(len(pairs)))
         add("false_alarms", (alpha <= beta)[texts.counted])
-        if only_plain:
-            return
         rows = np.flatnonzero(self._labelled[pairs])
         if len(rows):
             labels = data.region_labels(pairs[rows].tolist(), batch.mask.shape[1], at)[:, :-1] > 0
@@ -112,21 +97,3 @@ class AlignmentCheck:
         if len(rows):
             _, found, _ = scored([self._hard[pair][0] for pair in pairs[rows]], rows)
             add("recall_falls", (found.recall < plain.recall[rows]).float())
-
-
-def set_sharpness(model: InfoMetIC, check: AlignmentCheck, share: float) -> None:
-    """Set a network's sharpness so that at most a share of the right words scores β or below.
-
-    A sharper network has more of these words. The search halves the range from 0.1 to 10 twelve times.
-    """
-    low, high = -1.0, 1.0
-    plain = model.config
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        model.config = replace(plain, sharpness=float(10**middle))
-        if check.false_alarms(model) > share:
-            high = middle
-        else:
-            low = middle
-    # rounded down: rounded up, it could exceed the share
-    model.config = replace(plain, sharpness=math.floor(10**low * 1e4) / 1e4)

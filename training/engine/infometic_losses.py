@@ -7,9 +7,8 @@ a word.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
 
 import torch
 from torch import Tensor, nn
@@ -17,11 +16,12 @@ from torch.nn import functional as F
 
 from capscore.infometic.network import InfoMetIC, States
 from training.data.alignment_batches import AlignmentItem
-from training.data.alignment_data import AlignmentData, TextBatch
-from training.engine.loop_settings import require_range
+from training.data.alignment_data import AlignmentData, ImageBatch, TextBatch
 from training.engine.pr_mcs_losses import masked_mean, nce
 from training.engine.processes import Gather
-from training.engine.recipe import RecipeSettings
+
+# Pairs of an image and a caption that go through the network at once; more of them take more memory.
+_PAIRS_AT_ONCE = 4096
 
 
 def coarse_nce(recall: Tensor, precision: Tensor, *, counted: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -98,132 +98,107 @@ def word_shares(alpha: Tensor, shares: Tensor) -> Tensor:
     return torch.einsum("bl,blw->bw", alpha, shares.to(alpha.dtype))
 
 
-@dataclass
-class AlignmentLossSettings(RecipeSettings):
-    """Settings of InfoMetIC's losses.
+class AlignmentLoss:
+    """The losses of InfoMetIC on rows of `AlignmentBatches`, as `training.engine.loop.run` calls it.
 
-    Attributes:
-        negatives: Number of other captions in a batch that an image is compared with, and of other images
-            for a caption; None for all, as published. Fewer take less time.
-        shared_negatives: Whether rows that share a photo or a text are each other's negatives.
-        hard_negatives: Whether captions that say less about an image are hard negatives in coarse steps.
-        pairs_at_once: Maximum number of pairs that go through the network at once, to save memory; None for
-            all.
-        recall_weight, precision_weight, hard_weight, text_weight, vision_weight: Weights of l_r, l_p, l_r^h,
-            l_t^token and l_v^token.
-        pollution_weight: Weight of a term that gives a caption higher precision than its polluted form; in
-            text steps. Not in the paper.
-        null_token: Whether the network has a null word and a null region.
+    A step minimises the sum of the losses of its task: l_r + l_p + l_r^h of coarse rows, l_t^token of text
+    rows, l_v^token of vision rows.
+
+    Args:
+        data: Features of the rows.
+        negatives: Number of other captions in a batch that an image is compared with, and of other images for
+            a caption; None for all, as published.
+        hard_negatives: Whether l_r^h counts.
     """
 
-    negatives: int | None = None
-    shared_negatives: bool = False
-    hard_negatives: bool = True
-    pairs_at_once: int | None = None
-    recall_weight: float = 1.0
-    precision_weight: float = 1.0
-    hard_weight: float = 1.0
-    text_weight: float = 1.0
-    vision_weight: float = 1.0
-    pollution_weight: float = 0.0
-    null_token: bool = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        weights = [known.name for known in fields(self) if known.name.endswith("_weight")]
-        require_range(self, weights, 0, math.inf, "a weight of at least 0")
-        require_range(
-            self, ["negatives", "pairs_at_once"], 1, math.inf, "at least 1, or nothing (null) for all"
-        )
-
-    def weights_of(self, task: str) -> float:
-        """Sum of the weights of a task's losses."""
-        if task == "text":
-            return self.text_weight + self.pollution_weight
-        if task == "vision":
-            return self.vision_weight
-        return self.recall_weight + self.precision_weight + self.hard_negatives * self.hard_weight
-
-
-class AlignmentLoss:
-    """The losses of InfoMetIC on rows of `AlignmentBatches`, as `training.engine.loop.run` calls it."""
-
-    def __init__(self, data: AlignmentData, settings: AlignmentLossSettings):
-        self.data, self.settings = data, settings
+    def __init__(self, data: AlignmentData, *, negatives: int | None = None, hard_negatives: bool = True):
+        self.data, self.negatives, self.hard_negatives = data, negatives, hard_negatives
 
     def __call__(self, model: nn.Module, rows: Sequence[AlignmentItem], gather: Gather) -> dict[str, Tensor]:
         """Loss and terms over the rows of all processes."""
         assert isinstance(model, InfoMetIC)
-        at = str(next(model.parameters()).device)
-        batch = self.data.images([row.image for row in rows], at)
-        images = model.encode_images(batch.global_, batch.regions, batch.boxes, batch.mask)
-        if rows[0].task == "coarse":
-            return self._coarse(model, rows, gather, images, at)
-        here = torch.arange(len(rows), device=at)
-        if rows[0].task == "text":
-            return self._text(model, rows, gather, images, here)
-        _, texts = self._texts(model, [row.text for row in rows], at)
-        alpha = model.pairs(images, texts, here, here).region_scores.float()
-        labels = self.data.region_labels([row.pair for row in rows], batch.mask.shape[1], at)
-        if not self.settings.null_token:
-            labels[:, -1] = 0
-        l_v = gather(token_loss(alpha, labels, F.pad(batch.mask, (0, 1), value=False))).mean()
-        return {"loss": self.settings.vision_weight * l_v, "vision": l_v}
+        terms = {"coarse": self.coarse, "text": self.text, "vision": self.vision}
+        found = terms[rows[0].task](model, rows, gather)
+        loss = {"loss": self.weighted(found), **found}
+        return loss | {"scale": model.scale} if rows[0].task == "coarse" else loss
 
-    def _texts(
-        self, model: InfoMetIC, numbers: Sequence[int], at: str, length: int = 0
-    ) -> tuple[TextBatch, States]:
-        batch = self.data.text_batch(numbers, at, length=length)
-        return batch, model.encode_texts(batch.global_, batch.tokens, batch.mask, context=batch.context)
+    def weighted(self, terms: Mapping[str, Tensor]) -> Tensor:
+        """The terms in one."""
+        return torch.stack(list(terms.values())).sum()
 
-    def _coarse(
-        self, model: InfoMetIC, rows: Sequence[AlignmentItem], gather: Gather, images: States, at: str
-    ) -> dict[str, Tensor]:
+    def coarse(self, model: InfoMetIC, rows: Sequence[AlignmentItem], gather: Gather) -> dict[str, Tensor]:
+        """l_r and l_p over the batch of all processes, and l_r^h over the rows with a hard negative."""
+        _, images = self.images(model, rows)
+        at = images.tokens.device
+
         def column(values: Iterable[int]) -> Tensor:
             return torch.tensor(list(values), device=at)
 
-        settings = self.settings
         longest = int(gather(column(self.data.pieces.length(row.text) for row in rows)).max())
-        _, own = self._texts(model, [row.text for row in rows], at, longest)
+        _, own = self.texts(model, [row.text for row in rows], longest)
         # each process scores its own images with the texts of all
         parts = {known.name: getattr(own, known.name) for known in fields(States)}
         texts = replace(own, **{name: gather(part) for name, part in parts.items() if part is not None})
         positions = column(row.position for row in rows)
         places = positions - gather(positions).min()
-        recall, precision, negatives = self._scores(model, images, texts, places)
-        here = torch.arange(len(rows), device=at)
-        matching = recall[here, places]
-
-        # times 0, so that every process has gradients to exchange even without a hard negative
-        hard, there = matching * 0, column(row.other >= 0 for row in rows)
-        with_hard = settings.hard_negatives and settings.hard_weight > 0
-        if with_hard and bool(there.any()):
-            _, few = self._texts(model, [row.other for row in rows if row.other >= 0], at)
-            found = model.pairs(images, few, here[there], torch.arange(len(few), device=at))
-            hard = hard.index_put((here[there],), found.recall.to(hard.dtype))
-
-        negatives = gather(negatives)
-        if not settings.shared_negatives:
-            photos = [int(self.data.photos.number[row.pair]) for row in rows]
-            for numbers in (photos, [row.text for row in rows]):
-                all_numbers = gather(column(numbers))
-                negatives = negatives & (all_numbers[:, None] != all_numbers[None, :])
-        l_r, l_p = coarse_nce(gather(recall.float()), gather(precision.float()), counted=negatives)
+        recall, precision, counted = self._scores(model, images, texts, places)
+        # another caption of a photo, and the same caption of another, are not negatives
+        counted = gather(counted)
+        photos = [int(self.data.photos.number[row.pair]) for row in rows]
+        for numbers in (photos, [row.text for row in rows]):
+            all_numbers = gather(column(numbers))
+            counted = counted & (all_numbers[:, None] != all_numbers[None, :])
+        l_r, l_p = coarse_nce(gather(recall.float()), gather(precision.float()), counted=counted)
         terms = {"recall": l_r, "precision": l_p}
-        total = settings.recall_weight * l_r + settings.precision_weight * l_p
-        if with_hard:
+        if self.hard_negatives:
+            here = torch.arange(len(rows), device=at)
+            matching, there = recall[here, places], column(row.other >= 0 for row in rows)
+            # times 0, so that every process has gradients to exchange even without a hard negative
+            hard = matching * 0
+            if bool(there.any()):
+                _, few = self.texts(model, [row.other for row in rows if row.other >= 0])
+                found = model.pairs(images, few, here[there], torch.arange(len(few), device=at))
+                hard = hard.index_put((here[there],), found.recall.to(hard.dtype))
             scores = gather(matching.float()), gather(hard.float())
             terms["hard"] = hard_negative_loss(*scores, there=gather(there))
-            total = total + settings.hard_weight * terms["hard"]
-        return {"loss": total, **terms, "scale": model.scale}
+        return terms
+
+    def text(self, model: InfoMetIC, rows: Sequence[AlignmentItem], gather: Gather) -> dict[str, Tensor]:
+        """l_t^token of polluted captions."""
+        _, images = self.images(model, rows)
+        batch, texts = self.texts(model, [row.text for row in rows])
+        here = torch.arange(len(rows), device=images.tokens.device)
+        alpha = word_shares(model.pairs(images, texts, here, here).token_scores.float(), batch.shares)
+        return {"text": gather(token_loss(alpha, batch.labels, batch.counted)).mean()}
+
+    def vision(self, model: InfoMetIC, rows: Sequence[AlignmentItem], gather: Gather) -> dict[str, Tensor]:
+        """l_v^token of the regions that captions mention."""
+        batch, images = self.images(model, rows)
+        _, texts = self.texts(model, [row.text for row in rows])
+        here = torch.arange(len(rows), device=images.tokens.device)
+        alpha = model.pairs(images, texts, here, here).region_scores.float()
+        pairs = [row.pair for row in rows]
+        labels = self.data.region_labels(pairs, batch.mask.shape[1], str(here.device))
+        counted = F.pad(batch.mask, (0, 1), value=False)
+        return {"vision": gather(token_loss(alpha, labels, counted)).mean()}
+
+    def images(self, model: InfoMetIC, rows: Sequence[AlignmentItem]) -> tuple[ImageBatch, States]:
+        """The images of rows, and what the network makes of them."""
+        batch = self.data.images([row.image for row in rows], device_of(model))
+        return batch, model.encode_images(batch.global_, batch.regions, batch.boxes, batch.mask)
+
+    def texts(self, model: InfoMetIC, numbers: Sequence[int], length: int = 0) -> tuple[TextBatch, States]:
+        """Texts by their numbers, padded to at least `length` pieces, and what the network makes of them."""
+        batch = self.data.text_batch(numbers, device_of(model), length=length)
+        return batch, model.encode_texts(batch.global_, batch.tokens, batch.mask, context=batch.context)
 
     def _scores(
         self, model: InfoMetIC, images: States, texts: States, places: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Recall and precision of own images with all texts, and which were computed: (own, b) each."""
-        n, b, most = len(images), len(texts), self.settings.negatives
+        n, b, most = len(images), len(texts), self.negatives
         if most is None or most >= b - 1:
-            recall, precision = model.all_pairs(images, texts, self.settings.pairs_at_once)
+            recall, precision = model.all_pairs(images, texts, _PAIRS_AT_ONCE)
             return recall, precision, torch.ones_like(recall, dtype=torch.bool)
         # the next captions of the batch, cyclically, so that each caption has as many images
         columns = (places[:, None] + torch.arange(most + 1, device=places.device)) % b
@@ -235,23 +210,8 @@ class AlignmentLoss:
         )
         return recall, precision, torch.zeros_like(empty, dtype=torch.bool).scatter(1, columns, True)
 
-    def _text(
-        self, model: InfoMetIC, rows: Sequence[AlignmentItem], gather: Gather, images: States, here: Tensor
-    ) -> dict[str, Tensor]:
-        settings, at = self.settings, here.device
-        batch, texts = self._texts(model, [row.text for row in rows], str(at))
-        found = model.pairs(images, texts, here, here)
-        alpha = word_shares(found.token_scores.float(), batch.shares)
-        l_t = gather(token_loss(alpha, batch.labels, batch.counted)).mean()
-        terms, total = {"text": l_t}, settings.text_weight * l_t
-        if settings.pollution_weight:
-            there = torch.tensor([row.other >= 0 for row in rows], device=at)
-            # a row that kept its caption is compared with itself, and does not count
-            _, before = self._texts(
-                model, [row.other if row.other >= 0 else row.text for row in rows], str(at)
-            )
-            right = model.pairs(images, before, here, here).precision
-            scores = gather(right.float()), gather(found.precision.float())
-            terms["pollution"] = hard_negative_loss(*scores, there=gather(there))
-            total = total + settings.pollution_weight * terms["pollution"]
-        return {"loss": total, **terms}
+
+def device_of(model: nn.Module) -> str:
+    """The device of a network's weights; "cpu" for one that has none."""
+    first = next(model.parameters(), None)
+    return "cpu" if first is None else str(first.device)

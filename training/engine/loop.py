@@ -97,6 +97,7 @@ def run(
     identity: Mapping[str, object] | None = None,
     after_step: AfterStep | None = None,
     early_stopping: EarlyStopping | None = None,
+    accumulation_steps: int = 1,
 ) -> RunResult:
     """Train a model in place, from the newest checkpoint in `settings.out` or from the start.
 
@@ -118,6 +119,8 @@ def run(
         after_step: Called with the model after each step, in every process. What it remembers must be in
             buffers of the model.
         early_stopping: When the evaluations end the run; the model then gets the weights of the best one.
+        accumulation_steps: Parts into which a batch is cut, in order, to save memory; only for a loss that is
+            the mean of those of the rows, since it sees one part at a time.
 
     Raises:
         CapscoreError: the folder holds a run with other settings; a loss or gradient is not finite (the
@@ -151,6 +154,7 @@ def run(
         groups = _groups(model.to(accelerator.device), parameters, settings)
         training = _Run(model, batches, loss, settings, accelerator)
         training.evaluate, training.after_step, training.early_stopping = evaluate, after_step, early_stopping
+        training.accumulation_steps = accumulation_steps
         training.prepare(groups, identity or {})
         return training.go()
 
@@ -161,6 +165,7 @@ class _Run:
     evaluate: Evaluate | None
     after_step: AfterStep | None
     early_stopping: EarlyStopping | None
+    accumulation_steps: int
 
     def __init__(
         self,
@@ -194,6 +199,7 @@ class _Run:
         described = {
             **{name: getattr(settings, name) for name in _SETTINGS},
             **identity,
+            "accumulation_steps": self.accumulation_steps,
             "processes": accelerator.num_processes,
             "steps per epoch": self.per_epoch,
             "digest of the frozen weights": frozen_digest(self.model),
@@ -276,7 +282,7 @@ class _Run:
         shares: dict[str, float] = defaultdict(float)
         number = 0
         for kind in kinds:
-            for part in split_batch(kind, self.settings.accumulation_steps, world):
+            for part in split_batch(kind, self.accumulation_steps, world):
                 share = len(part) / len(kind)
                 for name, value in self._backward(number, part, share, rows).items():
                     totals[name] += value * share

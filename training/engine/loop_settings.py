@@ -33,8 +33,6 @@ class LoopSettings:
             "linear" or as a "cosine".
         clip_norm: Largest norm of the gradient; larger gradients are scaled down to it. None for no limit.
         precision: "no" for float32; "bf16" or "fp16" to compute in these and keep the weights in float32.
-        accumulation_steps: Parts into which a batch is cut, in order, to save memory. A loss that compares
-            rows sees the rows of one part only, so recipes with such a loss refuse more than 1.
         seed: Seed for all random draws.
         log_every: Steps between two lines of the log, each with the means since the last.
         evaluate_every: Steps between two evaluations; None for one at the start and one at the end.
@@ -59,7 +57,6 @@ class LoopSettings:
     schedule: Schedule = "constant"
     clip_norm: float | None = 1.0
     precision: Precision = "no"
-    accumulation_steps: int = 1
     seed: int = 0
     log_every: int = 50
     evaluate_every: int | None = None
@@ -71,13 +68,13 @@ class LoopSettings:
         self.betas = [float(beta) for beta in self.betas]
         if not self.out.strip():
             raise CapscoreError("no out: give the folder of the run, as ", Setting("out", "runs/own"))
-        for name in ("epochs", "batch_size", "accumulation_steps", "log_every", "keep_checkpoints"):
-            self._require_whole(name, 1)
+        for name in ("epochs", "batch_size", "log_every", "keep_checkpoints"):
+            require_whole(self, name, 1)
         for name in ("warmup_steps", "seed"):
-            self._require_whole(name, 0)
+            require_whole(self, name, 0)
         for name in ("max_steps", "evaluate_every", "checkpoint_every"):
             if getattr(self, name) is not None:
-                self._require_whole(name, 1)
+                require_whole(self, name, 1)
         for name in ("learning_rate", "eps", "clip_norm", "max_minutes"):
             value = getattr(self, name)
             right = 0 < value < math.inf if value is not None else name in ("clip_norm", "max_minutes")
@@ -88,13 +85,13 @@ class LoopSettings:
         for name, choices in (("schedule", Schedule), ("precision", Precision)):
             value = getattr(self, name)
             require(value in get_args(choices), name, value, " or ".join(get_args(choices)))
-        parts, most = self.accumulation_steps, self.batch_size
-        require(most >= parts, "accumulation_steps", parts, f"at most the batch_size, {most}")
 
-    def _require_whole(self, name: str, least: int) -> None:
-        value = getattr(self, name)
-        right = isinstance(value, int) and not isinstance(value, bool) and value >= least
-        require(right, name, value, f"a whole number of at least {least}")
+
+def require_whole(settings: object, name: str, least: int) -> None:
+    """Raise where a setting is not a whole number of at least `least`."""
+    value = getattr(settings, name)
+    right = isinstance(value, int) and not isinstance(value, bool) and value >= least
+    require(right, name, value, f"a whole number of at least {least}")
 
 
 def require_range(settings: object, names: Sequence[str], least: float, below: float, expected: str) -> None:

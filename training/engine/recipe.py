@@ -21,7 +21,7 @@ from training.data.source import DataSource, Origin, SourceSettings
 from training.data.split import Split, split_by_image
 from training.engine.config import parse
 from training.engine.loop import Evaluate, RunResult
-from training.engine.loop_settings import LoopSettings, require
+from training.engine.loop_settings import LoopSettings
 from training.engine.model_card import ModelCard, Result, write_card
 from training.engine.processes import device, say
 from training.engine.training_log import LOG, for_json
@@ -53,6 +53,7 @@ class RecipeSettings(LoopSettings, SourceSettings):
     out: str = ""
     base: str = ""
     needs_data: ClassVar[bool] = True
+    module: ClassVar[str]  # whose command trains such weights
 
     data: list[str] = field(default_factory=list)
     validation_share: float = 0.1
@@ -63,8 +64,6 @@ class RecipeSettings(LoopSettings, SourceSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole = "1: a contrast and a correlation need their whole batch; a smaller batch_size saves memory"
-        require(self.accumulation_steps == 1, "accumulation_steps", self.accumulation_steps, whole)
         if not self.base.strip():
             raise CapscoreError(
                 "base is missing: the backbone to start from, such as ", Setting("base", "embedded")
@@ -227,9 +226,9 @@ def _without_folders(value: object) -> object:
     return value
 
 
-def command_of(recipe: str) -> str:
+def command_of(module: str) -> str:
     """The command that trains the weights again from the settings beside them."""
-    return f"python -m training.{recipe} --config {SETTINGS} --out runs/again"
+    return f"python -m {module} --config {SETTINGS} --out runs/again"
 
 
 def compute_of(run: RunResult, digits: int = 1) -> str:
@@ -262,7 +261,9 @@ def write_run(
     results = []
     for name, value in numbers["this"].items():
         title, before = name.replace("_", " "), numbers["base"][name]
-        measured = Result("validation split", name, value, command_of(recipe), title, base_value=before)
+        measured = Result(
+            "validation split", name, value, command_of(settings.module), title, base_value=before
+        )
         results.append(replace(measured, rows=trained.n_measured))
     data: list[DataSource] = []
     held_out = []
@@ -281,7 +282,7 @@ def write_run(
         base=settings.base,
         languages=languages,
         license=settings.license,
-        command=command_of(recipe),
+        command=command_of(settings.module),
         settings=shown_settings(settings, **(shown or {})),
         data=data,
         held_out="; ".join(held_out) or "nothing",

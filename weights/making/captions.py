@@ -29,7 +29,7 @@ from training.engine.config import parse
 from weights.making.caption_grammar import generate
 from weights.making.held_out import TESTED, Photo, held_out_photos, photo_of
 from weights.making.jsonl import write_lines, write_sources
-from weights.making.language_counts import language_counts
+from weights.making.named_numbers import named_numbers
 from weights.making.noise_gate.texts import MarkedText, marked
 from weights.making.package_texts import SOURCES, TEST, photo_name, read_texts
 
@@ -95,7 +95,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name in ("package_texts", "grammar"):
-            language_counts(getattr(self, name), name)
+            named_numbers(getattr(self, name), name, int)
 
 
 class Text(NamedTuple):
@@ -202,8 +202,8 @@ def grammar_captions(counts: dict[str, int]) -> Iterator[Text]:
 def write_captions(settings: Settings) -> dict[str, Counter[str]]:
     """Write the file; returns language → source → number of captions."""
     data, chance = Path(settings.data), random.Random(0)
-    packages = language_counts(settings.package_texts, "package_texts")
-    grammar = language_counts(settings.grammar, "grammar")
+    packages = named_numbers(settings.package_texts, "package_texts", int)
+    grammar = named_numbers(settings.grammar, "grammar", int)
     photos: dict[str, list[Text]] = defaultdict(list)
     held = held_out(data)
     for text in photo_captions(data, held):

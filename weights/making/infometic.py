@@ -3,10 +3,10 @@
     python -m weights.making.infometic --data DATA --captions captions.jsonl --photos PHOTOS --out rows.jsonl
 
 In: the captions of `weights.making.captions` and a folder of Flickr8k's photos. Out: JSONL rows for
-`training.infometic` of image, caption, language, `boxes` (some windows of the photo, the same for all its
-captions) and `id`. Some captions have a second row with their beginning, which says less about the photo.
-Photos of all test and validation splits and of rated sets are left out (`weights.making.held_out`). For the
-card, `rows.jsonl.sources.json` lists the origins of the rows with licences and counts.
+`weights.making.infometic_network` of image, caption, language, `boxes` (some windows of the photo, the same
+for all its captions) and `id`. Some captions have a second row with their beginning, which says less about
+the photo. Photos of all test and validation splits and of rated sets are left out
+(`weights.making.held_out`). For the card, `rows.jsonl.sources.json` lists the origins of the rows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from training.engine.config import parse
 from weights.making.captions import describe
 from weights.making.held_out import Photo, held_out_photos, photo_of
 from weights.making.jsonl import read_lines, with_texts, write_lines, write_sources
-from weights.making.language_counts import language_counts
+from weights.making.named_numbers import named_numbers
 
 # Sources whose photos may be in Flickr8k.
 OF_PHOTOS = ("flickr8k", "multi30k", "xflickrco", "arabic-flickr8k", "flickr8k-cn", "framed-multi30k")
@@ -65,7 +65,7 @@ class Settings:
     beginnings: float = 0.2
 
     def __post_init__(self) -> None:
-        language_counts(self.most, "most")
+        named_numbers(self.most, "most", int)
         if not 0 <= self.beginnings <= 1:
             raise InputError(f"{self.beginnings!r}: expected a share from 0 to 1", field="beginnings")
 
@@ -146,7 +146,7 @@ def write_rows(settings: Settings) -> dict[str, Counter[str]]:
     for caption in captions_of_photos(rows, files):
         found[caption.language].append(caption)
     chosen = []
-    for language, most in language_counts(settings.most, "most").items():
+    for language, most in named_numbers(settings.most, "most", int).items():
         chance.shuffle(found[language])
         chosen += found[language][:most]
     if not chosen:

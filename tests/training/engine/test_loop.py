@@ -238,10 +238,9 @@ def test_steps_are_adamw_with_warm_up_schedule_and_clipping(tmp_path, schedule, 
         warmup_steps=2,
         schedule=schedule,
         clip_norm=clip,
-        accumulation_steps=accumulation,
         log_every=1,
     )
-    loop.run(model, InOrder(), squared, chosen)
+    loop.run(model, InOrder(), squared, chosen, accumulation_steps=accumulation)
     assert (model.slope.item(), model.offset.item()) == pytest.approx(by_hand(7, rate, clip, 0.02), abs=1e-5)
     # the errors of the first three points are −2.5, 1 and −3.5
     assert read_log(tmp_path)[0]["losses"]["loss"] == pytest.approx((6.25 + 1 + 12.25) / 3)
@@ -325,7 +324,7 @@ def test_evaluation_leaves_no_trace(tmp_path):
 
     chosen = toy_run.settings(tmp_path / "b", evaluate_every=1)
     batches = ShuffledBatches(range(toy_run.ROWS), 7, 0)
-    loop.run(model, batches, toy_run.contrastive, chosen, evaluate=evaluate)
+    loop.run(model, batches, toy_run.contrastive, chosen, evaluate=evaluate, accumulation_steps=2)
     assert set(modes) == {(False, False, False)} and len(modes) == 11 and model.dropout.training
     assert toy_run.weights(model) == near(toy_run.weights(plain))
     measured = [line["evaluation"] for line in read_log(tmp_path / "b") if "evaluation" in line]
@@ -384,7 +383,7 @@ def test_every_row_comes_once_an_epoch_and_each_part_of_a_batch_has_one_for_ever
     ("name", "value"),
     [
         *(("epochs", 0), ("learning_rate", math.nan), ("betas", [0.9]), ("schedule", "step")),
-        *(("max_steps", 0), ("clip_norm", 0), ("accumulation_steps", 65), ("seed", -1)),
+        *(("max_steps", 0), ("clip_norm", 0), ("batch_size", 0), ("seed", -1)),
         *(("weight_decay", -0.1), ("betas", [0.9, 1.0]), ("precision", "fp8"), ("seed", True)),
     ],
 )

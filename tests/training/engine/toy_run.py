@@ -57,7 +57,6 @@ def settings(out: Path, **changes) -> LoopSettings:
         "batch_size": 7,
         "learning_rate": 0.02,
         "warmup_steps": 2,
-        "accumulation_steps": 2,
         "log_every": 3,
         "evaluate_every": 4,
         "checkpoint_every": 2,
@@ -66,7 +65,9 @@ def settings(out: Path, **changes) -> LoopSettings:
     return LoopSettings(str(out), **(made | changes))
 
 
-def train(out: Path, *, dropout: float = 0.2, identity=None, **changes) -> tuple[Pair, loop.RunResult]:
+def train(
+    out: Path, *, dropout: float = 0.2, identity=None, accumulation_steps: int = 2, **changes
+) -> tuple[Pair, loop.RunResult]:
     torch.set_num_threads(1)
     model = Pair(dropout).train()
     chosen = settings(out, **changes)
@@ -78,6 +79,7 @@ def train(out: Path, *, dropout: float = 0.2, identity=None, **changes) -> tuple
         chosen,
         evaluate=lambda model, step: {"sum": model.first.weight.sum().item() + torch.rand(1).item() * 0},
         identity=identity,
+        accumulation_steps=accumulation_steps,
     )
     return model, result
 

@@ -17,7 +17,7 @@ from weights.making import captions as module
 from weights.making.captions import HELD_OUT, Settings, grammar_captions, package_captions
 from weights.making.held_out import Photo
 from weights.making.jsonl import sources_file
-from weights.making.language_counts import language_counts
+from weights.making.named_numbers import named_numbers
 
 from .official_files import HELD, SAYS, text_row
 from .official_files import write_captions as write_official
@@ -200,7 +200,7 @@ def test_beside_the_file_stands_where_its_captions_come_from(made):
 
 @pytest.mark.parametrize("changes", [{"grammar": ["ja"]}, {"package_texts": [":5"]}])
 def test_impossible_settings_are_refused(changes):
-    with pytest.raises(InputError, match="language:number"):
+    with pytest.raises(InputError, match="name:number"):
         Settings(data="d", texts="t", out="o", **changes)
 
 
@@ -228,6 +228,6 @@ def test_a_source_that_is_missing_or_damaged_is_named_and_nothing_is_written(
 
 @pytest.mark.parametrize("entry", ["ja", "ja:", ":5", "ja:1.5", "ja:-1", "zh:1"])
 def test_numbers_of_languages_keep_their_order_and_are_whole(entry):
-    assert [*language_counts(["zh:2", "en:30000", "ar:0"], "most")] == ["zh", "en", "ar"]
+    assert [*named_numbers(["zh:2", "en:30000", "ar:0"], "most", int)] == ["zh", "en", "ar"]
     with pytest.raises(InputError, match=r"copies: .*(ja|:5|zh is named twice)"):
-        language_counts(["zh:2", entry], "copies")
+        named_numbers(["zh:2", entry], "copies", int)

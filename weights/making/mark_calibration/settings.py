@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from capscore.errors import CapscoreError
 from training.engine.loop_settings import LoopSettings, require
-from weights.making.language_counts import language_counts
+from weights.making.named_numbers import named_numbers
 
 
 @dataclass
@@ -60,4 +60,4 @@ class MarkCalibrationSettings(LoopSettings):
     @property
     def weights(self) -> dict[str, float]:
         """Language → how likely its captions are drawn."""
-        return {name: float(n) for name, n in language_counts(self.languages, "languages").items()}
+        return named_numbers(self.languages, "languages", float)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from capscore.errors import CapscoreError
 from training.engine.loop_settings import LoopSettings, require
-from weights.making.language_counts import language_counts
+from weights.making.named_numbers import named_numbers
 
 
 @dataclass
@@ -73,28 +73,17 @@ class NoiseGateSettings(LoopSettings):
     @property
     def language_shares(self) -> dict[str, float]:
         """Language → how often it is drawn."""
-        return {name: float(n) for name, n in language_counts(self.languages, "languages").items()}
+        return named_numbers(self.languages, "languages", float)
 
     @property
     def source_shares(self) -> dict[str, float]:
         """Data set → weight of each of its captions."""
-        return self._named_numbers("sources")
+        return named_numbers(self.sources, "sources", float)
 
     @property
     def right_weights(self) -> dict[str, float]:
         """Language → weight of its right texts."""
-        return self._named_numbers("right")
-
-    def _named_numbers(self, setting: str) -> dict[str, float]:
-        numbers = {}
-        for entry in getattr(self, setting):
-            name, sign, number = entry.partition(":")
-            try:
-                numbers[name] = float(number)
-            except ValueError:
-                numbers[name] = -1.0
-            require(bool(sign and name) and numbers[name] >= 0, setting, entry, "name:number")
-        return numbers
+        return named_numbers(self.right, "right", float)
 
     @property
     def parts(self) -> dict[str, Any]:

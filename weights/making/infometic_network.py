@@ -1,0 +1,282 @@
+"""Train the InfoMetIC network of capscore-weights: `training.infometic`, with what the paper does not have.
+
+    python -m weights.making.infometic_network --config weights/making/configs/infometic.yaml \
+        --data rows.jsonl --image_dir PHOTOS --out runs/infometic
+
+In: rows of `weights.making.infometic`. Out: as `training.infometic`. The network reads what each word adds
+to its caption, since the text encoder of `embedded` embeds a piece without its context. Some wrong words are
+like the right ones, some captions of text batches stay right, and a caption should have higher precision
+than its polluted form. After training, the network's sharpness is set by its false alarms.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from capscore.embedding.embedder import Embedder
+from capscore.errors import CapscoreError
+from capscore.infometic.network import InfoMetIC, InfoMetICConfig, WordContext
+from capscore.infometic.words import CaptionWord, added_by_words, spread
+from training import infometic
+from training.data.alignment_batches import TASKS, AlignmentBatches, AlignmentItem
+from training.data.alignment_data import AlignmentData, TextBatch
+from training.data.alignment_features import Embed, FeatureOptions, embedded, prepare
+from training.data.rows import Row
+from training.data.stored import StoredRows
+from training.data.word_pollution import Choices, Replacements, folded
+from training.engine import recipe
+from training.engine.alignment_check import AlignmentCheck
+from training.engine.config import main as run_as_command
+from training.engine.infometic_losses import AlignmentLoss, hard_negative_loss, token_loss, word_shares
+from training.engine.loop_settings import ABOVE_ZERO, require_range
+from training.engine.processes import Gather
+from weights.making.image_tower.data import stored
+from weights.making.named_numbers import named_numbers
+
+# Number of most similar words that may replace a word; the very first, SAME, are too often synonyms.
+LIKE, SAME = 24, 1
+_TEXTS_AT_ONCE = 16_384
+_HALVINGS = 12
+
+
+@dataclass
+class Settings(infometic.Settings):
+    """Settings of a run, besides those of `training.infometic`.
+
+    Attributes:
+        frequent: Number of words of a class from which a replacement is drawn.
+        alike: Share of the polluted captions whose wrong word is among the words most like the right one
+            (dog → cat, red → blue), according to the backbone.
+        untouched: Share of the rows of a text batch that keep their caption, all of whose words are right.
+        terms: Weights of the terms of the loss, as name:number; 1 for those not named. Besides those of the
+            paper there is "pollution": a caption has higher precision than its polluted form.
+        context_width: Width of what the network reads of the words' contexts.
+        false_alarms: Largest share of the right words of validation captions that score β or below.
+    """
+
+    module: ClassVar[str] = "weights.making.infometic_network"
+
+    frequent: int = 600
+    alike: float = 0.3
+    untouched: float = 0.35
+    terms: list[str] = field(default_factory=list)
+    context_width: int = 192
+    false_alarms: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_range(self, ["alike", "untouched"], 0, 1, "a share from 0 to below 1")
+        require_range(self, ["false_alarms"], ABOVE_ZERO, 1, "a share between 0 and 1")
+        if not self.validation_share:
+            raise CapscoreError("false_alarms is set on validation captions, but validation_share is 0")
+        _ = self.weights
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Name of a term → its weight."""
+        return named_numbers(self.terms, "terms", float)
+
+    @property
+    def features(self) -> FeatureOptions:
+        """How rows become features."""
+        return LikeOptions(**infometic.shared_with(self, LikeOptions))
+
+
+@dataclass
+class LikeOptions(FeatureOptions):
+    """How rows become features, with a share of wrong words that are like the right ones."""
+
+    alike: float = 0.0
+
+    def replacements(self, captions: Sequence[Sequence[CaptionWord]], embed: Embed) -> Replacements:
+        """Frequent words, and the most similar ones of each."""
+        frequent = super().replacements(captions, embed).frequent
+        return LikeReplacements(frequent, like_words(frequent, embed), self.alike)
+
+
+@dataclass(frozen=True)
+class LikeReplacements(Replacements):
+    """The words that may replace a word: a share of the draws has those most like it (`like_words`)."""
+
+    like: Mapping[str, Mapping[str, Sequence[str]]]
+    share: float
+
+    def draw(self, rng: np.random.Generator) -> Choices:
+        """What may replace each word of one caption."""
+        frequent = super().draw(rng)
+        if rng.random() >= self.share:
+            return frequent
+        return lambda word: self.like.get(word.word_class, {}).get(folded(word.text), frequent(word))
+
+
+def like_words(
+    frequent: Mapping[str, Sequence[str]], embed: Embed, *, most: int = LIKE
+) -> dict[str, dict[str, list[str]]]:
+    """The most similar words of each frequent word within its class: dog → cat, red → blue.
+
+    Class → word, in lower case → at most `most` words without the very first, by cosine, then by frequency.
+
+    >>> places = {"dog": 0.0, "puppy": 0.1, "cat": 0.4, "car": 1.2}
+    >>> embed = lambda words: np.array([[np.cos(places[word]), np.sin(places[word])] for word in words])
+    >>> like_words({"noun": ["dog", "cat", "puppy", "car"]}, embed)["noun"]["dog"]
+    ['cat', 'car']
+    """
+    found: dict[str, dict[str, list[str]]] = {}
+    for kind, words in frequent.items():
+        rows = np.asarray(embed(words), np.float64)
+        cosines = rows @ rows.T
+        np.fill_diagonal(cosines, -np.inf)
+        order = np.argsort(-cosines, axis=1, kind="stable")[:, SAME : len(words) - 1][:, :most]
+        found[kind] = {}
+        for word, similar in zip(words, order.tolist(), strict=True):
+            found[kind][folded(word)] = [words[index] for index in similar]
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class ContextData(AlignmentData):
+    """Features with what words add to their texts.
+
+    Attributes:
+        added: float16 (…, d), for each of `words` in a row; a memory map.
+    """
+
+    added: np.ndarray
+
+    def text_batch(self, numbers: Sequence[int], device: str = "cpu", *, length: int = 0) -> TextBatch:
+        """Texts by their numbers, with the context of their words."""
+        batch = super().text_batch(numbers, device, length=length)
+        shares = batch.shares.cpu().numpy()
+        added = np.zeros(batch.tokens.shape, np.float32)
+        weight = np.zeros(batch.mask.shape, np.float32)
+        for row, number in enumerate(numbers):
+            start, stop = self.words.start[number : number + 2]
+            own = self.added[start:stop].astype(np.float32)
+            added[row], weight[row] = spread(shares[row, :, : stop - start], own)
+        context = WordContext(torch.from_numpy(added).to(device), torch.from_numpy(weight).to(device))
+        return replace(batch, context=context)
+
+
+def prepare_context(
+    rows: Sequence[Row], embedder: Embedder, options: FeatureOptions, folder: Path
+) -> ContextData:
+    """`training.data.alignment_features.prepare`, and what words add, which is beside its files."""
+    data = prepare(rows, embedder, options, folder)
+    # not cached: there are many texts, and nothing else needs them
+    embed = partial(embedded, Embedder(embedder.backbone, progress=embedder.progress))
+
+    def computed() -> np.ndarray:
+        found = StoredRows(embedder.backbone.dim, None, np.float16)
+        for start in range(0, len(data.texts), _TEXTS_AT_ONCE):
+            texts = data.texts[start : start + _TEXTS_AT_ONCE]
+            words = []
+            for number, text in enumerate(texts, start):
+                spans = data.spans[number].tolist()
+                words.append([CaptionWord(text[a:b], a, b, True, "") for a, b in spans])
+            found.append(np.concatenate(added_by_words(texts, words, embed)))
+        return found.finish()
+
+    return ContextData(**vars(data), added=stored(folder / data.digest / "added.npy", computed))
+
+
+class UntouchedBatches(AlignmentBatches):
+    """Batches in which a share of the rows of text batches keep their caption."""
+
+    def __init__(self, *arguments: Any, untouched: float, **options: Any):
+        super().__init__(*arguments, **options)
+        self.untouched = untouched
+
+    def item(self, task: str, position: int, pair: int, epoch: int) -> AlignmentItem:
+        """A row of a batch."""
+        item = super().item(task, position, pair, epoch)
+        if task != "text":
+            return item
+        chance = np.random.default_rng((self.seed, epoch, TASKS.index(task), pair))
+        text, other = int(self.data.pair_text[pair]), -1
+        if chance.random() >= self.untouched:
+            text, other = int(chance.choice(self.data.polluted[pair])), text
+        return replace(item, text=text, other=other, caption=self.data.texts[text])
+
+
+class WeightedLoss(AlignmentLoss):
+    """The losses with weights, and the term "pollution" of text rows."""
+
+    def __init__(self, *arguments: Any, weights: Mapping[str, float], **options: Any):
+        super().__init__(*arguments, **options)
+        self.weights = weights
+
+    def weighted(self, terms: Mapping[str, Tensor]) -> Tensor:
+        """The weighted sum of the terms."""
+        return super().weighted({name: self.weights.get(name, 1.0) * term for name, term in terms.items()})
+
+    def text(self, model: InfoMetIC, rows: Sequence[AlignmentItem], gather: Gather) -> dict[str, Tensor]:
+        """l_t^token, and the precision of polluted captions beside that of the captions."""
+        _, images = self.images(model, rows)
+        batch, texts = self.texts(model, [row.text for row in rows])
+        here = torch.arange(len(rows), device=images.tokens.device)
+        found = model.pairs(images, texts, here, here)
+        alpha = word_shares(found.token_scores.float(), batch.shares)
+        # a row that kept its caption is compared with itself, and does not count
+        _, before = self.texts(model, [row.other if row.other >= 0 else row.text for row in rows])
+        right = model.pairs(images, before, here, here).precision
+        there = torch.tensor([row.other >= 0 for row in rows], device=here.device)
+        scores = gather(right.float()), gather(found.precision.float())
+        return {
+            "text": gather(token_loss(alpha, batch.labels, batch.counted)).mean(),
+            "pollution": hard_negative_loss(*scores, there=gather(there)),
+        }
+
+
+def set_sharpness(
+    model: InfoMetIC, measured: Callable[[InfoMetIC], Mapping[str, float]], share: float
+) -> None:
+    """Set a network's sharpness so that at most a share of the right words scores β or below.
+
+    A sharper network has more of these words. The search halves the range from 0.1 to 10 twelve times.
+    """
+    low, high = -1.0, 1.0
+    plain: InfoMetICConfig = model.config
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        model.config = replace(plain, sharpness=float(10**middle))
+        if measured(model).get("false_alarms", 0.0) > share:
+            high = middle
+        else:
+            low = middle
+    # rounded down: rounded up, it could exceed the share
+    model.config = replace(plain, sharpness=math.floor(10**low * 1e4) / 1e4)
+
+
+def train(settings: Settings) -> recipe.Trained:
+    """Run the recipe; returns and errors are those of `training.infometic.train`."""
+
+    def finish(model: InfoMetIC, check: AlignmentCheck | None) -> None:
+        if check is not None:
+            set_sharpness(model, check, settings.false_alarms)
+
+    return infometic.train(
+        settings,
+        prepare=prepare_context,
+        batches=partial(UntouchedBatches, untouched=settings.untouched),
+        loss=partial(WeightedLoss, weights=settings.weights),
+        finish=finish,
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command; see the top of this file."""
+    recipe.run_recipe(Settings, train, argv, "Train the InfoMetIC network of capscore-weights.")
+
+
+if __name__ == "__main__":
+    torch.set_flush_denormal(True)  # as training.infometic does
+    run_as_command(main, Settings)
