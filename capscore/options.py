@@ -42,7 +42,7 @@ class RowOptions:
         allow_urls: Whether http(s) addresses of images may be fetched.
 
     Raises:
-        InputError: `on_error` is something else.
+        InputError: `on_error` or `allow_urls` is something else.
     """
 
     image_column: str | None = None
@@ -61,6 +61,7 @@ class RowOptions:
     def __post_init__(self) -> None:
         if self.on_error not in ("raise", "skip"):
             raise InputError(Setting("on_error", self.on_error), ": expected 'raise' or 'skip'")
+        check_flag("allow_urls", self.allow_urls)
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,7 @@ class OutputOptions:
 
     Raises:
         OptionError: a choice of rows without a file for them.
-        InputError: `fail_under` is no share.
+        InputError: `fail_under` is no share, or `force` neither True nor False.
     """
 
     output: str | Path | None = None
@@ -172,6 +173,7 @@ class OutputOptions:
     sort: str | None = None
 
     def __post_init__(self) -> None:
+        check_flag("force", self.force)
         if self.fail_under is not None:
             share_of("fail_under", self.fail_under)
         chosen = (self.min_score, self.min_rank, self.top)
@@ -194,6 +196,15 @@ def share_of(name: str, given: object) -> Fraction:
         if share <= 1:
             return share
     raise InputError(Setting(name, given), ": expected a share, such as 5% or 0.05")
+
+
+def check_flag(name: str, value: object) -> None:
+    """Raise InputError unless an option is True or False: "no" would count as true.
+
+    >>> check_flag("force", False)
+    """
+    if not isinstance(value, bool):
+        raise InputError(Setting(name, value), ": expected True or False")
 
 
 def check_whole_number(name: str, number: object, least: int, most: float = math.inf) -> None:

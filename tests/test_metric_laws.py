@@ -22,6 +22,8 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import capscore
+from capscore.benchmarks.robustness import CaptionSet, RobustnessOptions
+from capscore.benchmarks.robustness.run import measure
 from capscore.cli import app
 from capscore.comparing.systems import read_systems
 from capscore.errors import ImageError, InputError, OptionError
@@ -36,7 +38,8 @@ from capscore.metrics.cider import DocumentFrequencies
 from capscore.metrics.loading import options_of
 from capscore.metrics.rows import PreparedRows
 from capscore.metrics.signature import parse_signature
-from capscore.options import LoadOptions, split_options
+from capscore.options import LoadOptions, Sampling, split_options
+from capscore.perturbations import perturb
 from capscore.registry import METRICS, register_metric
 
 from .judges.tiny_models import tiny_judge
@@ -639,6 +642,21 @@ def test_streams_and_frameworks_give_the_numbers_of_the_library(metric, caption,
         cut = {name: [values[row] for row in part] for name, values in given.items()}
         torch_metric.update(cut.pop("candidates"), **cut)
     assert float(torch_metric.compute()) == pytest.approx(expected.of_set, rel=1e-6)
+
+
+@metrics(lambda kind: kind.needs_images and not kind.needs_references)
+def test_robustness_measures_metrics_that_look_at_the_photo_alone(metric):
+    texts, photos, scorer = COLUMNS["candidates"], COLUMNS["images"], load(metric)
+    captions = CaptionSet("toy", "", "", "en", texts, ["r", "g", "b", "b", "r"], photos)
+    noise = RobustnessOptions(sampling=Sampling(20), degrees=True)
+    (result,) = measure(captions, {metric: scorer}, noise).results
+    assert_same(result.scores, scored(metric).scores)
+    jumbled = scorer.score(perturb(texts, "jumble", "en").captions, photos, language="en")
+    assert result.value("mean_jumble") == pytest.approx(np.mean(jumbled.scores), rel=1e-6)
+    mean, drop = np.mean(result.scores), result.value("drop_jumble")
+    is_undefined = any("so the drop is undefined" in note for note in result.outcome.notes)
+    assert (drop is None) == is_undefined == (mean <= 0)
+    assert is_undefined or drop == pytest.approx(np.mean(jumbled.scores) / mean - 1, abs=1e-6)
 
 
 def _columns(rows):

@@ -138,6 +138,10 @@ def test_comparisons(run, p_value, text):
         "p_value": p_value,
     }
     assert f"a against b (bootstrap): {text}" in report(run, comparisons=[test]).splitlines()
+    if p_value:
+        several = [test | {"p_value_holm": 0.096}] * 2
+        corrected = text.partition(", p")[0] + ", p = 0.096 (Holm)"
+        assert f"a against b (bootstrap): {corrected}" in report(run, comparisons=several).splitlines()
 
 
 NUMBERS = ["0.123456"] * 4

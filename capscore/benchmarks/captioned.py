@@ -11,7 +11,7 @@ from ..files.photo_names import id_text
 from ..options import RowOptions
 from .reading import Configuration, read_benchmark
 from .results import BenchmarkRun
-from .tasks import check_captioned
+from .tasks import check_captioned, task_of
 
 
 class PhotoReferences(NamedTuple):
@@ -40,8 +40,11 @@ class CaptionedPhotos:
 def configs_by_language(slug: str, configs: Sequence[str] = ()) -> dict[str, str]:
     """Language → configuration of a set of captioned photos: those that are named, or one per language.
 
+    "all" names one per language too, unless it is the name of a configuration.
+
     Raises:
-        InputError: another benchmark, an unknown configuration, or several for one language.
+        InputError: another benchmark, an unknown configuration or one without captioned photos, or several
+            for one language.
 
     >>> configs_by_language("xm3600", ["quz", "de"])
     {'qu': 'quz', 'de': 'de'}
@@ -52,12 +55,16 @@ def configs_by_language(slug: str, configs: Sequence[str] = ()) -> dict[str, str
     kind = builder_class(slug)
     language_of = {known.name: known.language for known in kind.BUILDER_CONFIGS}
     names_of: dict[str, list[str]] = {}
+    by_name = bool(configs) and ("all" not in configs or "all" in language_of)
     for name in config_names(slug, configs):
-        names_of.setdefault(language_of[name], []).append(name)
+        if task_of(slug, name).captioned:
+            names_of.setdefault(language_of[name], []).append(name)
+        elif by_name:
+            raise InputError(f"{slug} ({name}) is not a set of captioned photos", field="config")
     chosen = {}
     for language, names in names_of.items():
         usual = [name for name in names if name in (language, kind.DEFAULT_CONFIG_NAME)]
-        if len(names) > 1 and (configs or len(usual) != 1):
+        if len(names) > 1 and (by_name or len(usual) != 1):
             raise InputError(
                 f"{slug} has several sets of references in {language!r}: choose one of {', '.join(names)} "
                 "with ",

@@ -41,28 +41,24 @@ def configurations(
 
     Args:
         data: Names of benchmarks.
-        configs: Names of configurations, or "all"; () takes each benchmark's default.
+        configs: Names of configurations, or "all" (see `config_names`); () takes each benchmark's default.
         data_dir: Folder of the benchmark's files; of several benchmarks, a folder with one folder for each.
 
     Raises:
         CapscoreError: an unknown benchmark.
         InputError: an unknown configuration, or a benchmark without a folder.
     """
-    from .data.load import builder_class, config_name
+    from .data.load import config_name, config_names
 
     found = []
     for slug in dict.fromkeys(data):
-        known = [config.name for config in builder_class(slug).BUILDER_CONFIGS]
+        names = config_names(slug, configs) if configs else [config_name(slug, None)]
         home = data_dir
         if data_dir is not None and len(data) > 1:
             home = benchmark_home(data_dir, slug)
             if home is None:
                 raise InputError(Setting("data_dir", data_dir), f": there is no folder for {slug} in it")
-        names: Sequence[str | None] = configs or [None]
-        if "all" in names and "all" not in known:
-            names = known
-        chosen = dict.fromkeys(config_name(slug, name) for name in names)
-        found += [Configuration(slug, name, home) for name in chosen]
+        found += [Configuration(slug, name, home) for name in names]
     return found
 
 

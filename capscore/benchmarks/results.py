@@ -114,7 +114,8 @@ class BenchmarkRun:
         results: One result per metric, and one for each of its components that has a row of its own.
         skipped: Metric → why it was not run; a `MetricRefusal` if the benchmark and the kind of metric do not
             go together, whatever the backbone.
-        comparisons: Paired tests of the first metric against the others.
+        comparisons: Paired tests of the first metric against the others, with "p_value_holm", corrected for
+            their number.
         notes: Remarks made while the files were read.
         unlike: Difference between its rows and those that published figures are of; "" for none.
     """
@@ -196,8 +197,9 @@ class BenchmarkRun:
             for note in (*result.outcome.notes, *result.warnings):
                 yield f"  note: {note}"
             yield from _figures_of_kin(self, result)
+        n_tests = sum(test["p_value"] is not None for test in self.comparisons)
         for test in self.comparisons:
-            yield _comparison(test)
+            yield _comparison(test, n_tests)
         for metric, reason in self.skipped.items():
             yield f"{metric}: not run. {reason}"
 
@@ -392,11 +394,14 @@ def _range(interval: tuple[float, float] | None) -> str:
     return f"{low} to {high}"
 
 
-def _comparison(test: Mapping[str, Any]) -> str:
+def _comparison(test: Mapping[str, Any], n_tests: int) -> str:
     pair = f"{' against '.join(test['metrics'])} (bootstrap)"
     if test["p_value"] is None:
         return f"{pair}: undefined"
     difference = signed(percent(test["difference"]), 2)
     if test["interval"]:
         difference += f" ({_range((test['interval']['low'], test['interval']['high']))})"
-    return f"{pair}: {statistic_name(test['statistic'])} {difference}, p = {test['p_value']:.2g}"
+    p_value, corrected = test["p_value"], ""
+    if n_tests > 1:
+        p_value, corrected = test["p_value_holm"], " (Holm)"
+    return f"{pair}: {statistic_name(test['statistic'])} {difference}, p = {p_value:.2g}{corrected}"

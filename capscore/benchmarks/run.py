@@ -19,6 +19,7 @@ from ..metrics.loading import ScorerLoader, check_options, component_of
 from ..metrics.signature import parse_signature
 from ..options import LoadOptions, RowOptions, Sampling, split_options
 from ..registry import METRICS
+from ..statistics.bootstrap import holm
 from .data.annotation_files import AnnotationError, MissingAnnotations
 from .published import Published, find
 from .reading import SUITES, Configuration, collected_warnings, configurations, members, read_benchmark
@@ -419,9 +420,13 @@ def _other_backbone(figure: Published, metric: str, backbone: str) -> str:
 
 
 def _compare(run: BenchmarkRun, task: Task) -> BenchmarkRun:
-    """A run with paired tests of its first result against the others, on the rows that both scored."""
+    """A run with paired tests of its first result against the others, on the rows that both scored.
+
+    p-values are also given with Holm's correction for the number of tests.
+    """
     notes = [] if len(run.results) > 1 else ["nothing is compared: a comparison needs two metrics"]
     by_row = [_scores_by_row(task, result) for result in run.results]
+    compared: list[dict[str, Any]] = []
     for result, scores in zip(run.results[1:], by_row[1:], strict=True):
         first, pair = run.results[0], f"{run.results[0].metric} and {result.metric}"
         rows = [row for row in first.rows if row[0] in by_row[0] and row[0] in scores]
@@ -435,9 +440,13 @@ def _compare(run: BenchmarkRun, task: Task) -> BenchmarkRun:
             notes.append(f"{pair} are not compared: there is no paired test for {run.benchmark}")
         elif len(rows) < run.n_rows:
             notes.append(f"{pair} are compared on {len(rows):,} of {run.n_rows:,} rows")
-        for test in tests:
-            run.comparisons.append({"metrics": [first.metric, result.metric], **test})
-    return replace(run, notes=(*run.notes, *notes))
+        compared += [
+            {"metrics": [first.metric, result.metric], **test, "p_value_holm": None} for test in tests
+        ]
+    tested = [test for test in compared if test["p_value"] is not None]
+    for test, corrected in zip(tested, holm([test["p_value"] for test in tested]), strict=True):
+        test["p_value_holm"] = corrected
+    return replace(run, comparisons=compared, notes=(*run.notes, *notes))
 
 
 def _scores_by_row(task: Task, result: MetricResult) -> dict[str, np.ndarray]:

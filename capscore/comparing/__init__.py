@@ -48,7 +48,8 @@ def compare(
             error.
         data: Set of captioned photos, such as "xm3600"; each file then has a caption per photo and language,
             and each language is compared alone, with all references of the set.
-        config: Configurations of it, each in another language; () for all that the systems have captions in.
+        config: Configurations of it, each in another language, or "all"; () for all that the systems have
+            captions in.
         data_dir: Folder of its files.
         **options: How rows are read (`capscore.options.RowOptions`), metrics loaded (`capscore.load`) and
             intervals drawn (`Sampling`; 10,000 draws unless `bootstrap` says otherwise).

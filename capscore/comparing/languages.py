@@ -70,7 +70,7 @@ def compare_on_benchmark(
         systems: Name → file with one caption per photo and language. Of a photo's name, folder and suffix do
             not count. Without a column of languages, all captions are in the language of the configuration.
         metrics: Names of metrics, or of their components, such as "bleu_4".
-        configs: Configurations of the benchmark, each in another language; () for all languages that the
+        configs: Configurations of the benchmark, each in another language, or "all"; () for those that the
             systems have captions in.
         rows, load, sampling: How the benchmark is read, metrics loaded, intervals drawn.
         partial: Whether a metric that looks at photos scores only those that are available.

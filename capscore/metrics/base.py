@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import __version__
 from ..errors import InputError, OptionError, Setting
+from ..files.columns import is_missing
 from ..files.image_folder import image_key
 from ..statistics.columns import plain
 from ..text.suspicious import OddRows, are_tokens
@@ -505,20 +506,24 @@ def check_rows(
     empty = np.zeros(n_rows, dtype=bool)
     if are_texts:
         empty = find_empty(captions, scorer.empty, fail)
+    columns: dict[str, list[Any]] = {}
+    may_lack: set[int] = set()  # rows with something in place of references
+    for column in scorer.extra_columns:
+        if extra.get(column.name) is None:
+            continue
+        columns[column.name] = as_list(extra[column.name], column.name, column.values, n_rows)
+        if column.replaces_references:
+            may_lack |= {row for row, cell in enumerate(columns[column.name]) if not is_missing(cell)}
     lists = None
     if references is not None:
         may_be_empty = scorer.empty == "score" and not scorer.takes_backbone  # as coco-caption does
-        lists = reference_lists(references, n_rows, may_be_empty, fail)
+        lists = reference_lists(references, n_rows, may_be_empty, fail, may_lack)
     codes = language_codes(language, n_rows, fail)
     problems = {code: scorer.language_problem(code) for code in dict.fromkeys(codes)}
     if any(problems.values()):
         for row, code in enumerate(codes):
             if problems[code]:
                 fail(row, InputError(problems[code], field="language"))
-    columns = {}
-    for column in scorer.extra_columns:
-        if extra.get(column.name) is not None:
-            columns[column.name] = as_list(extra[column.name], column.name, column.values, n_rows)
     if are_texts:
         odd.add(captions, images, lists)
     n_references = np.zeros(n_rows, dtype=np.int64)

@@ -225,8 +225,7 @@ class Chair(Scorer):
         objects, ids = (column[row] if (column := rows.extra.get(name)) else None for name in _TRUTH)
         shown: set[str] = set()
         source = 0
-        if rows.references is not None:
-            texts = rows.references[row]
+        if texts := rows.references and rows.references[row]:
             shown, source = {name for text in texts for name in mentioned_objects(text, self.rules)}, 1
         if not is_missing(objects):
             shown, source = shown | _named_objects(objects), source + 2

@@ -18,7 +18,7 @@ import evaluate
 from datasets import Features, Value
 
 from ..errors import InputError, Setting
-from ..options import stated_options
+from ..options import check_flag, stated_options
 from ..registry import METRICS
 from ..text.languages import language_code
 from .base import Scorer, check_column_names
@@ -63,7 +63,7 @@ class CaptionModule(evaluate.Metric, ABC):
         per_row: bool = True,
         **options: Any,
     ):
-        _check_per_row(per_row)
+        check_flag("per_row", per_row)
         of_evaluate = {name: options.pop(name) for name in _OF_EVALUATE & options.keys()}
         processes = of_evaluate.get("num_process", 1)
         if processes != 1:
@@ -242,7 +242,7 @@ class CaptionModule(evaluate.Metric, ABC):
         """
         check_column_names(METRICS.get(self.metric), extra)
         per_row = self._per_row if per_row is None else per_row
-        _check_per_row(per_row)
+        check_flag("per_row", per_row)
         needed = self.needed_columns()
         if predictions is not None or images is not None or references is not None:
             references = references if "references" in needed else None
@@ -276,11 +276,6 @@ class CaptionModule(evaluate.Metric, ABC):
         if needs_references:
             columns["references"] = datasets.Sequence(Value("string"))
         return columns
-
-
-def _check_per_row(per_row: object) -> None:
-    if not isinstance(per_row, bool):
-        raise InputError(Setting("per_row", per_row), ": expected True or False")
 
 
 def _one_of(name: str, value: object, plural: object) -> Any:

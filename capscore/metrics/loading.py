@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import CapscoreError, InputError, OptionError, RecipeWarning, Setting, warn
-from ..options import check_whole_number, stated_options
+from ..options import check_flag, check_whole_number, stated_options
 from ..registry import METRICS
 
 if TYPE_CHECKING:
@@ -430,6 +430,8 @@ def check_options(metrics: Sequence[str], options: Mapping[str, object]) -> None
         if choices and not (isinstance(value, str) and value in choices):
             raise InputError(Setting(name, value), f": expected {' or '.join(map(repr, choices))}")
         accepts = takes[name].accepts
+        if accepts == (bool,) and value is not None:
+            check_flag(name, value)
         is_other = isinstance(value, _PLAIN) or not _has_truth(value)
         if str in accepts and is_other and not isinstance(value, accepts):
             raise InputError(

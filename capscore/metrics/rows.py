@@ -318,28 +318,34 @@ def _shown(value: object) -> str:
 
 
 def reference_lists(
-    references: Any, n_rows: int, may_be_empty: bool, fail: Callable[[int, InputError], None]
+    references: Any,
+    n_rows: int,
+    may_be_empty: bool,
+    fail: Callable[[int, InputError], None],
+    may_lack: Set[int] = frozenset(),
 ) -> list[list[str]]:
-    """n lists of references; [] for a row whose list is bad."""
+    """n lists of references; [] for a row whose list is bad, and for one of `may_lack` that has none."""
     lists = as_list(references, "references", "lists of references", n_rows)
     for row, texts in enumerate(lists):
         try:
-            lists[row] = _reference_list(texts, may_be_empty)
+            lists[row] = _reference_list(texts, may_be_empty, row in may_lack)
         except InputError as error:
             fail(row, error)
             lists[row] = []
     return lists
 
 
-def _reference_list(texts: Any, may_be_empty: bool) -> list[str]:
+def _reference_list(texts: Any, may_be_empty: bool, may_lack: bool) -> list[str]:
     if hasattr(texts, "to_pylist"):
         texts = texts.to_pylist()
+    if may_lack and is_missing(texts):
+        return []
     if isinstance(texts, str) and not re.fullmatch(r"\s*\[.*\]\s*", texts, re.DOTALL):  # no list in writing
         texts = [texts]
     if isinstance(texts, (str, bytes, Mapping)) or not _is_iterable(texts):
         raise InputError(f"expected a list of references, got {_shown(texts)}", field="references")
     texts = list(texts)
-    if not texts:
+    if not texts and not may_lack:
         raise InputError("expected at least one reference, got an empty list", field="references")
     for position, text in enumerate(texts):
         problem = text_problem(text)

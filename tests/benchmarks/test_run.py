@@ -266,6 +266,14 @@ def test_two_metrics_are_compared_on_the_same_rows(tmp_path):
     whole = scored(tmp_path, range(12))
     equal = run(tmp_path, {"a": whole, "b": whole}, draws)
     assert [(test["difference"], test["p_value"]) for test in equal.comparisons] == [(0.0, 1.0)]
+    middle = scored(tmp_path, [n % 5 for n in range(12)], "middle.jsonl")
+    several = run(tmp_path, {"a": whole, **rouge, "b": whole, "c": middle}, draws).comparisons
+    raw = np.array([test["p_value"] for test in several])
+    # of three tests the smallest p-value counts three times, the next twice
+    order = raw.argsort()
+    by_rank = np.maximum.accumulate(np.minimum(raw[order] * [3, 2, 1], 1))
+    assert [several[n]["p_value_holm"] for n in order] == pytest.approx(by_rank)
+    assert raw.min() < several[order[0]]["p_value_holm"]
     alone = run(tmp_path, {"a": whole}, draws)
     assert alone.notes[-1] == "nothing is compared: a comparison needs two metrics"
 

@@ -7,7 +7,9 @@ import pytest
 
 import capscore
 from capscore import CapscoreError
+from capscore.benchmarks.captioned import configs_by_language
 from capscore.benchmarks.protocols import ProtocolResult, Statistic
+from capscore.benchmarks.reading import configurations
 from capscore.benchmarks.tasks import Task, TaskOptions, known_slugs, task_of
 from capscore.errors import InputError
 from capscore.options import Sampling
@@ -30,6 +32,18 @@ def test_crowd_and_experts_lead_with_their_own_statistic():
     assert task_of("flickr8k_human", "crowdflower").statistics[0] == "tau_b"
     with pytest.raises(CapscoreError, match="benchmark 'flickr' is not one of"):
         task_of("flickr", "default")
+
+
+def test_all_names_every_configuration_unless_one_has_that_name():
+    every = configurations(["multi30k"], ["all"])
+    assert [part.config for part in every] == ["en", "de", "fr", "cs", "task2_en", "task2_de"]
+    assert [part.config for part in configurations(["nocaps"], ["all", "foil"])] == ["all", "foil"]
+    assert configs_by_language("multi30k", ["all"]) == {code: code for code in ("en", "de", "fr", "cs")}
+    assert configs_by_language("nocaps", ["all"]) == {"en": "all"}
+    with pytest.raises(InputError, match=r"nocaps \(foil\) is not a set of captioned photos"):
+        configs_by_language("nocaps", ["foil"])
+    with pytest.raises(InputError, match="several sets of references in 'en': choose one of en, task2_en"):
+        configs_by_language("multi30k", ["en", "task2_en"])
 
 
 def test_pairs():

@@ -93,6 +93,9 @@ def test_objects_of_the_photo_come_from_names_instances_and_references(instances
     alone = score(references=None, objects=["dog", ["bus"], [], []])
     assert [detail["made_up"] for detail in alone.details] == ["cat, bench", "", "dog, dog", ""]
     assert "|objects:given|refs:0|" in alone.signature
+    mixed = score(references=[["a dog"], [], None, []], objects=[None, ["cat"], "dog", []])
+    assert [detail["made_up"] for detail in mixed.details] == ["cat, bench", "", "", ""]
+    assert mixed.n_references.tolist() == [1, 0, 0, 0] and "|objects:references+given,var|" in mixed.signature
     ids = {"image_id": ["000009", 12, 9, 12], "options": {"instances": instances}}
     assert [detail["made_up"] for detail in score(**ids).details] == ["cat", "", "dog, dog", ""]
     assert "|objects:instances@" in (alone := score(references=None, **ids)).signature
@@ -115,6 +118,10 @@ def test_bad_rows_and_files_are_named(instances, tmp_path):
             "row 2, image_id: image_id 7 is not in instances=",
         ),
         ({"references": None}, "chair compares with references"),
+        (
+            {"references": [[]] * 4, "objects": ["dog", None, [], []]},
+            "row 1, references: expected at least one",
+        ),
         ({"options": {"rules": "mine"}}, "rules='mine': expected 'published' or 'mended'"),
         ({"options": {"instances": tmp_path / "gone.json"}}, "gone.json'? cannot be read: No such file"),
         ({"options": {"instances": Path("/dev/zero")}}, "/dev/zero'?: expected a file, a pipe"),

@@ -7,12 +7,14 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas
 import pytest
 
 import capscore
 from capscore.errors import CapscoreError, InputError
 from capscore.metrics.loading import all_options, options_of
 from capscore.metrics.mcs import MCS
+from capscore.options import OutputOptions, RowOptions
 from capscore.registry import METRICS, register_metric
 
 WITH_BACKBONE = [metric for metric in METRICS.names() if METRICS.get(metric).takes_backbone]
@@ -63,6 +65,9 @@ def test_options_that_do_not_fit_are_named(metric, options, message):
         *(("infometic", "beta", value) for value in (1, -0.1, math.nan, "high")),
         *(("infometic", "false_alarms", value) for value in (0, 0.6, True)),
         ("infometic", "regions", "window"),
+        *(("mcs", "allow_urls", value) for value in ("no", 1)),
+        ("judge", "explain", pandas.NA),
+        ("infometic", "progress", "no"),
     ],
 )
 def test_a_wrong_value_names_its_option_before_a_backbone_is_loaded(metric, option, wrong):
@@ -70,6 +75,13 @@ def test_a_wrong_value_names_its_option_before_a_backbone_is_loaded(metric, opti
     with pytest.raises(InputError) as caught:
         capscore.load(metric, **{option: wrong}, **backbone)
     assert caught.value.option == option and f"{option}={wrong!r}" in str(caught.value)
+
+
+@pytest.mark.parametrize(("options", "name"), [(RowOptions, "allow_urls"), (OutputOptions, "force")])
+@pytest.mark.parametrize("value", ["no", 1, None], ids=repr)
+def test_permissions_are_true_or_false(options, name, value):
+    with pytest.raises(InputError, match=f"^{name}={value!r}: expected True or False$"):
+        options(**{name: value})
 
 
 def test_an_option_of_a_class_goes_to_the_class_also_where_the_embedder_has_one_of_that_name():

@@ -154,8 +154,17 @@ def config_name(slug: str, config: str | None) -> str:
 
 
 def config_names(slug: str, configs: Sequence[str] | None = None) -> list[str]:
-    """The names of configurations, each once; of all where none are given. Errors as in `config_name`."""
-    return list(dict.fromkeys(config_name(slug, name) for name in configs or builder_class(slug).CONFIGS))
+    """The names of configurations, each once; of all where none are given. Errors as in `config_name`.
+
+    "all" stands for all of them, unless it is the name of one, as in "nocaps".
+
+    >>> config_names("marvl", ["all"]), config_names("nocaps", ["foil", "all"])
+    (['id', 'sw', 'ta', 'tr', 'zh'], ['foil', 'all'])
+    """
+    known = [config.name for config in builder_class(slug).BUILDER_CONFIGS]
+    if not configs or ("all" in configs and "all" not in known):
+        return known
+    return list(dict.fromkeys(config_name(slug, name) for name in configs))
 
 
 def check_data_dir(data_dir: str | Path | None) -> None:

@@ -279,14 +279,14 @@ def _result(
     statistics, notes = _means_and_drops(scores, by_kind, captions.image_ids, options)
     if first is None:
         first = original
-    share = original / first if first else None
+    share = original / first if first > 0 else None
     statistics = [Statistic("mean_original", original, None, n), *statistics]
     statistics += [Statistic("original_of_first", share, None, n), *_retrieval(scorer, captions)]
     for kind, part in perturbed.items():
         if n_unchanged := int(part.unchanged.sum()):
             notes.append(f"{kind}: left {n_unchanged:,} of {counted(n, 'caption')} unchanged; counted")
-    if not original:
-        notes.append("the mean of the original captions is 0, so the drop is undefined")
+    if original <= 0:
+        notes.append(f"the mean of the original captions is {original:.4g}, so the drop is undefined")
     return MetricResult(
         metric=name,
         backbone=backbone_name(scorer),
