@@ -300,6 +300,11 @@ class Scorer(ABC):
         return ()
 
     @classmethod
+    def fits(cls, detail: Mapping[str, Any]) -> bool | None:
+        """Whether the details of a row say that the caption as a whole fits its photo; None for nothing."""
+        return None
+
+    @classmethod
     def cells(cls, detail: Mapping[str, Any]) -> Mapping[str, Any]:
         """What a result of many rows keeps of the details of a row: at least its `detail_columns`."""
         return detail

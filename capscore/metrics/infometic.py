@@ -190,12 +190,18 @@ class InfoMetIC(BackboneScorer):
         said = {region["name"] for region in regions if region["mentioned"]} | {""}
         missed = dict.fromkeys(region["name"] for region in regions if region["name"] not in said)
         return {
+            "fits": detail["fits"],
             "p_fits": detail["p_fits"],
             "likely_wrong": ", ".join(word for _, _, word in wrong),
             "missed": ", ".join([*missed][:_MAX_MISSED]),
             "wrong": wrong,
             "boxes_given": detail["boxes_given"],
         }
+
+    @classmethod
+    def fits(cls, detail: Mapping[str, Any]) -> bool | None:
+        fits: bool | None = detail["fits"]
+        return fits
 
     @classmethod
     def wrong_words(cls, detail: Mapping[str, Any]) -> list[WrongWord]:

@@ -104,6 +104,14 @@ class Scores:
             return ""
         return str(kind.reason(detail))
 
+    def fits(self, row: int) -> bool | None:
+        """Whether the details say that a row's caption as a whole fits its photo; None for nothing."""
+        kind, detail = METRICS.find(self.metric), self._detail(row)
+        if kind is None or detail is None:
+            return None
+        found: bool | None = kind.fits(detail)
+        return found
+
     def wrong_words(self, row: int) -> Sequence[WrongWord]:
         """Words of a row's caption that the details call likely wrong, in order; () for none."""
         kind, detail = METRICS.find(self.metric), self._detail(row)

@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -133,7 +134,7 @@ class ScoredFile(Result):
             failures.append({"row": row, "line": line, "error": error})
         files = {"input": _file_name(self.source.path), "output": _file_name(self.output.output)}
         found = {**files, **summary_document(self.metrics(), self.source.n_rows, failures)}
-        if any(self.ranks.values()):
+        if any(self.ranks.values()) or self.is_judged:
             n_wrong, n_ranked = self._counts_of_ranks()
             metric = next(iter(self.scores))
             found["likely_wrong"] = {"metric": metric, "rows": n_wrong, "ranked": n_ranked}
@@ -231,9 +232,26 @@ class ScoredFile(Result):
         return found
 
     def likely_wrong(self) -> list[int]:
-        """Numbers of the rows whose rank in the first metric is below `LIKELY_WRONG`, the worst first."""
+        """Numbers of the rows that are likely wrong, the worst first.
+
+        The rank in the first metric is below `LIKELY_WRONG`, or a metric that judges captions as a whole says
+        that the caption does not fit.
+        """
+        wrong, _ = self._verdicts
+        return [row for row in self.rising() if wrong[row]]
+
+    @cached_property
+    def _verdicts(self) -> tuple[np.ndarray, np.ndarray]:
+        """bool (n,) each: whether a caption is likely wrong, and whether it is known."""
         ranked = self._first_ranks()
-        return [row for row in self.rising() if ranked[row] < LIKELY_WRONG]
+        wrong, known = ranked < LIKELY_WRONG, np.isfinite(ranked)
+        for part in self.scores.values():
+            for row in range(len(part) if part.details else 0):
+                fits = part.fits(row)
+                if fits is not None:
+                    known[row] = True
+                    wrong[row] |= not fits
+        return wrong, known
 
     def _first_ranks(self) -> np.ndarray:
         """Ranks in the first metric, float64 (n,); NaN where it has none."""
@@ -241,23 +259,31 @@ class ScoredFile(Result):
         return self.ranks.get(first, {}).get(RANKS[0], np.full(self.source.n_rows, np.nan))
 
     @property
-    def has_ranks(self) -> bool:
-        """Whether some row has a rank in the first metric."""
-        return bool(np.isfinite(self._first_ranks()).any())
+    def is_judged(self) -> bool:
+        """Whether it is known of some caption if it is likely wrong."""
+        return bool(self._verdicts[1].any())
 
     def _counts_of_ranks(self, rows: np.ndarray | slice = slice(None)) -> tuple[int, int]:
-        """Numbers of rows that are likely wrong, and of those with a rank, among some rows, bool (n,)."""
-        ranked = self._first_ranks()[rows]
-        return int((ranked < LIKELY_WRONG).sum()), int(np.isfinite(ranked).sum())
+        """Numbers of rows that are likely wrong, and of those that are known, among some, bool (n,)."""
+        wrong, known = self._verdicts
+        return int(wrong[rows].sum()), int(known[rows].sum())
 
     def likely_wrong_sentence(self) -> str:
         """How many captions are likely wrong, of those with a rank."""
+        without = self.without_rank_sentence()
+        return "; ".join(filter(None, (self.headline(), without)))
+
+    def headline(self) -> str:
+        """How many of the captions that are ranked or judged are likely wrong."""
         n_wrong, n_ranked = self._counts_of_ranks()
         share = f"{100 * n_wrong / max(n_ranked, 1):.1f} %"
-        without = self.source.n_rows - n_ranked
+        return f"{n_wrong:,} of {n_ranked:,} captions are likely wrong ({share})"
+
+    def without_rank_sentence(self) -> str:
+        """How many rows have no rank; "" for none."""
+        without = self.source.n_rows - self._counts_of_ranks()[1]
         verb = "has" if without == 1 else "have"
-        rest = f"; {without:,} of {self.source.n_rows:,} rows {verb} no rank" if without else ""
-        return f"{n_wrong:,} of {n_ranked:,} captions are likely wrong ({share}){rest}"
+        return f"{without:,} of {self.source.n_rows:,} rows {verb} no rank" if without else ""
 
     def is_above_limit(self) -> bool:
         """Whether a larger share of captions is likely wrong than `fail_under` of the output options allows.
@@ -267,13 +293,14 @@ class ScoredFile(Result):
         """
         if self.output.fail_under is None:
             return False
-        self.check_some_ranks()
+        if not self.is_judged:
+            self.check_some_ranks()
         n_wrong, n_ranked = self._counts_of_ranks()
         return n_wrong > share_of("fail_under", self.output.fail_under) * n_ranked
 
     def check_some_ranks(self) -> None:
         """Raise CapscoreError if no caption has a rank."""
-        if not self.has_ranks:
+        if not np.isfinite(self._first_ranks()).any():
             standing = self.standings.get(next(iter(self.scores)))
             why = "no row was scored" if standing is None else standing.reason
             raise CapscoreError(f"no caption has a rank, so none is known to be likely wrong: {why}")
@@ -293,7 +320,7 @@ class ScoredFile(Result):
         shows_all = self.source.n_rows <= MAX_SHOWN_ROWS and len(self.scores) <= MAX_COLUMNS
         parts: list[Table | str] = []
         wrong = self.likely_wrong() if self.output.fail_under is not None else []
-        if self.has_ranks and self.source.n_rows > MAX_SHOWN_ROWS:
+        if self.is_judged and self.source.n_rows > MAX_SHOWN_ROWS:
             parts.append(f"{self.likely_wrong_sentence()}.")
         if is_asked:
             parts += self._rows_shown(self.rising(sort)[: worst or MAX_SHOWN_ROWS], numbered=True)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 KINDS_OF_REASON = {
     "rank": "low rank",
+    "fit": "does not fit the photo",
     "score": "among the lowest scores",
     "words": "words look wrong",
     "text": "odd text",
@@ -39,8 +40,8 @@ def reasons_to_check(run: ScoredFile) -> dict[int, dict[str, str]]:
     """
     reasons: defaultdict[int, dict[str, str]] = defaultdict(dict)
     first, rising = next(iter(run.scores.values())), run.rising()
-    if run.has_ranks:
-        ranked = run.ranks[first.metric][RANKS[0]]
+    if run.is_judged:
+        ranked = run.ranks.get(first.metric, {}).get(RANKS[0], np.full(len(first), np.nan))
         for row in np.flatnonzero(ranked < LIKELY_WRONG).tolist():
             worse = f"{ranked[row]:.1f}".removesuffix(".0")
             reasons[row]["rank"] = f"{worse} % of right captions score worse"
@@ -51,6 +52,8 @@ def reasons_to_check(run: ScoredFile) -> dict[int, dict[str, str]]:
         reasons[row]["failed"] = problem
     for part in run.scores.values():
         for row in range(len(part) if part.details else 0):
+            if part.fits(row) is False:
+                reasons[row]["fit"] = KINDS_OF_REASON["fit"]
             if words := ", ".join(dict.fromkeys(word for _, _, word in part.wrong_words(row))):
                 reasons[row]["words"] = words
     for row, kinds in run.odd.items():

@@ -82,11 +82,12 @@ def write_score_report(path: Path, run: ScoredFile) -> None:
     rows = [cards[row] for row in listed]
     scripts = {name: page_script(name) for name in ("rows_to_check.js", "table.js")[not checked :]}
     title = f"{run.source.path.name or 'captions'}: {counted(run.source.n_rows, 'row')}"
-    has_ranks = run.has_ranks
+    has_ranks = any(card["rank"] for card in cards.values())
     page = render(
         "score_report.html",
         title=title,
-        heading=run.likely_wrong_sentence() if has_ranks else title,
+        heading=run.headline() if run.is_judged else title,
+        without_rank=run.without_rank_sentence() if run.is_judged else "",
         has_ranks=has_ranks,
         scripts=[(name, digest) for name, (_, digest) in scripts.items()],
         texts_of_scripts={name: text for name, (text, _) in scripts.items()},

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from PIL import Image
 from skimage import data
 
 import capscore
 from capscore.embedding.embedder import Embedder
 from capscore.errors import BackboneUnavailable, CapscoreError, InputError
 from capscore.metrics.infometic import InfoMetIC
+from capscore.scoring.to_check import reasons_to_check
 
 CAPTIONS = (
     ("chelsea", "A tabby cat looks to the side.", "en"),
@@ -63,6 +67,26 @@ def test_a_planted_noun_is_marked_and_more_at_a_higher_rate(scorer, photos):
         scores = InfoMetIC(scorer.embedder, false_alarms=rate).score(caption, [photos["chelsea"]], None, "en")
         found.append(marked(scores))
     assert found[1] == ["train"] and len(found[0]) <= 1 <= len(found[2])
+
+
+def test_files_have_the_words_and_captions_that_do_not_fit_are_likely_wrong(scored, scorer, photos, tmp_path):
+    for name, photo in photos.items():
+        Image.fromarray(photo).save(tmp_path / f"{name}.png")
+    rows = [{"image": f"{name}.png", "caption": text, "language": code} for name, text, code in CAPTIONS]
+    rows.append({"image": "chelsea.png", "caption": "A dog looks to the side.", "language": "en"})
+    found = capscore.score_file(rows, scorer, images=tmp_path, output=tmp_path / "o.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text("utf-8").splitlines()]
+    details = [detail["p_fits"] for detail in scored.details]
+    assert [line["p_fits"] for line in lines[:5]] == pytest.approx(details, abs=1e-6)
+    words = ["", "", "men, play, football, field", "tren, nieve", "", "dog, side"]
+    assert [line["likely_wrong"] for line in lines] == words
+    assert lines[0]["missed"] == "" and [*found.to_pandas()["missed"]] == [line["missed"] for line in lines]
+    assert {2, 3} <= {*found.likely_wrong()} and not {0, 1, 4} & {*found.likely_wrong()}
+    reasons = reasons_to_check(found)
+    assert reasons[3] | {"rank": ""} == {"rank": "", "fit": "does not fit the photo", "words": "tren, nieve"}
+    assert reasons[5]["words"] == "dog, side"
+    (streamed, *_) = capscore.score_stream(rows, scorer, images=tmp_path)
+    assert streamed["likely_wrong"] == "" and streamed["p_fits"] == pytest.approx(details[0])
 
 
 def test_regions_have_names_in_the_language_of_the_caption(scored, scorer):

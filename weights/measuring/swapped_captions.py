@@ -1,0 +1,61 @@
+"""Captions in the place of right ones → how many are likely wrong by a metric, and how many right ones are.
+
+    python -m weights.measuring.swapped_captions --flickr8k flickr8k --seed 7
+
+In: a folder with `multilingual_captions.json` ({photo: {language: [captions]}}) and `images`. Each of so
+many captions is one of another photo in the language of a right one, drawn by the seed; some happen to fit.
+Out: a table in Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+from pathlib import Path
+
+import capscore
+from capscore.tables import Table
+
+LANGUAGES = ("ar", "de", "en", "fr", "pt", "zh")
+METRICS = (["mcs"], ["mcs", "infometic"], ["infometic"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--flickr8k", type=Path, required=True)
+    parser.add_argument("--swapped", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=7)
+    args = parser.parse_args()
+    captions = json.loads((args.flickr8k / "multilingual_captions.json").read_text(encoding="utf-8"))
+    right = []
+    for photo in sorted(captions):
+        for language in LANGUAGES:
+            for text in captions[photo].get(language, ()):
+                right.append({"image": photo, "caption": text, "language": language})
+    draws, swapped = random.Random(args.seed), []
+    for row in draws.choices(right, k=args.swapped):
+        others = [
+            other
+            for other in right
+            if other["language"] == row["language"] and other["image"] != row["image"]
+        ]
+        swapped.append({**row, "caption": draws.choice(others)["caption"]})
+    lines = []
+    for metrics in METRICS:
+        line = [",".join(metrics)]
+        for only in (LANGUAGES, ("en",)):
+            parts = [[row for row in rows if row["language"] in only] for rows in (swapped, right)]
+            found = capscore.score_file(
+                parts[0] + parts[1], metrics, backbone="embedded", images=args.flickr8k / "images"
+            )
+            n_swapped = sum(row < len(parts[0]) for row in found.likely_wrong())
+            n_right = len(found.likely_wrong()) - n_swapped
+            line += [f"{100 * n_swapped / len(parts[0]):.0f} %", f"{100 * n_right / len(parts[1]):.1f} %"]
+        lines.append(line)
+    headings = ("metric", "found, six languages", "right ones marked", "found, English", "right ones marked")
+    print(Table(headings, lines).markdown())
+
+
+if __name__ == "__main__":
+    main()
