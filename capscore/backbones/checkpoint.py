@@ -210,9 +210,17 @@ def inside(folder: Path, name: object, named_by: Path) -> Path:
     return folder / name
 
 
-def read_marker(path: Path, version: int, fields: Mapping[str, tuple[type, ...]]) -> dict[str, Any]:
-    """The JSON file that marks a folder as written by capscore, of this format, its fields of these types."""
+def read_marker(
+    path: Path, version: int, fields: Mapping[str, tuple[type, ...]], model_type: str | None = None
+) -> dict[str, Any]:
+    """The JSON file that marks a folder as written by capscore, of this format, its fields of these types.
+
+    `model_type` is what "model_type" in it must say; None if that is checked elsewhere.
+    """
     marker = read_config(path)
+    kind = marker.get("model_type")
+    if model_type not in (None, kind):
+        raise BackboneUnavailable(f"{path} describes a model of type {kind!r}, not {model_type!r}")
     if marker.get("format") != version:
         raise BackboneUnavailable(
             f"{path} is of format {marker.get('format')!r:.60}; this capscore reads format {version}"
@@ -230,10 +238,15 @@ def read_marker(path: Path, version: int, fields: Mapping[str, tuple[type, ...]]
 
 
 def read_checkpoint(
-    folder: Path, marker: str, version: int, fields: Mapping[str, tuple[type, ...]]
+    folder: Path,
+    marker: str,
+    version: int,
+    fields: Mapping[str, tuple[type, ...]],
+    model_type: str | None = None,
 ) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
     """What `write_checkpoint` wrote: content of the marker, and tensors; otherwise `BackboneUnavailable`."""
-    content = read_marker(folder / marker, version, {**fields, "weights": (str,), "notes": (dict,)})
+    expected = {**fields, "weights": (str,), "notes": (dict,)}
+    content = read_marker(folder / marker, version, expected, model_type)
     state = read_state_dict(folder)
     if tensors_digest(state) != content["weights"]:
         raise BackboneUnavailable(f"{folder}: {WEIGHTS} does not belong to {marker}; was saving interrupted?")
@@ -352,10 +365,7 @@ def read_network(
     folder: Path, model_type: str, version: int
 ) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
     """Content of config.json, and weights; BackboneUnavailable if missing, damaged, or of another model."""
-    kind = read_config(folder / CONFIG).get("model_type")
-    if kind != model_type:
-        raise BackboneUnavailable(f"{folder / CONFIG} describes a model of type {kind!r}, not {model_type!r}")
-    return read_checkpoint(folder, CONFIG, version, {})
+    return read_checkpoint(folder, CONFIG, version, {}, model_type)
 
 
 def built(

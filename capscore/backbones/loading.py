@@ -87,7 +87,7 @@ def load_backbone(
         image_tower=image_tower,
     )
     try:
-        return _load(name, options)
+        return _load(name, known, options)
     except OSError as error:
         inner = error if isinstance(error, BackboneUnavailable) else BackboneUnavailable(message_of(error))
         advice: tuple[Part, ...] = ()
@@ -97,8 +97,8 @@ def load_backbone(
         raise type(inner)(f"backbone {asked!r} is not available: ", *inner.parts, *advice) from error
 
 
-def _load(name: str, options: BackboneOptions) -> Backbone:
-    plain, source = _without_scheme(name), _source(name)
+def _load(name: str, known: Known | None, options: BackboneOptions) -> Backbone:
+    plain, source = _without_scheme(name), known or _source(name)
     if isinstance(source, Known):
         return _load_known(source, plain, options)
     if source == "pair":

@@ -622,10 +622,11 @@ class FileScoring:
             )
             if self._waits:
                 self._write_together(found)
-            signatures = {name: part.signature for name, part in scores.items()}
-            text = json.dumps(found.to_dict(), ensure_ascii=False, indent=2)
-            for writer in self._writers.values():
-                writer.finish({"signatures": signatures}, f"{text}\n")
+            if self._writers:
+                signatures = {name: part.signature for name, part in scores.items()}
+                text = json.dumps(found.to_dict(), ensure_ascii=False, indent=2)
+                for writer in self._writers.values():
+                    writer.finish({"signatures": signatures}, f"{text}\n")
         return found
 
     @property
