@@ -81,26 +81,32 @@ class EmbeddingCache:
 
         Keys that are absent, or whose entry is damaged or of another length, are left out.
         """
-        found: dict[str, np.ndarray] = {}
-        if not len(keys) or not self._can_read:
-            return found
-        distinct = list(dict.fromkeys(keys))
+        return dict(zip(*self.get_rows(fingerprint, dim, keys), strict=True))
+
+    def get_rows(self, fingerprint: str, dim: int, keys: Sequence[str]) -> tuple[list[str], np.ndarray]:
+        """The same as the keys that were found, m of them, and one float32 (m, dim)."""
+        found: dict[str, bytes] = {}
+        if len(keys) and self._can_read:
+            self._look_up(fingerprint, 4 * dim, list(dict.fromkeys(keys)), found)
+        return [*found], np.frombuffer(b"".join(found.values()), "<f4").reshape(-1, dim)
+
+    def _look_up(self, fingerprint: str, n_bytes: int, keys: list[str], found: dict[str, bytes]) -> None:
+        """Add the stored vectors of so many bytes to those that are found, until reading fails."""
         query = "SELECT key, checksum, vector FROM embeddings WHERE backbone = ? AND key IN "
         try:
             if not self.path.exists():
-                return found
+                return
             with self._connect() as connection:
-                for start in range(0, len(distinct), _KEYS_PER_QUERY):
-                    part = distinct[start : start + _KEYS_PER_QUERY]
+                for start in range(0, len(keys), _KEYS_PER_QUERY):
+                    part = keys[start : start + _KEYS_PER_QUERY]
                     marks = ",".join("?" * len(part))
                     for key, checksum, row in connection.execute(f"{query}({marks})", (fingerprint, *part)):
-                        whole = isinstance(row, bytes) and len(row) == 4 * dim
+                        whole = isinstance(row, bytes) and len(row) == n_bytes
                         if whole and checksum == _checksum(fingerprint, key, row):
-                            found[key] = np.frombuffer(row, "<f4")
+                            found[key] = row
         except _ERRORS as error:
             if "no such table" not in str(error):  # of a file without embeddings yet
                 self._stop("read", error)
-        return found
 
     def put(
         self, fingerprint: str, keys: Sequence[str], rows: np.ndarray, *, name: str | None = None

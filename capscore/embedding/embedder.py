@@ -90,18 +90,22 @@ class _Records:
         self.rows = np.zeros((len(self.index), self.width), np.float32)
         self.missing = dict.fromkeys(self.index)
 
-    def fill(self, records: Mapping[str, np.ndarray]) -> None:
-        """Take the records of some keys, which are no longer missing."""
-        for key, record in records.items():
-            self.rows[self.index[key]] = record
+    def fill(self, keys: Sequence[str], records: ArrayLike) -> None:
+        """Take the records (m, …) of m distinct keys, which are no longer missing."""
+        if keys:
+            self.rows[list(map(self.index.__getitem__, keys))] = records
+        if len(keys) == len(self.missing):
+            self.missing.clear()
+        for key in keys if self.missing else ():
             self.missing.pop(key, None)
 
     def embedded(self, keys: list[str], failures: dict[int, ImageError]) -> EmbeddedRows:
-        # images that could not be decoded have no row
-        present = [key for key in self.index if key not in self.missing]
-        rows = self.rows[[self.index[key] for key in present]] if self.missing else self.rows
-        index = {key: position for position, key in enumerate(present)}
-        positions = np.fromiter((index.get(key, -1) for key in keys), np.int64, len(keys))
+        rows, index = self.rows, self.index
+        if self.missing:  # images that could not be decoded have no row
+            present = [key for key in self.index if key not in self.missing]
+            rows = self.rows[[self.index[key] for key in present]]
+            index = {key: position for position, key in enumerate(present)}
+        positions = np.array([index.get(key, -1) for key in keys], np.int64)
         matrix, truncated = np.ascontiguousarray(rows[:, : self.dim]), rows[:, self.dim] > 0.5
         return EmbeddedRows(matrix, positions, keys, truncated, failures, rows[:, self.dim + 1 :])
 
@@ -348,7 +352,7 @@ class Embedder(PhotoPipeline):
         known = [key for key in records.missing if key in self._memory]
         for key in known:
             self._memory.move_to_end(key)
-        records.fill({key: self._memory[key] for key in known})
+        records.fill(known, [self._memory[key] for key in known])
         if self.cache is not None:
             self._read_from_disk(self.cache, records)
         n_known = len(records.index) - len(records.missing)
@@ -360,12 +364,12 @@ class Embedder(PhotoPipeline):
     def _read_from_disk(self, cache: EmbeddingCache, records: _Records) -> None:
         unknown = [*records.missing]
         for part in in_batches(unknown, READ_AT_ONCE):
-            found = cache.get(self.fingerprint, records.width, part)
-            if found and (problem := self._problem(np.stack([*found.values()]))):
+            keys, rows = cache.get_rows(self.fingerprint, records.width, part)
+            if keys and (problem := self._problem(rows)):
                 raise CapscoreError(f"{cache.path} has {problem}: `capscore cache clear` empties it")
-            records.fill(found)
+            records.fill(keys, rows)
             if len(unknown) <= MEMORY_ENTRIES:
-                self._remember(found)
+                self._remember(keys, rows)
 
     def _problem(self, rows: np.ndarray) -> str:
         """What is wrong with records of the backbone; "" for nothing."""
@@ -376,10 +380,14 @@ class Embedder(PhotoPipeline):
         lengths = np.linalg.norm(rows[:, : self.backbone.dim], axis=1)
         return "embeddings that are not of unit length" if np.abs(lengths - 1.0).max() > 0.01 else ""
 
-    def _remember(self, records: Mapping[str, np.ndarray]) -> None:
-        self._memory.update(records)
+    def _remember(self, keys: Sequence[str], records: np.ndarray) -> dict[str, np.ndarray]:
+        """Keep records in memory; gives them by key."""
+        # copies, because a view would keep its whole batch in memory
+        fresh = dict(zip(keys, map(np.copy, records), strict=True))
+        self._memory.update(fresh)
         while len(self._memory) > MEMORY_ENTRIES:
             self._memory.popitem(last=False)
+        return fresh
 
     @contextmanager
     def _writer(self, records: _Records) -> Iterator[Callable[..., object]]:
@@ -406,11 +414,8 @@ class Embedder(PhotoPipeline):
         if problem := self._problem(fresh):
             found = f"{self.backbone.name} gave {problem} in {self.backbone.dtype}: try "
             raise CapscoreError(found, Setting("dtype", "float32"), ", or its weights are damaged")
-        # copies, because a view would keep its whole batch in memory
-        batch = {key: record.copy() for key, record in zip(keys, fresh, strict=True)}
-        records.fill(batch)
-        self._remember(batch)
-        return batch
+        records.fill(keys, fresh)
+        return self._remember(keys, fresh)
 
 
 def _region_key(image_key: str, box: np.ndarray) -> str:

@@ -7,6 +7,8 @@ Embedders and judges are `PhotoPipeline`s; a metric that looks at photos in its 
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -28,6 +30,56 @@ Result = TypeVar("Result")
 WORKERS = min(8, os.cpu_count() or 1)
 READ_AHEAD = 64  # photos that are read while another is waited for
 READ_AT_ONCE = 8  # photos that a thread reads in turn: handing over takes as long as reading a small file
+FILES_KNOWN = 2**17  # files whose keys are remembered: 50 MB
+SETTLED_NS = 2 * 10**9  # a file that was written less long ago may be written again in the same instant
+_FileState = tuple[int, ...]
+
+
+class _FileKeys:
+    """Content keys of files for all pipelines of the process, as long as the file system says "unchanged"."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[str, tuple[_FileState, str]] = {}
+
+    def get(self, path: str) -> str:
+        """The key of a file that was read before and has not changed; "" if it is to be read."""
+        state, key = self._known.get(path, ((), ""))
+        return key if key and _state(path) == state else ""
+
+    def read(self, image: object, read: Callable[[object], str]) -> str:
+        """What `read` gives for an image, kept in mind if that is a file, and not a new one."""
+        path = _path_of(image)
+        state = _state(path)  # as it was before it was read
+        key = read(image)
+        if state and time.time_ns() - max(state[-2:]) > SETTLED_NS:
+            with self._lock:
+                self._known.pop(path, None)
+                self._known[path] = state, key
+                if len(self._known) > FILES_KNOWN:
+                    del self._known[next(iter(self._known))]
+        return key
+
+
+def _path_of(image: object) -> str:
+    """The path that an image is, or that its `datasets.Image` dict has instead of bytes; "" for none."""
+    if isinstance(image, dict) and image.get("bytes") is None:
+        image = image.get("path")
+    return os.fsdecode(image) if isinstance(image, (str, os.PathLike)) else ""
+
+
+def _state(path: str) -> _FileState:
+    """What changes with the content of a file; () for what is no file under just this name."""
+    if not path or path.startswith("~"):
+        return ()
+    try:
+        about = os.stat(path)
+    except (OSError, ValueError):
+        return ()
+    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+
+
+_FILE_KEYS = _FileKeys()
 
 
 class PhotoPipeline:
@@ -152,27 +204,29 @@ class Photos:
         are_alive = isinstance(self._images, (list, tuple))
         first: dict[str | int, int] = {}  # path or identity → its first row
         same: dict[int, int] = {}  # row → the first with its path or identity
+        found: dict[int, str | ImageError] = {}
 
         def unread() -> Iterator[tuple[int, object]]:
             for row in range(len(self._images)):
                 if row in skip:
                     continue
                 image = self._images[row]
-                identity: str | int = row
-                if isinstance(image, (str, os.PathLike)):
-                    identity = os.fsdecode(image)
-                elif self._downloads is not None and (address := address_of(image)):
-                    identity = address  # of a dict
-                elif are_alive:
+                path = _path_of(image)
+                identity: str | int = path or row
+                if not path and are_alive:
                     identity = id(image)
                 same[row] = first.setdefault(identity, row)
-                if same[row] == row:
+                if same[row] < row:
+                    continue
+                if known := _FILE_KEYS.get(path):
+                    found[row] = known
+                    advance(1)
+                else:
                     yield row, image
 
         def read(item: tuple[int, object]) -> str:
-            return content_key(self._local(item[1]))
+            return _FILE_KEYS.read(self._local(item[1]), content_key)
 
-        found: dict[int, str | ImageError] = {}
         at_once = READ_AT_ONCE if self._downloads is None else 1
         for (row, _), key in self._in_turn(read, unread(), READ_AHEAD, at_once):
             found[row] = key

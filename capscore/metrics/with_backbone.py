@@ -265,11 +265,11 @@ class BackboneScorer(Scorer):
         distinct = list(dict.fromkeys(texts))
         texts = list(map(dict(zip(distinct, self.backbone.unwrapped(distinct), strict=True)).get, texts))
         parts = self._split_texts(texts)
+        if not parts:
+            return self.embedder.texts(texts, prefix=self.prefix), np.zeros(len(texts), dtype=bool)
         listed = [part for text in texts for part, _ in parts.get(text, [(text, 1)])]
         embedded = self.embedder.texts(listed, prefix=self.prefix)
         is_split = np.array([text in parts for text in texts], dtype=bool)
-        if not parts:
-            return embedded, is_split
         sizes = np.array([len(parts.get(text, "1")) for text in texts])
         starts = np.cumsum(sizes) - sizes
         index, n_rows = embedded.index[starts], len(embedded.matrix)

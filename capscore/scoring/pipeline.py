@@ -35,7 +35,7 @@ from ..files.row_source import (
 )
 from ..metrics.base import Scorer
 from ..metrics.calibration import RANKS
-from ..metrics.rows import PreparedRows
+from ..metrics.rows import PreparedRows, photo_names
 from ..metrics.scores import Scores
 from ..options import RowOptions
 from ..registry import METRICS
@@ -151,6 +151,7 @@ class RowScorer:
         self.languages: set[str] = set()
         self.odd = OddRows(keeps_rows=keeps_odd)
         self._reads_photos = any(scorer.compares_photos for scorer in scorers)
+        self._names_photos = any(scorer.compares_rows and not scorer.needs_images for scorer in scorers)
 
     def prepare(
         self, source: RowSource, names: ColumnNames, chunk: Chunk, start: int
@@ -161,7 +162,11 @@ class RowScorer:
             InputError: A row cannot be scored and on_error="raise"; names row and line.
         """
         inputs = read_inputs(chunk, source, names, self.folder, candidates_are_photos=self._reads_photos)
-        prepared = {scorer.metric: self._measured(scorer, source, chunk, inputs) for scorer in self.scorers}
+        naming = photo_column(source, self.options) if self._names_photos else None
+        names_of_photos = None if naming is None else photo_names(chunk.values(naming))  # none is opened
+        prepared: dict[str, PreparedRows] = {}
+        for scorer in self.scorers:
+            prepared[scorer.metric] = self._measured(scorer, source, chunk, inputs, names_of_photos)
         new: set[str] = set().union(*(part.languages for part in prepared.values())) - self.languages
         self.languages |= new
         for scorer in self.scorers:
@@ -171,7 +176,14 @@ class RowScorer:
             self.odd.add(inputs.candidates, inputs.images, inputs.references, start)
         return prepared
 
-    def _measured(self, scorer: Scorer, source: RowSource, chunk: Chunk, inputs: ChunkInputs) -> PreparedRows:
+    def _measured(
+        self,
+        scorer: Scorer,
+        source: RowSource,
+        chunk: Chunk,
+        inputs: ChunkInputs,
+        names_of_photos: list[str] | None,
+    ) -> PreparedRows:
         is_read = {"references": scorer.needs_references, "image": scorer.needs_images}
         problems = {
             row: error for row, error in inputs.problems.items() if is_read.get(error.field or "", True)
@@ -180,10 +192,8 @@ class RowScorer:
             raise self._first_of(problems, source, chunk)
         columns = {"images": scorer.needs_images, "references": scorer.needs_references}
         given = {name: getattr(inputs, name) for name, is_needed in columns.items() if is_needed}
-        if scorer.compares_rows and not scorer.needs_images:
-            naming = photo_column(source, self.options)
-            if naming is not None:
-                given["images"] = chunk.values(naming)  # by their names; none is opened
+        if names_of_photos is not None and scorer.compares_rows and not scorer.needs_images:
+            given["images"] = names_of_photos
         for column in scorer.extra_columns:
             names = named_columns((column.name,), source.columns)
             if column.from_files and names:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import capscore
+from capscore.embedding import photos
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
 from capscore.embedding.photos import PhotoPipeline
@@ -48,6 +50,21 @@ def test_each_distinct_image_is_embedded_once(tmp_path):
     assert backbone.encoded_images == 2 and len(set(rows.keys)) == 2
     assert rows.index.tolist() == [0, 0, 0, 0, 0, 1]
     assert rows.matrix.tolist() == [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+
+
+def test_a_file_is_read_once_for_all_embedders_until_it_changes(tmp_path, monkeypatch):
+    read, key_of, path = [], photos.content_key, tmp_path / "photo.png"
+    monkeypatch.setattr(photos, "content_key", lambda image: read.append(image) or key_of(image))
+    path.write_bytes(encode(RED))
+    forms = [path, str(path), {"path": str(path), "bytes": None}]
+    keys = lambda: Embedder(ColourBackbone()).images(forms).keys  # noqa: E731
+    assert keys() == keys() == [key_of(path)] * 3 and len(read) == 2, "it was written a moment ago"
+    monkeypatch.setattr(photos, "SETTLED_NS", -1)
+    assert keys() == keys() == [key_of(path)] * 3 and len(read) == 3
+    about, other = path.stat(), encode(RED)[:-1] + b"?"
+    path.write_bytes(other)  # of the same length
+    os.utime(path, ns=(about.st_atime_ns, about.st_mtime_ns + 1))
+    assert PhotoPipeline().photos(forms).__enter__().keys == [key_of(path)] * 3 and len(read) == 4
 
 
 def test_each_distinct_text_is_embedded_once_in_length_order():
@@ -233,7 +250,7 @@ def test_embeddings_that_are_not_finite_or_not_of_unit_length_are_refused(
     backbone = ColourBackbone()
     wrong = np.array([[value, 0, 0, 0]], np.float32)
     cache = EmbeddingCache(tmp_path)
-    monkeypatch.setattr(cache, "get", lambda fingerprint, dim, keys: dict(zip(keys, wrong, strict=False)))
+    monkeypatch.setattr(cache, "get_rows", lambda fingerprint, dim, keys: ([*keys], wrong))
     with pytest.raises(CapscoreError, match=rf"embeddings-0.sqlite has .*{problem}: `capscore cache clear`"):
         Embedder(backbone, cache=cache).texts(["red"])
     monkeypatch.setattr(backbone, "encode_tokens", lambda ids: wrong[:, :3])
