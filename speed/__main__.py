@@ -31,6 +31,7 @@ PARTS = {
     "training": "A training step",
     "bootstrap": "Agreement with people, bootstrapped",
     "cider": "CIDEr on rows like Flickr8k-Expert's",
+    "meteor": "METEOR beside the Java program",
     "startup": "Start",
     "memory": "Peak memory of a process",
 }

@@ -1,28 +1,36 @@
 """What METEOR 1.5 knows of words: tokens, stems, synonyms and paraphrases, from the data in pycocoevalcap.
 
 In: texts. Out: their tokens, and for each word or phrase those that METEOR matches with it. The data are
-files of the program's jar and its English table of paraphrases, which are read once a process.
+files of the program's jar and its English table of paraphrases, which is sorted once a machine.
 """
 
 from __future__ import annotations
 
 import gzip
+import os
 import re
+import tempfile
 import zipfile
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+import xxhash
+
+from ..embedding.cache import EmbeddingCache
 from ..errors import CapscoreError, MissingExtraError
 from .spice import program_folder
 
 # how two phrases can match; PARAPHRASE of the reference's phrase, PARAPHRASED: of the candidate's
 EXACT, STEM, SYNONYM, PARAPHRASE, PARAPHRASED = range(5)
 _PIECE = 1 << 16  # bytes of the table that are read at once
+_TABLE = "meteor-paraphrases-0"  # start of the names of the table's files; another number for another form
 
 _LETTER = "A-Za-zÀ-ÖØ-öø-žЀ-ԧᴀ-ᵿꙀ-ꙮ꙾-ꚗ"  # what METEOR's tokeniser takes for letters
 _SPLITS = [
@@ -146,24 +154,23 @@ class Knowledge:
         self, texts: Collection[Sequence[str]], words: set[str]
     ) -> Iterator[tuple[str, list[str]]]:
         """Phrases of the table and their paraphrases, as far as the texts have all their three-word parts."""
-        table = _paraphrase_table(self._home / "data" / "paraphrase-en.gz")
-        sequences = set(words)
+        table = paraphrase_table(self._home / "data" / "paraphrase-en.gz")
+        sequences, three = set(words), set[str]()
         for text in texts:
             sequences.update(map(" ".join, pairwise(text)))
-            sequences.update(map(" ".join, zip(text, text[1:], text[2:], strict=False)))
-        known = {sequence.encode() for sequence in sequences}
+            three.update(map(" ".join, zip(text, text[1:], text[2:], strict=False)))
+        sequences |= three
 
-        def occurs(phrase: bytes) -> bool:
-            if phrase in known or phrase.count(b" ") < 3:
-                return phrase in known
-            parts = phrase.split(b" ")
-            return all(b" ".join(parts[at : at + 3]) in known for at in range(len(parts) - 2))
+        def occurs(phrase: str) -> bool:
+            if phrase in sequences or phrase.count(" ") < 3:
+                return phrase in sequences
+            parts = phrase.split(" ")
+            return all(" ".join(parts[at : at + 3]) in three for at in range(len(parts) - 2))
 
-        longer = chain.from_iterable(table.longer[start] for start in known & table.longer.keys())
-        for phrase in chain(known & table.paraphrases.keys(), filter(occurs, longer)):
-            others = table.paraphrases[phrase].split(b"\n")
-            if those := [other.decode() for other in others if other in known or occurs(other)]:
-                yield phrase.decode(), those
+        for phrase, others in table.entries(sequences, three):
+            those = list(filter(occurs, others))
+            if those and occurs(phrase):
+                yield phrase, those
 
 
 @cache
@@ -194,22 +201,75 @@ def _synsets(home: Path) -> Callable[[str], set[str]]:
 
 
 class _Table(NamedTuple):
-    """The table of paraphrases.
+    """The table of paraphrases: n entries in the order of their phrases' digests.
 
     Attributes:
-        paraphrases: Phrase → its paraphrases, a line each.
-        longer: First three words → the phrases of more words that begin with them.
+        digests: uint64 (n,), ascending, of the phrases.
+        starts: int64 (n + 1,), where each entry begins.
+        checks: uint64 (n,), digests of the entries.
+        heads, longer: uint64 and int64, digests of the first three words of phrases of more words, ascending,
+            and the numbers of those phrases.
+        entries_in_a_row: uint8, entries: a phrase and its paraphrases, each with a line feed.
     """
 
-    paraphrases: dict[bytes, bytes]
-    longer: dict[bytes, list[bytes]]
+    digests: np.ndarray
+    starts: np.ndarray
+    checks: np.ndarray
+    heads: np.ndarray
+    longer: np.ndarray
+    entries_in_a_row: np.ndarray
+
+    def entries(self, phrases: set[str], three_words: set[str]) -> Iterator[tuple[str, list[str]]]:
+        """Those of the phrases that the table has, and longer ones that begin so, with their paraphrases."""
+        digests = _digests(map(str.encode, phrases))
+        places = np.searchsorted(self.digests, digests).clip(max=len(self.digests) - 1)
+        numbers = {*places[self.digests[places] == digests].tolist()}
+        digests = _digests(map(str.encode, three_words))
+        ends = np.searchsorted(self.heads, digests, "right").tolist()
+        for start, end in zip(np.searchsorted(self.heads, digests).tolist(), ends, strict=True):
+            numbers.update(self.longer[start:end].tolist())
+        for number in sorted(numbers):
+            entry = self.entries_in_a_row[self.starts[number] : self.starts[number + 1]].tobytes()
+            if xxhash.xxh3_64_intdigest(entry) != self.checks[number]:
+                folder = EmbeddingCache().folder
+                raise CapscoreError(f"the files {_TABLE}-… in {folder} are damaged: delete them")
+            phrase, *others = entry.decode().removesuffix("\n").split("\n")
+            yield phrase, others
+
+
+def _digests(texts: Iterable[bytes]) -> np.ndarray:
+    return np.fromiter(map(xxhash.xxh3_64_intdigest, texts), np.uint64)
 
 
 @cache
-def _paraphrase_table(file: Path) -> _Table:
+def paraphrase_table(file: Path) -> _Table:
+    """The table in a file, sorted by digests in the cache's folder, or from now on."""
+    with file.open("rb") as packed:
+        packed.seek(-8, os.SEEK_END)
+        identity = packed.read().hex()  # checksum and length of what is packed
+    folder = EmbeddingCache().folder
+    arrays, entries = (folder / f"{_TABLE}-{identity}{suffix}" for suffix in (".npz", ".txt"))
+    with suppress(OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile):
+        with np.load(arrays, allow_pickle=False) as kept:
+            columns = {name: kept[name] for name in _Table._fields[:-1]}
+        if entries.stat().st_size == columns["starts"][-1]:
+            return _Table(**columns, entries_in_a_row=np.memmap(entries, np.uint8, "r"))
+    table = _read_table(file)
+    with suppress(OSError):  # without them, the next process reads the file again
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".partial-", dir=folder) as name:
+            columns = table._asdict()
+            columns.pop("entries_in_a_row").tofile(Path(name) / entries.name)
+            np.savez(Path(name) / arrays.name, **columns)
+            (Path(name) / entries.name).replace(entries)
+            (Path(name) / arrays.name).replace(arrays)
+    return table
+
+
+def _read_table(file: Path) -> _Table:
     """The table in a file that is sorted by phrase: rows of three lines, probability, phrase, paraphrase."""
-    paraphrases: dict[bytes, bytes] = {}
-    longer: defaultdict[bytes, list[bytes]] = defaultdict(list)
+    phrases: list[bytes] = [b""]
+    entries: list[bytes] = [b""]
     rest = b""
     with gzip.open(file) as rows:
         while piece := rows.read(_PIECE):
@@ -219,14 +279,24 @@ def _paraphrase_table(file: Path) -> _Table:
             others, end = lines[2:whole:3], 0
             for phrase, count in Counter(lines[1:whole:3]).items():
                 start, end = end, end + count
-                its = b"\n".join(others[start:end])
-                if phrase in paraphrases:  # it began in the piece before
-                    paraphrases[phrase] += b"\n" + its
-                    continue
-                paraphrases[phrase] = its
-                if phrase.count(b" ") > 2:
-                    longer[b" ".join(phrase.split(b" ", 3)[:3])].append(phrase)
-    return _Table(paraphrases, dict(longer))
+                if phrase != phrases[-1]:  # else it began in the piece before
+                    phrases.append(phrase)
+                    entries.append(phrase + b"\n")
+                entries[-1] += b"\n".join(others[start:end]) + b"\n"
+    digests = _digests(phrases)
+    order = np.argsort(digests)
+    phrases, entries = ([texts[number] for number in order.tolist()] for texts in (phrases, entries))
+    longer = np.array([number for number, phrase in enumerate(phrases) if phrase.count(b" ") > 2], np.int64)
+    heads = _digests(b" ".join(phrases[number].split(b" ", 3)[:3]) for number in longer.tolist())
+    by_head = np.argsort(heads)
+    return _Table(
+        digests=digests[order],
+        starts=np.cumsum([0, *map(len, entries)]),
+        checks=_digests(entries),
+        heads=heads[by_head],
+        longer=longer[by_head],
+        entries_in_a_row=np.frombuffer(b"".join(entries), np.uint8),
+    )
 
 
 def _relate(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 
 from capscore.errors import CapscoreError, InputError, MissingExtraError
 from capscore.metrics.meteor import METEOR, meteor, meteor_with_counts
-from capscore.metrics.meteor_words import Knowledge
+from capscore.metrics.meteor_words import Knowledge, paraphrase_table
 
 pytestmark = pytest.mark.skipif(
     bool(METEOR.what_is_missing()), reason="METEOR's data or stems are not installed"
@@ -175,3 +176,30 @@ def test_the_java_program_gives_these_scores():
     *scores, corpus = map(float, ask([" ||| ".join(["EVAL", *counts])], "-l", "en", "-norm"))
     assert scores == pytest.approx([expected for *_, expected in ENGLISH], abs=1e-12)
     assert corpus == pytest.approx(0.40038561183557425, abs=1e-12)
+
+
+def test_the_table_of_paraphrases_is_kept_and_made_anew_where_it_is_cut_short(tmp_path, monkeypatch):
+    monkeypatch.setenv("CAPSCORE_CACHE", str(tmp_path / "cache"))
+    rows = [("a dog", "the dog"), ("a dog", "one dog"), ("in front of the", "before the"), ("x", "y")]
+    with gzip.open(tmp_path / "table.gz", "wt") as file:
+        file.writelines(f"0.5\n{phrase}\n{other}\n" for phrase, other in rows)
+
+    def found() -> dict[str, list[str]]:
+        paraphrase_table.cache_clear()
+        return dict(paraphrase_table(tmp_path / "table.gz").entries({"a dog", "y"}, {"in front of", "a b c"}))
+
+    expected = {"a dog": ["the dog", "one dog"], "in front of the": ["before the"]}
+    try:
+        assert found() == expected
+        arrays, entries = sorted((tmp_path / "cache").iterdir())
+        for damaged in (entries, arrays):
+            damaged.write_bytes(damaged.read_bytes()[:-9])
+            assert found() == expected == found()
+        entries.write_bytes(entries.read_bytes().replace(b"dog", b"cat"))
+        with pytest.raises(CapscoreError, match="are damaged: delete them"):
+            found()
+        arrays.unlink()
+        monkeypatch.setenv("CAPSCORE_CACHE", str(tmp_path / "table.gz" / "no folder"))
+        assert found() == expected
+    finally:
+        paraphrase_table.cache_clear()
