@@ -19,10 +19,18 @@ if TYPE_CHECKING:
 
 MAX_TEXT_WIDTH = 28
 """Characters of a column of text in a terminal; longer texts are folded."""
-MIN_WIDE_WIDTH = 20
+MIN_WIDE_WIDTH, MIN_NAME_WIDTH = 20, 12
 _MAX_HEADING_WIDTH = 12
 _GAP = 2  # characters between two columns
-_IN_ASCII: dict[str, str | int | None] = {"τ": "tau", "ρ": "rho", "Δ": "diff", "−": "-", "·": "-", "†": "^"}
+_IN_ASCII: dict[str, str | int | None] = {
+    "τ": "tau",
+    "ρ": "rho",
+    "Δ": "diff",
+    "−": "-",
+    "·": "-",
+    "†": "^",
+    "…": "~",
+}
 
 
 def fixed(value: float | None, decimals: int = 4, missing: str = "–") -> str:
@@ -104,6 +112,24 @@ def shown_caption(value: object) -> str:
     return "" if is_missing(value) else str(value)
 
 
+def shortened(text: str, width: int) -> str:
+    """A text in at most so many cells of a terminal, with … in place of its middle.
+
+    >>> shortened("COCO_val2014_000000000042.jpg", 20)
+    'COCO_v…000000042.jpg'
+    """
+    from rich.cells import cell_len
+
+    if cell_len(text) <= width:
+        return text
+    head, tail = text, text
+    while cell_len(tail) > (width - 1) * 2 // 3 + 1:
+        tail = tail[1:]
+    while head and cell_len(head) + cell_len(tail) + 1 > width:
+        head = head[:-1]
+    return f"{head}…{tail}"
+
+
 @dataclass(frozen=True)
 class Table:
     """A table of text.
@@ -117,6 +143,7 @@ class Table:
         bold: (row, column) of cells that stand out.
         short: Headings for a terminal; () for the same.
         wide: Column of text that takes the width that the others leave in a terminal; None for none.
+        names: Columns at the left whose cells stay on one line, shortened where they find no room.
     """
 
     headings: Sequence[str]
@@ -126,6 +153,7 @@ class Table:
     bold: frozenset[tuple[int, int]] = frozenset()
     short: Sequence[str] = ()
     wide: int | None = None
+    names: Sequence[int] = ()
 
     @property
     def columns(self) -> list[int]:
@@ -147,8 +175,8 @@ class Table:
             console.print(text(f"\n{self.title}"))
         for block in self._blocks(console.width):
             drawn = RichTable(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-            for column in block:
-                width = self._width(column, console.width)
+            widths = self._fitted(block, console.width)
+            for column, width in widths.items():
                 heading = text((self.short or self.headings)[column])
                 drawn.add_column(heading, overflow="fold", min_width=width, max_width=width)
                 if column >= self.left:
@@ -156,14 +184,16 @@ class Table:
             for index, row in enumerate(self.rows):
                 cells = []
                 for column in block:
-                    if (index, column) not in self.bold:
+                    if column in self.names:
+                        cells.append(text(shortened(row[column], widths[column])))
+                    elif (index, column) not in self.bold:
                         cells.append(text(row[column]))
                     elif shows_bold:
                         cells.append(text(row[column], "bold"))
                     else:
                         cells.append(text(f"*{row[column]}"))
                 drawn.add_row(*cells)
-            needed = self._widths(block, console.width)
+            needed = sum(widths.values()) + _GAP * (len(widths) - 1)
             if needed > console.width:
                 drawn.width = needed
             console.print(drawn, soft_wrap=needed > console.width)
@@ -172,29 +202,47 @@ class Table:
         first = [column for column in self.columns if column < self.left]
         block: list[int] = []
         for column in self.columns[len(first) :]:
-            if block and self._widths([*first, *block, column], width) > width:
+            widths = [self._least(item, width) for item in (*first, *block, column)]
+            if block and sum(widths) + _GAP * (len(widths) - 1) > width:
                 yield [*first, *block]
                 block = []
             block.append(column)
         yield [*first, *block]
 
-    def _widths(self, columns: Sequence[int], available: int) -> int:
-        return sum(self._width(column, available) + _GAP for column in columns) - _GAP
+    def _least(self, column: int, available: int) -> int:
+        """Characters that a column needs at least."""
+        width = self._width(column, available)
+        if column in self.names:
+            return min(width, MIN_NAME_WIDTH)
+        return min(width, MIN_WIDE_WIDTH) if column == self.wide else width
+
+    def _fitted(self, block: Sequence[int], available: int) -> dict[int, int]:
+        """Column → its width: the wide column gives way first, then names, then both down to their least."""
+        widths = {column: self._width(column, available) for column in block}
+        names = [column for column in self.names if column in widths]
+        wide = [column for column in block if column == self.wide]
+        steps = [(column, 2 * MIN_WIDE_WIDTH) for column in wide]
+        steps += [(column, MAX_TEXT_WIDTH) for column in names]
+        steps += [(column, self._least(column, available)) for column in (*wide, *names)]
+        for column, least in steps:
+            excess = sum(widths.values()) + _GAP * (len(widths) - 1) - available
+            widths[column] -= max(0, min(excess, widths[column] - least))
+        return widths
 
     def _width(self, column: int, available: int) -> int:
         """Characters of the longest line of its cells, or of its heading, folded between words.
 
-        Texts at the left are folded to `MAX_TEXT_WIDTH`; where there is one column of them, a name is
-        broken only if it needs over half of the available width.
+        Those of `names` and of the wide column are what they need alone. Other texts at the left are folded
+        to `MAX_TEXT_WIDTH`; where there is one column of them, a name is broken only if it needs over half of
+        the available width.
         """
         from rich.cells import cell_len
 
         text = _without_controls("\n".join(row[column] for row in self.rows))
         cells = max(map(cell_len, text.split("\n"))) + any(at == column for _, at in self.bold)
         heading = (self.short or self.headings)[column]
-        if column == self.wide:
-            others = self._widths([item for item in self.columns if item != column], available)
-            return min(max(cells, cell_len(heading)), max(MIN_WIDE_WIDTH, available - others - _GAP))
+        if column == self.wide or column in self.names:
+            return max(cells, cell_len(heading))
         if column < self.left:
             most = MAX_TEXT_WIDTH
             if self.left == 1:
@@ -233,7 +281,7 @@ class Report:
     Attributes:
         title: Heading; "" for none.
         parts: Tables, sentences, and reports with titles of their own.
-        unbroken: Whether a sentence is one line in a terminal, whatever its width.
+        unbroken: Whether a sentence is one line in a file and a pipe, and a signature in a terminal, too.
 
     >>> print(Report("Lengths", [Table(("caption", "words"), [("a dog", "2")]), "Counted by hand."]))
     <BLANKLINE>
@@ -273,7 +321,8 @@ class Report:
             if isinstance(part, (Table, Report)):
                 part.print(console)
             else:
-                console.print(Text(printable(part, console.encoding)), soft_wrap=self.unbroken)
+                is_whole = self.unbroken and not (console.is_terminal and " " in part)
+                console.print(Text(printable(part, console.encoding)), soft_wrap=is_whole)
 
     def markdown(self) -> str:
         """Everything in Markdown: remarks are items of a list, signatures code."""

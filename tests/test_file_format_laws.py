@@ -118,8 +118,8 @@ def test_a_row_is_named_by_its_file_and_line_or_number(file_format, tmp_path):
     source = open_rows(path)
     row, chunk = next((3 - chunk.start, chunk) for chunk in source.chunks(9) if chunk.start + len(chunk) > 3)
     lines = {"jsonl": ", line 4", "csv": ", line 5", "tsv": ", line 5", "photos": "/d.txt"}
-    lines["parts"] = "/part-1.parquet, row 1 counted from 0"
-    assert source.place(chunk, row).startswith(f"{path}{lines.get(file_format, ', row 3 counted from 0')}")
+    lines["parts"] = "/part-1.parquet, row 1, counted from 0"
+    assert source.place(chunk, row).startswith(f"{path}{lines.get(file_format, ', row 3, counted from 0')}")
 
 
 @every("file_format", without=["photos"])

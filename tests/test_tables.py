@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import itertools
 
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 
 from capscore.benchmarks.protocols import ProtocolResult, Statistic
@@ -14,7 +16,7 @@ from capscore.benchmarks.results import BenchmarkRun, MetricResult
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.errors import CapscoreError
 from capscore.options import Sampling
-from capscore.tables import Table
+from capscore.tables import MIN_NAME_WIDTH, MIN_WIDE_WIDTH, Table
 
 
 def of(benchmark, config, *statistics, source="cider", unlike="", **counts):
@@ -169,6 +171,36 @@ def test_tables_in_a_terminal(table, width, blocks):
     assert blocks in " ".join(
         " ".join(line.split()) for line in lines if "─" not in line and "lang" not in line
     )
+
+
+CELLS = {
+    "row": ("line 1234", "part-00017-of-00064.parquet, row 12345678"),
+    "photo": (
+        "1056873310_49c665eb22.jpg",
+        "COCO_val2014_000000000042_a_second_time.jpg",
+        "写真" * 9 + ".png",
+    ),
+    "caption": ("a dog", "two dogs play in the snow " * 9, "犬が雪の中で遊んでいる" * 9, "x" * 90),
+    "numbers": (1, 3, 8),
+}
+
+
+@pytest.mark.parametrize("cells", itertools.product(*CELLS.values()))
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_names_stay_on_one_line_and_captions_take_what_is_left(cells, width):
+    row, photo, caption, n = cells
+    headings = ("row", "photo", "caption", *(f"metric {number}" for number in range(n)))
+    line = [row, photo, caption, *["−12.3456"] * n]
+    text = shown(Table(headings, [line], left=3, wide=2, names=(0, 1)), width)
+    lines = text.splitlines()
+    assert max(map(cell_len, lines)) <= max(width, 2 * MIN_NAME_WIDTH + MIN_WIDE_WIDTH + 3 * 2 + 8)
+    assert text.count("−12.3456") == n
+    blocks = [at + 1 for at, part in enumerate(lines) if part.startswith("──")]
+    for at in blocks:  # both names are on the first line under the headings, whole or with their end
+        assert row[-6:] in lines[at] and photo[-6:] in lines[at]
+        rest = [part.split()[0] for part in lines[at + 1 :] if part.strip()]
+        assert width < 200 or n == 8 or (row in lines[at] and photo in lines[at])
+        assert not any(part in (row, photo) for part in rest if len(blocks) == 1)
 
 
 def test_empty_columns_are_left_out_and_cells_are_escaped():

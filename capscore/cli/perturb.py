@@ -91,5 +91,5 @@ def perturb(
         return None
     if not quiet:
         what = f"of {found.source.n_rows:,} captions could not be perturbed"
-        terminal.print_failures(found.failures, what, found.source.short_place)
+        terminal.print_failures(found.failures, what, found.source.long_place)
     return terminal.SKIPPED

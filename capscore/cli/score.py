@@ -132,7 +132,7 @@ def score(
             terminal.print_line(console, _NOT_SAVED)
     if found.failures and not quiet:
         what = f"of {found.source.n_rows:,} rows could not be scored"
-        terminal.print_failures(found.failures, what, found.source.short_place)
+        terminal.print_failures(found.failures, what, found.source.long_place)
     if fail_under is not None:
         is_above = found.is_above_limit()
         say(f"{found.likely_wrong_sentence()}; --fail-under allows {fail_under}")

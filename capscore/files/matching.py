@@ -309,7 +309,7 @@ def _names_of_rows(
 
 def _place(source: RowSource, row: int) -> str:
     """How messages name a row."""
-    return f"{source.path}, row {row} counted from 0"
+    return f"{source.path}, row {row}, counted from 0"
 
 
 def _keys_of_rows(source: RowSource, names_of: Mapping[str, list[str]], how: str) -> list[Key]:

@@ -257,7 +257,7 @@ def _in_order(
     faults: dict[int, InputError] = {}
     for row, listed in enumerate(texts):
         if listed is None:
-            problem = f"row {row} counted from 0 of {references.path} could not be read"
+            problem = f"row {row}, counted from 0, of {references.path} could not be read"
             faults[row] = InputError(problem, field="references")
     return texts, faults
 

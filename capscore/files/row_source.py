@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -285,7 +286,7 @@ class RowSource:
             return [self.places[number] for number in numbers]
         if next(self.chunks(1)).lines is not None:
             return []
-        return [f"{self.path}, {self.short_place(number, None)}" for number in numbers]
+        return [f"{self.path}, {self.long_place(number, None)}" for number in numbers]
 
     def problems(self, chunk: Chunk) -> dict[int, InputError]:
         """Row of a chunk → what is known to be wrong with it, whatever is read of it."""
@@ -298,12 +299,17 @@ class RowSource:
         """How lists of rows of this source name a row, counted from 0, on a line of the file."""
         if self.places:
             return self.places[row]
-        return f"row {row} counted from 0" if line is None else f"line {line}"
+        return f"row {row}" if line is None else f"line {line}"
+
+    def long_place(self, row: int, line: int | None) -> str:
+        """The same for a message: it says where rows that have no line are counted from."""
+        place = self.short_place(row, line)
+        return f"{place}, counted from 0" if re.search(r"(^|, )row \d+$", place) else place
 
     def place(self, chunk: Chunk, row: int) -> str:
         """How messages name a row of a chunk."""
         line = chunk.lines[row] if chunk.lines else None
-        place = self.short_place(chunk.start + row, line)
+        place = self.long_place(chunk.start + row, line)
         return place if self.places else f"{self.path}, {place}"
 
     def at(self, error: InputError, chunk: Chunk, row: int) -> InputError:

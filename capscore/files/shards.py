@@ -102,7 +102,7 @@ class JoinedRows(RowSource):
 
     def place(self, chunk: Chunk, row: int) -> str:
         """The same of a row of a chunk."""
-        return self.short_place(chunk.start + row, chunk.lines[row] if chunk.lines else None)
+        return self.long_place(chunk.start + row, chunk.lines[row] if chunk.lines else None)
 
 
 def join_rows(path: Path, parts: Sequence[RowSource], options: RowOptions) -> RowSource:

@@ -527,7 +527,7 @@ def _open_objects(file: TextFile, objects: list[object] | None) -> RowSource:
     """Objects, None for those of the lines, with one row each, or several in a layout of several captions."""
 
     def place(number: int, line: int | None) -> str:
-        return f"{file}, " + (f"element {number} counted from 0" if line is None else f"line {line}")
+        return f"{file}, " + (f"element {number}, counted from 0" if line is None else f"line {line}")
 
     def rows() -> _Rows:
         rows_of = line_reader()

@@ -215,16 +215,6 @@ class InfoMetIC(BackboneScorer):
                 found.append((word["start"], word["end"], word["text"]))
         return found
 
-    @classmethod
-    def found(cls, detail: Mapping[str, Any], *, brief: bool = False) -> str:
-        """The words that are likely wrong.
-
-        >>> InfoMetIC.found({"wrong": [(2, 5, "cat")]})
-        'likely wrong: cat'
-        """
-        words = ", ".join(word for _, _, word in cls.wrong_words(detail))
-        return f"{'wrong' if brief else 'likely wrong'}: {words}" if words else ""
-
     # ------------------------------------------------------------------ signature and scores
 
     def language_problem(self, code: str) -> str:

@@ -10,6 +10,7 @@ import dataclasses
 import itertools
 import json
 import math
+import os
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -80,6 +81,8 @@ if TYPE_CHECKING:
 Scorable = str | Path | RowSource | Iterable[str | Path] | Iterable[Mapping[str, object]]  # files, or rows
 MAX_SHOWN_ROWS, MAX_COLUMNS = 10, 3
 """Rows and metrics up to which a report shows every row."""
+MAX_SHOWN_CAPTION = 160
+"""Characters of a caption in a terminal."""
 
 
 @dataclass
@@ -388,10 +391,16 @@ class ScoredFile(Result):
             headings.append("found")
             columns.append(found)
         lines = [[*line] for line in zip(*columns, strict=True)]
-        parts: list[Table | str] = [Table(headings, lines, left=len(cells), wide=len(cells) - 1)]
-        for index, row in enumerate(rows):
-            reasons = (part.reason(row) for part in self.scores.values())
-            parts += (f"{lines[index][0]}: {reason}" for reason in reasons if reason)
+        names = range(len(cells) - 1)
+        parts: list[Table | str] = [Table(headings, lines, left=len(cells), wide=len(cells) - 1, names=names)]
+        if any(name.startswith("row ") for name in cells.get("row", ())):
+            parts.append("rows are counted from 0")
+        for line, row in zip(lines, rows, strict=True):
+            name = next(filter(None, line))
+            for part in self.scores.values():
+                words = ", ".join(word for _, _, word in part.wrong_words(row))
+                said = (part.reason(row), words and f"likely wrong: {words}")
+                parts += (f"{name}: {reason}" for reason in said if reason)
         if standing is not None and is_ranked:
             of = "" if len(self.scores) == 1 else f" in {metric}"
             worse = "higher" if "" in first.lower_is_better else "lower"
@@ -401,6 +410,15 @@ class ScoredFile(Result):
             parts.append(f"rank{of}: percent of right captions ({standing.set_name}) that score {worse}")
         return parts
 
+    def row_name(self, row: int, line: int | None, photo: str) -> str:
+        """How lists that show the name of its photo name a row: without a file that has the photo's name."""
+        place = self.source.short_place(row, line).removesuffix(", counted from 0")
+        file, comma, within = place.rpartition(", ")
+        file, within = (file, within) if comma else (place, "")
+        if Path(file).stem == Path(photo).stem:
+            return within
+        return place.removeprefix(f"{self.source.path}{os.sep}")
+
     def _texts(self, rows: Sequence[int], *, numbered: bool) -> dict[str, list[str]]:
         """Place, photo and caption of rows, by the heading of their column."""
         image, wanted = self.names.image, {*rows}
@@ -408,15 +426,22 @@ class ScoredFile(Result):
         for chunk in self.source.chunks(CHUNK_ROWS, [*filter(None, {image, self.names.candidate})]):
             for row in wanted.intersection(_rows_of(chunk)):
                 index = row - chunk.start
-                texts[row] = [shown_caption(chunk.values(self.names.candidate)[index])]
+                caption = shown_caption(chunk.values(self.names.candidate)[index])
+                photo = "" if image is None else photo_name(chunk.values(image)[index])
+                texts[row] = [_begin_of(" ".join(caption.split()))]
                 if image is not None:
-                    texts[row].insert(0, photo_name(chunk.values(image)[index]) or "–")
+                    texts[row].insert(0, photo or "–")
                 if numbered:
                     line = chunk.lines[index] if chunk.lines else None
-                    texts[row].insert(0, self.source.short_place(row, line))
+                    texts[row].insert(0, self.row_name(row, line, photo))
         headings = ["row"] * numbered + ["photo"] * (image is not None) + ["caption"]
         columns = zip(*(texts[row] for row in rows), strict=True)
         return dict(zip(headings, map(list, columns), strict=True))
+
+
+def _begin_of(caption: str) -> str:
+    """As much of a caption as a table shows."""
+    return caption if len(caption) <= MAX_SHOWN_CAPTION else f"{caption[:MAX_SHOWN_CAPTION].rstrip()}…"
 
 
 def _file_name(path: str | Path | None) -> str | None:
@@ -786,7 +811,7 @@ def open_rows_to_score(rows: Scorable, options: RowOptions) -> RowSource:
         raise InputError("there are no rows")
     columns = dict.fromkeys(itertools.chain.from_iterable(listed))
     whole = [{name: row.get(name) for name in columns} for row in listed]
-    places = [f"row {row} counted from 0" for row in range(len(whole))]
+    places = [f"row {row}, counted from 0" for row in range(len(whole))]
     return _with_named_references(rows_in_memory(whole, places), options)
 
 

@@ -221,7 +221,7 @@ def _cards(
             number, caption = chunk.start + row, shown_caption(inputs.candidates[row])
             photo = listed.number(inputs, row, number) if number in checked else None
             cards[number] = {
-                "place": run.source.short_place(number, lines[row]),
+                "place": run.row_name(number, lines[row], photo_name(photos[row])),
                 "photo": photo_name(photos[row]),
                 "picture": picture_of(inputs, row) if number in pictured else None,
                 "photo_number": photo and photo[0],
@@ -264,7 +264,7 @@ def _results(run: ScoredFile, number: int) -> Card:
     first = next(iter(scores.values()))
     ranks = run.ranks.get(first.metric)
     rank = float(ranks[RANKS[0]][number]) if ranks else math.nan
-    noise = [part.found(number) for part in scores.values() if not part.wrong_words(number)]
+    noise = [part.found(number) for part in scores.values()]
     reasons = [part.reason(number) for part in scores.values()]
     return {
         "language": first.languages[number],

@@ -129,7 +129,7 @@ def test_values_that_are_odd_but_valid(tmp_path):
         ("a.jsonl", b'{"a": 1}\n{"a": ' + b"1" * 4_301 + b"}\n", "line 2: not valid JSON"),
         ("a.jsonl", b'{"a": 1}\n{"a": 1, "a": 2}\n', "one object has two values for 'a'"),
         ("a.json", b'[{"a": 1},\n {"a" 2}]', "line 2 column 7"),
-        ("a.json", b'[{"a": 1}, 3]', "element 1 counted from 0: expected an object"),
+        ("a.json", b'[{"a": 1}, 3]', "element 1, counted from 0: expected an object"),
         ("a.csv", b"image,caption\na,A cat, asleep\n", "line 2: 3 cells, but the header has 2"),
         ("a.csv", b'image,caption\nx,y\na,"open\nb,c\n', "line 3: not valid CSV: unexpected end of data"),
         ("a.json", b'{"photos": {"a": [1]}}', "is in no known layout; it begins {'photos'"),

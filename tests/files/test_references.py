@@ -186,8 +186,8 @@ def test_references_in_several_languages_are_those_of_the_row(tmp_path):
     ("content", "message"),
     [
         ([{"image_id": 1}], "references=.*: no column seems to hold it; found 'image_id'"),
-        ([{"image_id": None, "caption": "A dog."}], "row 0 counted from 0: the row names no photo"),
-        ([{"image_id": 1, "caption": 3}], r"row 0 counted from 0: expected a reference; got 3"),
+        ([{"image_id": None, "caption": "A dog."}], "row 0, counted from 0: the row names no photo"),
+        ([{"image_id": 1, "caption": 3}], r"row 0, counted from 0: expected a reference; got 3"),
         ({"images": {"a": 1}, "annotations": [1]}, "in no known layout.*Closest is COCO annotations"),
         ({**ANNOTATIONS, "annotations": [{"image_id": 5, "caption": "x"}]}, "entry 0 .* image_id 5, which"),
         (
@@ -235,7 +235,7 @@ def test_in_python_rows_are_what_score_takes(tmp_path, annotations):
     assert scores[0] == pytest.approx((1 + 1.44) * 1 * (2 / 3) / (2 / 3 + 1.44 * 1), abs=1e-6)
     assert capscore.load("rouge_l").score(*texts).scores == pytest.approx(scores)
     (folder / NAMES[42]).unlink()
-    with pytest.raises(InputError, match=r"captions.json, row 1 counted from 0: image: no such file"):
+    with pytest.raises(InputError, match=r"captions.json, row 1, counted from 0: image: no such file"):
         capscore.read_rows(results, references=annotations, images=folder)
 
 
