@@ -45,6 +45,8 @@ _LAZY = {
     "Scorer": "metrics.base",
     "Scores": "metrics.scores",
     "TruncationWarning": "errors",
+    "Battles": "comparing.battles",
+    "battles": "comparing.battles",
     "benchmark": "benchmarks.run",
     "benchmark_folder": "files.shipped",
     "benchmark_slugs": "files.shipped",
@@ -72,6 +74,7 @@ __all__ = [
     "AnnotationFile",
     "Backbone",
     "BackboneUnavailable",
+    "Battles",
     "BenchmarkConfig",
     "BenchmarkWarning",
     "CacheWarning",
@@ -97,6 +100,7 @@ __all__ = [
     "Scores",
     "TruncationWarning",
     "__version__",
+    "battles",
     "benchmark",
     "benchmark_folder",
     "benchmark_slugs",
@@ -132,6 +136,7 @@ if TYPE_CHECKING:
     from .benchmarks.robustness.run import robustness
     from .benchmarks.run import benchmark
     from .comparing import Comparison, compare, compare_systems
+    from .comparing.battles import Battles, battles
     from .embedding.cache import EmbeddingCache
     from .errors import (
         BackboneUnavailable,

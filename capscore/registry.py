@@ -222,6 +222,7 @@ READINGS: Registry[Any] = Registry(
         "yes": "capscore.judges.readings:Yes",
         "grade": "capscore.judges.readings:Grade",
         "match": "capscore.judges.readings:Match",
+        "battle": "capscore.judges.battle:Battle",
     },
 )
 # Ways in which files lay out their rows

@@ -11,6 +11,9 @@ and p-values by approximate randomisation, Holm-corrected for the number of syst
 Of BLEU and METEOR the number of the corpus is compared, computed anew for each draw of photos; of files that
 hold scores of rows, and of other metrics, the mean of rows.
 
+With [bold]--battles[/], systems are ranked by which of two captions of a photo is better: -m judge sees both
+captions, in both orders; of other metrics the better score wins.
+
 With [bold]--data[/], a set of captioned photos (xm3600, multi30k, …), each file has one caption per photo and
 language; each language is scored with all references of the set. Default metric there: cider.
 
@@ -25,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from ..errors import Setting
 from ..options import MAX_DRAWS, RowOptions, Sampling, check_whole_number
@@ -46,10 +49,13 @@ MatchBy = Annotated[
 Samples = Annotated[int, option("Number of samples. Default: 10000.", min=1, panel="Statistics")]
 IdColumn = Annotated[str | None, column_option("Default: id.")]
 ImageColumn = Annotated[str | None, column_option("Default: image, image_path, file_name, img, image_id.")]
+Fights = Annotated[bool, option("Rank by battles of captions. Default metric: judge.", "--battles")]
+Tie = Annotated[float | None, option("Largest difference that is a tie in battles.", metavar="BAND")]
+Pairs = Annotated[str | None, option("Number of battles. Default: all. Else images or texts, of clip_score.")]
 Data = Annotated[str | None, option("Set of captioned photos, such as xm3600.", "--data", "-d")]
 
 
-@options.with_metric_options(options.of_score)
+@options.with_metric_options(options.of_captions)
 def compare(
     files: Annotated[list[str], argument("FILE")],
     metric: Metrics = None,
@@ -57,6 +63,9 @@ def compare(
     baseline: Baseline = None,
     common_rows: options.CommonRows = False,
     match_by: MatchBy = None,
+    battles: Fights = False,
+    pairs: Pairs = None,
+    tie: Tie = None,
     output: options.Output = None,
     markdown: options.Markdown = None,
     table: Paper = None,
@@ -87,6 +96,8 @@ def compare(
 ) -> None:
     """Compare the scores of systems, and write and print the tests."""
     from ..benchmarks.reading import Configuration
+    from ..comparing import Comparison
+    from ..comparing import battles as ranking
     from ..comparing.languages import compare_on_benchmark
     from ..comparing.systems import read_systems
     from ..show.comparison_report import write_comparison_report
@@ -102,34 +113,33 @@ def compare(
     columns = options.columns(
         image_column, candidate_column, references_column, language_column, references_id_column
     )
-    rows = RowOptions(
-        **columns,
-        id_column=id_column,
-        images=images,
-        references=references or None,
-        language=language,
-        on_error=on_error,
-    )
-    load = options.load_options({"progress": False if quiet or as_json else None, **metric_options})
-    if data is not None:
+    given: Mapping[str, Any] = {"id_column": id_column, "language": language, "on_error": on_error}
+    rows = RowOptions(**columns, **given, images=images, references=references or None)
+    own = metric_options if battles else {"pairs": pairs, **metric_options}
+    load = options.load_options({"progress": False if quiet or as_json else None, **own})
+    matching: Mapping[str, Any] = {"match_by": match_by, "common_rows": common_rows}
+    found: Comparison | ranking.Battles
+    if battles:
+        others = {"data": data, "preset": preset, "report": report, "baseline": baseline}
+        terminal.check_alone("battles", others)
+        if metric is not None and len(metric) > 1:
+            raise terminal.UsageError(Setting("metric", ",".join(metric)), ": battles take one metric")
+        n_pairs: Any = int(pairs) if pairs and pairs.isdecimal() else pairs
+        given = {**vars(rows), **load.arguments(), **vars(sampling), **matching}
+        found = ranking.battles(systems, *(metric or ["judge"]), pairs=n_pairs, tie=tie, **given)
+    elif tie is not None or (pairs and pairs.isdecimal()):
+        stray = Setting("pairs", pairs) if tie is None else Setting("tie", tie)
+        raise terminal.UsageError(stray, " is for --battles")
+    elif data is not None:
         where = Configuration(data, None, data_dir)
         terminal.check_alone("data", {"preset": preset, "report": report})
-        found = compare_on_benchmark(
-            where,
-            systems,
-            metric or ["cider"],
-            config or (),
-            rows=RowOptions(split=split, images=image_dir),
-            load=load,
-            sampling=sampling,
-            partial=partial,
-        )
+        given = {"rows": RowOptions(split=split, images=image_dir), "load": load, "sampling": sampling}
+        asked = metric or ["cider"]
+        found = compare_on_benchmark(where, systems, asked, config or (), partial=partial, **given)
     elif len(systems) < 2:
         raise terminal.UsageError("give the scored files of at least 2 systems")
     else:
-        read = read_systems(
-            systems, metric or [], rows, load, preset=preset, match_by=match_by, common_rows=common_rows
-        )
+        read = read_systems(systems, metric or [], rows, load, preset=preset, **matching)
         found = read.compare(baseline, sampling)
         if report is not None:
             write_comparison_report(report, read, found)

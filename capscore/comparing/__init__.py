@@ -1,6 +1,7 @@
 """Compares captioning systems on the same photos: does one score higher than another?
 
-`systems` compares files of captions or of scores, `languages` captions of a benchmark in each language.
+`systems` compares files of captions or of scores, `languages` captions of a benchmark in each language, and
+`battles` ranks systems by which of two captions of a photo is better.
 """
 
 from __future__ import annotations

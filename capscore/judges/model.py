@@ -142,15 +142,15 @@ class JudgeModel(PhotoModel[PhotoRows]):
 
     def check_lengths(self, questions: Sequence[tuple[int, Prompt]]) -> dict[int, InputError]:
         limit = min(MAX_TOKENS, self.max_tokens)
-        fields = {"caption": "candidate", "context": "context"}
-        problems = {}
+        fields = {"caption": "candidate", "context": "context", "rival": "rival"}
+        problems: dict[int, InputError] = {}
         for row, prompt in questions:
             if self.prompter.most_tokens(prompt) <= limit or (n := len(self.prompter.ids(prompt))) <= limit:
                 continue
             lengths = {name: len(text) for name, text in prompt.data.items()}
             field = fields.get(max(lengths, key=lengths.__getitem__), "references")
             given = f"its question has {n:,} tokens; {self.name} reads at most {limit:,} here"
-            problems[row] = InputError(given, field=field)
+            problems.setdefault(row, InputError(given, field=field))
         return problems
 
     def read(self, photos: Sequence[PhotoRows], reading: Reading) -> list[np.ndarray]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Turn = tuple[str, str]  # role, and text with names of data in braces
 
 # Names of data in a question, and where one stands in a rendered template
-_NAME = re.compile(r"\{(caption|context|answer|reference_\d+)\}")
+_NAME = re.compile(r"\{(caption|rival|context|answer|reference_\d+)\}")
 _MARK = re.compile("\ue000([a-z_0-9]+)\ue001")
 MAX_STEPS, MAX_WRITTEN = 100_000, 1_000_000
 """Lines of a compiled chat template that may run for one question, and characters that it may write."""
@@ -73,17 +73,20 @@ class Prompt:
         return Prompt(turns, {**self.data, "answer": answer})
 
 
-def check_turn(name: str, text: str, *, needs_caption: bool) -> None:
-    """Raise InputError unless a turn is text, with places for the caption alone, at least one if need be."""
+def check_turn(
+    name: str, text: str, places: Sequence[str] = ("caption",), *, needs_all: bool = False
+) -> None:
+    """Raise InputError unless a turn is text, with no other places for data; with all of them if need be."""
     if not isinstance(text, str) or re.search("[\ud800-\udfff\ue000\ue001]", text):
         raise InputError(Setting(name, text), ": expected text")
     names = {*_NAME.findall(text)}
-    if needs_caption and "caption" not in names:
-        raise InputError(Setting(name, text), ": expected text with {caption} where the caption goes")
-    if others := sorted(names - {"caption"}):
-        raise InputError(
-            Setting(name, text), f": {{{others[0]}}} has no place of its own, only {{caption}} has"
-        )
+    if needs_all and not names.issuperset(places):
+        where = " and ".join(f"{{{place}}} where the {place} goes" for place in places)
+        raise InputError(Setting(name, text), f": expected text with {where}")
+    if others := sorted(names.difference(places)):
+        only = " and ".join(f"{{{place}}}" for place in places)
+        has = "has" if len(places) == 1 else "have"
+        raise InputError(Setting(name, text), f": {{{others[0]}}} has no place of its own, only {only} {has}")
 
 
 class Prompter:

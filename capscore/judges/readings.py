@@ -1,7 +1,7 @@
 """Readings of a judge: what it is asked about a caption, and what the logits of its answer are worth.
 
 One class a reading. `judge` takes as its option `reading` the names of `capscore.registry.READINGS`: "yes",
-"grade", "match", and those of other packages.
+"grade", "match", "battle" (in `capscore.judges.battle`), and those of other packages.
 """
 
 from __future__ import annotations
@@ -39,12 +39,15 @@ class Reading(ABC):
         formula: Formula by which numbers become scores.
 
     Attributes:
-        question: Question with {caption} where the caption goes; {photo} where the photo goes, if not first.
+        question: Question with {caption} where the caption goes; {photo} where the photo goes, if not first;
+            {rival} where the rival goes, of a reading that has one.
         system: Text of a system turn; "" for none.
         formulas: Formulas that may be named, the default first; () for a reading with one alone.
         takes_answers: Whether the two words that are read may be chosen.
         begins_answer: Whether it reads further than the first token, after an answer that it begins itself.
         reads_heads: Whether it also reads a head for image–text matching, which takes no question.
+        has_rival: Whether it compares the caption with another, which `prompts` then gets as `rival`.
+        more_components: Names of further numbers that `joined` gives, which become components of the score.
         passes: Number of times that `read` asks for logits.
     """
 
@@ -54,6 +57,8 @@ class Reading(ABC):
     takes_answers: ClassVar[bool] = False
     begins_answer: ClassVar[bool] = False
     reads_heads: ClassVar[bool] = False
+    has_rival: ClassVar[bool] = False
+    more_components: ClassVar[tuple[str, ...]] = ()
     passes: ClassVar[int] = 1
 
     def __init__(
@@ -77,9 +82,10 @@ class Reading(ABC):
             InputError: a question without a place for the caption, or answers that are not two words.
             OptionError: an option that does not go with this reading.
         """
+        places = ("caption", "rival") if cls.has_rival else ("caption",)
         if options.get("question") is not None:
-            check_turn("question", options["question"], needs_caption=True)
-        check_turn("instruction", options.get("instruction", ""), needs_caption=False)
+            check_turn("question", options["question"], places, needs_all=True)
+        check_turn("instruction", options.get("instruction", ""), places)
         answers, formula = options.get("answers", ANSWERS), options.get("formula", FORMULA)
         refused = {
             "answers": not cls.takes_answers and two_words(answers) != two_words(ANSWERS),
@@ -122,7 +128,7 @@ class Reading(ABC):
         """
 
     def joined(self, numbers: np.ndarray) -> np.ndarray:
-        """Numbers of the prompts of one row (k, 2) → those of the row (2,)."""
+        """Numbers of the prompts of one row (k, 2) → those of the row (2,), and of `more_components`."""
         return numbers[0]
 
     @abstractmethod

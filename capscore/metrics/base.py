@@ -80,6 +80,9 @@ class Scorer(ABC):
         detail_names: Keys of `Scores.details`; () for a metric without details.
         detail_columns: Details that are also columns of a result, float or str.
         explaining: Options of `load` with which it explains its scores.
+        battling: Options of `load` with which it compares two candidates of a photo; {} where it scores them.
+        tie_band: Difference of two scores up to which a battle of them is a tie; of a metric that
+            `compares_candidates`, distance of its score from 0.5.
         about_scores: What its numbers mean, in sentences for a page; "" for its docstring's first line.
         retrieves_by_cosine: Whether the photo of a caption is found by the cosines of their embeddings.
         extra_columns: Further columns that rows may have.
@@ -115,6 +118,8 @@ class Scorer(ABC):
     detail_columns: ClassVar[Mapping[str, type]] = {}
     extra_columns: ClassVar[tuple[ExtraColumn, ...]] = ()
     explaining: ClassVar[Mapping[str, object]] = {}
+    battling: ClassVar[Mapping[str, object]] = {}
+    tie_band: ClassVar[float] = 1e-5
     about_scores: ClassVar[str] = ""
     retrieves_by_cosine: ClassVar[bool] = False
     embedder: Embedder | None = None
@@ -379,6 +384,19 @@ class Scorer(ABC):
     @property
     def compares_rows(self) -> bool:
         """Whether the score of a row depends on other rows, so that a stream cannot be scored by batches."""
+        return False
+
+    @classmethod
+    def battles(cls, options: Mapping[str, Any]) -> bool:
+        """Whether it `compares_candidates` with these options of `load`."""
+        return False
+
+    @property
+    def compares_candidates(self) -> bool:
+        """Whether a score is the probability that a candidate is better than its column `rival`.
+
+        A component "first" is then the mean probability that the one which is shown first is better.
+        """
         return False
 
     @property

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -23,7 +24,16 @@ from ..images.load import DECODING
 from ..options import check_whole_number
 from ..registry import READINGS
 from .base import Scorer
-from .rows import ExtraColumn, InputRows, PreparedRows, is_empty, row_settings, text_problem
+from .rows import (
+    RIVAL,
+    ExtraColumn,
+    InputRows,
+    PreparedRows,
+    empty_caption,
+    is_empty,
+    row_settings,
+    text_problem,
+)
 from .scores import Scores
 
 if TYPE_CHECKING:
@@ -40,6 +50,7 @@ WHY = (
     "of the photo the caption leaves out. If nothing is wrong, say so. Write in the language of the caption."
 )
 LOW_MASS = 0.5
+TIE_BAND = 0.05  # of the probability of a win, around 0.5
 
 
 class Judge(Scorer):
@@ -53,16 +64,18 @@ class Judge(Scorer):
 
     Args:
         asker: What asks the model.
-        reading: Answer that is read: "yes" (default), "grade", "match", or a reading of another package.
-            "yes": log-odds of yes against no where the answer begins. "grade": expectation over the digits of
-            a grade from 0.0 to 1.0. "match": the head of BLIP and BLIP-2 for image–text matching, or a
-            reranker's yes and no under its own prompt.
+        reading: Answer that is read: "yes" (default), "grade", "match", "battle", or a reading of another
+            package. "yes": log-odds of yes against no where the answer begins. "grade": expectation over the
+            digits of a grade from 0.0 to 1.0. "match": the head of BLIP and BLIP-2 for image–text matching,
+            or a reranker's yes and no under its own prompt. "battle": probability that a caption is better
+            than the one in the column `rival`, the mean of both orders.
         formula: Formula of the reading "yes": "ratio" (default) for yes against no; "p_yes" for the
             probability of yes among all tokens, as VQAScore has it.
-        question: Question with {caption} where the caption goes, and {photo} where the photo goes if it does
-            not come first. Default: one in plain English.
+        question: Question with {caption} where the caption goes, {photo} where the photo goes if it does not
+            come first, and in a battle {rival} where the rival goes. Default: one in plain English.
         instruction: Text of a system turn before the question. Default: none.
-        answers: The two words that are read, yes first, such as ja/nein. Default: yes/no.
+        answers: The two words that are read, yes first, such as ja/nein; in a battle the numbers of the
+            captions, such as A/B. Default: yes/no, in a battle 1/2.
         with_references: Whether references of the rows join the question; in Python, giving them is enough.
         explain: Whether the model is asked what is wrong, which takes about as long as a hundred scores.
         max_pixels: Number of pixels to which larger photos are scaled down; 0 for no limit. Default: 602112.
@@ -83,9 +96,11 @@ class Judge(Scorer):
     takes_references = True
     detail_names = ("reason",)
     detail_columns: ClassVar[Mapping[str, type]] = {"reason": str}
-    value_names = ("number", "mass", "context")
     signed_values = ("context",)
-    extra_columns = (ExtraColumn("context", "texts", "string", "Text around the photo", from_files=True),)
+    extra_columns = (
+        ExtraColumn("context", "texts", "string", "Text around the photo", from_files=True),
+        ExtraColumn(RIVAL, "captions", "string", 'Other captions, for reading="battle"', from_files=True),
+    )
     kin: ClassVar[Mapping[str, str]] = {
         "fleur": "FLEUR",
         "ref_fleur": "RefFLEUR",
@@ -94,6 +109,7 @@ class Judge(Scorer):
         "vc_inspector": "VC-Inspector",
     }
     explaining: ClassVar[Mapping[str, object]] = {"explain": True}
+    battling: ClassVar[Mapping[str, object]] = {"reading": "battle"}
     about_scores = (
         "What a vision–language model says of each caption. The score is from 0 to 1, the margin is its "
         "log-odds, and the mass is the probability that the model answers as asked. The reason was asked for "
@@ -126,7 +142,8 @@ class Judge(Scorer):
     ):
         super().__init__(**common)
         words = {"question": question, "instruction": instruction, "answers": answers}
-        self.check({**words, "reading": reading, "formula": formula, "max_pixels": max_pixels})
+        checked = {**words, "reading": reading, "formula": formula, "explain": explain}
+        self.check({**checked, "max_pixels": max_pixels})
         self.asker, self.model = asker, asker.model
         self.reading_name, self.max_pixels, self.explain = reading, max_pixels, explain
         if 0 < max_pixels < PATCH_PIXELS:
@@ -139,14 +156,21 @@ class Judge(Scorer):
         for name in self.model.refused_options:
             if stated[name] != _DEFAULTS[name]:
                 raise OptionError(Setting(name, stated[name]), *self.model.limits())
-        self.needs_references = with_references  # type: ignore[misc]
+        changed: dict[str, object] = {"needs_references": with_references}
         if not explain:
-            self.detail_columns = {}  # type: ignore[misc]
+            changed["detail_columns"] = {}
         if not self.reading.ranks_by_margin:
-            self.ranked_by = ""  # type: ignore[misc]
-        if self.model.prompter is None:  # it sees a photo and a caption alone
-            self.takes_references, self.extra_columns = False, ()  # type: ignore[misc, assignment]
+            changed["ranked_by"] = ""
+        if self.reading.more_components:
+            changed["component_names"] = (*self.component_names, *self.reading.more_components)
+        if self.compares_candidates:
+            changed["tie_band"] = TIE_BAND
         else:
+            changed["extra_columns"] = tuple(item for item in self.extra_columns if item.name != RIVAL)
+        if self.model.prompter is None:  # it sees a photo and a caption alone
+            changed |= {"takes_references": False, "extra_columns": ()}
+        vars(self).update(changed)
+        if self.model.prompter is not None:
             self.reading.bind(self.model.prompter, self.reading.prompts("", (), "")[0])
 
     @classmethod
@@ -154,6 +178,8 @@ class Judge(Scorer):
         super().check(options)
         reading = options.get("reading", "yes")
         READINGS.get(reading).check({**options, "reading": reading})
+        if options.get("explain") and READINGS.get(reading).has_rival:
+            raise OptionError(Setting("explain", True), " does not go with ", Setting("reading", reading))
         check_whole_number("max_pixels", options.get("max_pixels", 0), 0)
 
     @classmethod
@@ -172,6 +198,19 @@ class Judge(Scorer):
     def backbone(self) -> PhotoModel[Any]:
         """The model, with its `name` and `revision`."""
         return self.model
+
+    @classmethod
+    def battles(cls, options: Mapping[str, Any]) -> bool:
+        return bool(READINGS.get(options.get("reading", "yes")).has_rival)
+
+    @property
+    def compares_candidates(self) -> bool:
+        return self.reading.has_rival
+
+    @property
+    def value_names(self) -> tuple[str, ...]:
+        more = ("walkover",) if self.compares_candidates else ()
+        return "number", "mass", "context", *self.reading.more_components, *more
 
     @property
     def settings(self) -> dict[str, object]:
@@ -192,8 +231,8 @@ class Judge(Scorer):
         return settings
 
     def measure(self, rows: InputRows, on_error: str) -> dict[str, np.ndarray]:
-        contexts = self._contexts(rows)
-        questions = self._questions(rows, contexts)
+        contexts, rivals = self._contexts(rows), self._rivals(rows)
+        questions = self._questions(rows, contexts, rivals)
         for row, error in self.model.check_lengths(questions).items():
             rows.failures[row] = error.at(row)
         if rows.failures and on_error == "raise":
@@ -212,23 +251,36 @@ class Judge(Scorer):
         for (row, _), numbers in zip(questions, answers.numbers, strict=True):
             if row not in answers.failures:
                 of_row.setdefault(row, []).append(numbers)
+        names = ("number", "mass", *self.reading.more_components)
         joined = [self.reading.joined(np.array(numbers)) for numbers in of_row.values()]
-        number, mass = np.array(joined, np.float64).reshape(-1, 2).T
-        context = np.array([bool(contexts[row]) for row in of_row], np.float64)
+        values = dict(zip(names, np.array(joined, np.float64).reshape(-1, len(names)).T, strict=True))
+        values["context"] = np.array([bool(contexts[row]) for row in of_row], np.float64)
+        values["walkover"] = np.array([rivals[row] == "" for row in of_row], np.float64)
         rows.image_keys = answers.keys
         if self.explain:
-            rows.details = self._reasons(rows, questions, dict(zip(of_row, number.tolist(), strict=True)))
-        return {"number": number, "mass": mass, "context": context}
+            numbers_of = dict(zip(of_row, values["number"].tolist(), strict=True))
+            rows.details = self._reasons(rows, questions, numbers_of)
+        return values
 
     def finish(self, rows: PreparedRows) -> Scores:
-        number, mass, context = (rows.values[name][rows.kept] for name in self.value_names)
-        scores, margin = self.reading.scores(number, mass)
+        values = {name: rows.values[name][rows.kept] for name in self.value_names}
+        scores, margin = self.reading.scores(values["number"], values["mass"])
         settings = self.settings
         version = settings.pop("version")
-        if context.any():
-            settings["context"] = "yes" if context.all() else "var"
-        settings.update(row_settings(rows), version=version)
-        return self.make_scores(rows, scores, {"margin": margin, "mass": mass}, settings)
+        if values["context"].any():
+            settings["context"] = "yes" if values["context"].all() else "var"
+        settings |= row_settings(rows)
+        walkover = rows.values.get("walkover", np.zeros(len(rows))) == 1
+        if walkover.any():
+            settings["empty"] = rows.empty_as
+            if rows.empty_as == "worst":
+                # a caption wins against one that says nothing; of two that do, none does
+                scores = np.where(walkover[rows.kept] & ~rows.empty[rows.kept], 1.0, scores)
+                rows = replace(rows, empty=rows.empty & ~walkover)
+        settings["version"] = version
+        components = {"margin": margin, "mass": values["mass"]}
+        components |= {name: values[name] for name in self.reading.more_components}
+        return self.make_scores(rows, scores, components, settings)
 
     def _contexts(self, rows: InputRows) -> list[str]:
         """The text around the photo of each row, "" for none; a bad one is a failure of its row."""
@@ -240,12 +292,32 @@ class Judge(Scorer):
                 rows.failures[row] = InputError(f"expected text, got {problem}", field="context").at(row)
         return contexts
 
-    def _questions(self, rows: InputRows, contexts: Sequence[str]) -> list[tuple[int, Prompt]]:
+    def _rivals(self, rows: InputRows) -> list[str]:
+        """The captions that candidates are compared with, "" for an empty one; a bad one fails its row."""
+        if not self.compares_candidates:
+            return [" "] * len(rows)
+        if RIVAL not in rows.extra:
+            reading = Setting("reading", self.reading_name)
+            raise OptionError(reading, f" compares each caption with another: give a column {RIVAL!r}")
+        rivals = rows.extra[RIVAL]
+        for row in np.flatnonzero(rows.kept()).tolist():
+            if is_empty(rivals[row]):
+                if self.empty == "raise":
+                    raise InputError(*empty_caption(rivals[row]).parts, field=RIVAL).at(row)
+                rivals[row], rows.empty[row] = "", rows.empty[row] or rows.skips_empty
+            elif problem := text_problem(rivals[row]):
+                rows.failures[row] = InputError(f"expected a caption, got {problem}", field=RIVAL).at(row)
+        return rivals
+
+    def _questions(
+        self, rows: InputRows, contexts: Sequence[str], rivals: Sequence[str]
+    ) -> list[tuple[int, Prompt]]:
         """Rows, and what is asked about the photo of each."""
         references = rows.references or [[]] * len(rows)
         questions: list[tuple[int, Prompt]] = []
         for row in np.flatnonzero(rows.kept()).tolist():
-            prompts = self.reading.prompts(rows.candidates[row], references[row], contexts[row])
+            more = {"rival": rivals[row]} if self.compares_candidates else {}
+            prompts = self.reading.prompts(rows.candidates[row], references[row], contexts[row], **more)
             questions += [(row, prompt) for prompt in prompts]
         return questions
 

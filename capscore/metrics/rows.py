@@ -17,6 +17,7 @@ from ..errors import InputError, Setting
 from ..files.columns import is_missing
 from ..text.languages import language_code
 
+RIVAL = "rival"  # column of the captions that candidates are compared with
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 

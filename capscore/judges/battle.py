@@ -1,0 +1,57 @@
+"""A reading of the judge that sees two captions of a photo, in both orders, and says which is better."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .prompts import Prompt
+from .readings import ANSWERS, Yes, two_words
+
+
+class Battle(Yes):
+    """Probability that a caption describes its photo better than its rival, the mean of both orders.
+
+    The judge names the better one by a number. Once the caption comes first, once the rival does: with z₁ and
+    z₂ the log-odds of the first number against the second, over all single-token spellings, the score is
+    (σ(z₁) + σ(−z₂)) / 2. So a judge that always prefers what comes first gives 0.5; how much it does is
+    "first", (σ(z₁) + σ(z₂)) / 2, which is 0.5 without such a bias. The mass is the mean of both.
+
+    Raises:
+        BackboneUnavailable: the tokenizer has no single token for a number; others may be named, as "A/B".
+        InputError: one token spells both.
+    """
+
+    formulas = ()
+    has_rival = True
+    more_components: ClassVar[tuple[str, ...]] = ("first",)
+
+    def __init__(self, *, question: str | None = None, answers: str = ANSWERS, **options: Any):
+        words = "1/2" if two_words(answers) == two_words(ANSWERS) else answers
+        super().__init__(question=question, answers=words, **options)
+        if question is None:
+            one, other = self.words
+            self.question = (
+                f'Here are two captions of this photo.\n\nCaption {one}: "{{caption}}"\n\n'
+                f'Caption {other}: "{{rival}}"\n\nWhich one describes the photo better? It should be '
+                f"correct first, and then complete. Answer {one} or {other}."
+            )
+
+    def prompts(self, caption: str, references: Sequence[str], context: str, rival: str = "") -> list[Prompt]:
+        (prompt,) = super().prompts(caption, references, context)
+        orders: list[Mapping[str, str]] = [
+            {**prompt.data, "caption": one, "rival": other}
+            for one, other in itertools.permutations((caption, rival))
+        ]
+        return [Prompt(prompt.turns, data) for data in orders]
+
+    def joined(self, numbers: np.ndarray) -> np.ndarray:
+        """Log-odds of both orders → those of the mean probability; "first" beside them."""
+        (first, second), mass = numbers.T.astype(np.float64)
+        for_caption = np.logaddexp(-np.logaddexp(0, -first), -np.logaddexp(0, second))
+        for_rival = np.logaddexp(-np.logaddexp(0, first), -np.logaddexp(0, -second))
+        of_first = np.exp(-np.logaddexp(0, [-first, -second])).mean()
+        return np.array([for_caption - for_rival, mass.mean(), of_first])

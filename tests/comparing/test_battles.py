@@ -1,0 +1,171 @@
+"""Systems ranked by battles of their scores: direction, ties, draws, what cannot be ranked, the command."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import capscore
+from capscore.errors import CapscoreError
+from capscore.statistics.battles import bradley_terry
+
+from ..cli.conftest import assert_refused, run, write_jsonl
+from .tiny import rows_of
+
+# system → scores of four photos; by hand: a beats b on 2, ties on 1, loses 1; …
+SCORES = {"a": [0.9, 0.5, 0.2, 0.7], "b": [0.1, 0.5, 0.4, 0.3], "c": [0.0, 0.6, 0.1, 0.2]}
+BY_HAND = {("a", "b"): 2.5, ("a", "c"): 3, ("b", "c"): 3}
+
+
+def rows(scores, column="mcs", photos=None):
+    names = photos or [f"{number}.jpg" for number in range(len(scores))]
+    return [{"image": name, column: score} for name, score in zip(names, scores, strict=True)]
+
+
+def systems(column="mcs", **more):
+    return {name: rows(scores, column) for name, scores in (SCORES | more).items()}
+
+
+def ranked(given, metric="mcs", **options):
+    return capscore.battles(given, metric, **{"bootstrap": 50, **options})
+
+
+def wins_of(found):
+    at = {name: number for number, name in enumerate(found.systems)}
+    return lambda one, other: found.wins[at[one], at[other]]
+
+
+def test_wins_ratings_and_order_by_hand():
+    found = ranked(systems())
+    won = wins_of(found)
+    for (one, other), wins in BY_HAND.items():
+        assert (won(one, other), won(other, one)) == (wins, 4 - wins)
+    wins = np.array([[0, 2.5, 3], [1.5, 0, 3], [1, 1, 0]])
+    expected = dict(zip("abc", bradley_terry(wins), strict=True))
+    assert found.ratings == pytest.approx(expected, abs=1e-6) and [*found.systems] == ["a", "b", "c"]
+    assert (found.n_battles, found.n_ties, found.n_photos, found.unit) == (12, 1, 4, "photo")
+    assert found.shares == pytest.approx({"a": 5.5 / 8, "b": 4.5 / 8, "c": 2 / 8})
+    assert found.signature == "mcs|pairs:all|tie:1e-05|prior:one-tie" and found.first is None
+    interval = found.intervals["a"]
+    assert interval.low < found.ratings["a"] < interval.high and len(found.above) == 2
+    frame = found.to_pandas()
+    assert frame["won"].tolist() == [*found.shares.values()] and frame["wins against b"][0] == 2.5
+    assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["wins"][0] == [0, 2.5, 3]
+    assert "a & " in found.to_latex() and found.signature in found.to_latex()
+
+
+def test_a_lower_score_wins_where_less_is_better():
+    up, down = ranked(systems()), ranked(systems("chair_i"), "chair_i")
+    assert [*down.systems] == [*up.systems][::-1]
+    np.testing.assert_array_equal(down.wins[::-1, ::-1], up.wins.T)
+
+
+@pytest.mark.parametrize(("tie", "n_ties"), [(None, 1), (0, 1), (0.1, 6), (0.15, 6), (1, 12)])
+def test_scores_within_the_band_tie(tie, n_ties):
+    found = ranked(systems(), tie=tie)
+    assert found.n_ties == n_ties and f"tie:{tie if tie is not None else 1e-05:g}|" in found.signature
+
+
+def test_neither_the_order_of_rows_nor_of_systems_changes_a_number():
+    given = systems()
+    other = {name: given[name][::-1] for name in ("c", "a", "b")}
+    first, second = ranked(given, pairs=7).to_dict(), ranked(other, pairs=7).to_dict()
+    for name in ("ratings", "elo", "shares", "n_ties", "above"):
+        assert second[name] == pytest.approx(first[name], abs=1e-6), name
+    for name, interval in first["intervals"].items():
+        assert second["intervals"][name] == pytest.approx(interval, abs=1e-6)
+
+
+def test_drawn_battles_depend_on_the_seed_alone():
+    found, again, other = (ranked(systems(), pairs=6, seed=seed) for seed in (0, 0, 1))
+    assert found.n_battles == 6 and "|pairs:6|seed:0|" in found.signature
+    assert ((found.wins + found.wins.T)[np.triu_indices(3, 1)] == 2).all()
+    assert found.to_dict() == again.to_dict() and found.wins.tolist() != other.wins.tolist()
+
+
+def test_captions_of_several_languages_fight_in_their_own_and_photos_are_drawn_whole():
+    given = {}
+    for name in ("small", "large"):
+        given[name] = [{**row, "letters": len(row["caption"])} for row in rows_of(name)]
+    found = ranked(given, "letters")
+    assert (found.n_battles, found.n_photos, found.matched_by) == (8, 4, "photo and language")
+
+
+@pytest.mark.parametrize(
+    ("given", "notes"),
+    [
+        ({"a": [1, 1], "b": [0, 0]}, ["a won all its battles: only the prior", "b lost all its battles"]),
+        ({"a": [1, 1], "b": [1, 1], "c": [1, 1]}, ["no system won more battles than another"]),
+        ({"a": [1], "b": [0]}, ["no intervals: a bootstrap needs at least 2 photos, and there is 1"]),
+        (
+            {"a": [1, 0], "b": [0, 1], "c": [None, None]},
+            ["no battles connect these groups of systems, so the order between them is unknown: a, b | c"],
+        ),
+    ],
+)
+def test_what_makes_ratings_doubtful_is_noted(given, notes):
+    found = ranked({name: rows(scores) for name, scores in given.items()}, common_rows=True)
+    assert np.isfinite([*found.ratings.values()]).all()
+    for note in notes:
+        assert any(part.startswith(note) for part in found.notes), found.notes
+    assert str(found)
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "message"),
+    [
+        ({"a": rows([1])}, {}, "battles need at least 2 systems, got 1"),
+        (
+            {"a": rows([1]), "b": rows([1], photos=["9.jpg"])},
+            {"common_rows": True},
+            "no row is in every file",
+        ),
+        ({"a": rows([1]), "b": rows([1, 2])}, {}, "1 of the 2 rows of b are not in every file"),
+        ({"a": rows([1, None]), "b": rows([1, 2])}, {}, "mcs: 1 rows of a have no score"),
+        ({"a": rows([1]), "b": rows([None])}, {"common_rows": True}, "no battle has an outcome"),
+        ({"a": rows([1]), "b": rows([2])}, {"pairs": 0}, "pairs=0: expected a whole number of at least 1"),
+        ({"a": rows([1]), "b": rows([2])}, {"tie": -1}, "tie=-1: expected a number from 0"),
+        (
+            {"a": rows([1]), "b": rows([2])},
+            {"metric": "judge", "tie": 0.5},
+            "tie=0.5: .* from 0 to below 0.5",
+        ),
+        ({"a": rows([1]), "b": rows([2])}, {"pears": 3}, "pears=3"),
+    ],
+)
+def test_what_cannot_be_ranked_is_one_clear_error(given, options, message):
+    with pytest.raises(CapscoreError, match=message):
+        ranked(given, **options)
+
+
+def test_the_command_prints_what_python_gives_within_80_columns(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    long = {"a-captioner-with-a-long-name-2024": SCORES["a"], "b": SCORES["b"], "c": SCORES["c"]}
+    files = [write_jsonl(tmp_path / f"{name}.jsonl", rows(scores)) for name, scores in long.items()]
+    done = run("compare", *files, "-m", "mcs", "--battles", "--samples", 50, "--table", tmp_path / "t.tex")
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    for said in (
+        "rating",
+        "Battles won against each system",
+        "12 battles on 4 photos, 1 tie",
+        "of the draws:",
+    ):
+        assert said in done.stdout
+    printed = json.loads(run("compare", *files, "-m", "mcs", "--battles", "--samples", 50, "--json").stdout)
+    python = ranked({name: rows(scores) for name, scores in long.items()}).to_dict()
+    assert {**printed, "systems": 0} == {**json.loads(json.dumps(python)), "systems": 0}
+    assert (tmp_path / "t.tex").read_text().count("&") > 8
+    drawn = run("compare", *files, "-m", "mcs", "--battles", "--pairs", 6, "--tie", "0.2")
+    assert "6 battles on" in drawn.stdout and "(at most 0.2 apart)" in drawn.stdout
+    for options, message in (
+        (["--tie", "0.2"], "--tie 0.2 is for --battles"),
+        (["--battles", "-m", "bleu"], "--metric mcs,bleu: battles take one metric"),
+        (["--battles", "--baseline", "b"], "--baseline and --battles"),
+        (["--battles", "--pairs", "images"], "--pairs images: expected a whole number of at least 1"),
+        (["--pairs", "9"], "--pairs 9 is for --battles"),
+    ):
+        assert_refused(run("compare", *files, "-m", "mcs", *options), message, 2)
