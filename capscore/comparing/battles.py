@@ -413,7 +413,10 @@ def _rows_of_battles(
 
     def place(at: int) -> str:
         row, one, other = listed[at]
-        return f"{base.path}, {base.short_place(numbers[0][row], None)}, {names[one]} against {names[other]}"
+        of_row = base.short_place(numbers[0][row], None)
+        if not base.places:
+            of_row = f"{base.path}, {of_row}"
+        return f"{of_row}, {names[one]} against {names[other]}"
 
     others = [name for name in base.columns if name not in named_columns((RIVAL,), base.columns)]
     return replace(
