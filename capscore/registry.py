@@ -173,6 +173,7 @@ METRICS: Registry[Any] = Registry(
     {
         "mcs": "capscore.metrics.mcs:MCS",
         "pr_mcs": "capscore.metrics.pr_mcs:PRMCS",
+        "fit": "capscore.metrics.fit:Fit",
         "clip_score": "capscore.metrics.clip_score:CLIPScore",
         "infometic": "capscore.metrics.infometic:InfoMetIC",
         "judge": "capscore.metrics.judge:Judge",

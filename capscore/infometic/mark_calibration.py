@@ -23,6 +23,7 @@ from torch.nn import functional as F
 
 from ..backbones.base import Backbone, fingerprint_of
 from ..backbones.checkpoint import CONFIG, built, find_folder, read_network
+from ..embedding.background import SHARED, Background, Curve, usual_cosines
 from ..errors import BackboneUnavailable, CapscoreError, Setting
 from ..files.shipped import weights_folder
 
@@ -38,11 +39,9 @@ MARKED_CLASSES = ("noun", "verb", "adjective", "adverb", "number")
 MENTION_FEATURES, WORD_FEATURES = 10, 12 + len(MARKED_CLASSES)
 # Cosines and unit rows are small; these bring them to the size of the other inputs.
 _COSINE, _LONGER = 5.0, 20.0
-# Number of photos of the background, the nearest to a text, that it is compared with; and the weight of how
-# much nearer a word is to its photo, beside what the network says, which knows fewer kinds of photos.
-_NEAREST, _AHEAD = 10, 8.0
-# Name of the curves for languages without their own.
-SHARED = "shared"
+# The weight of how much nearer a word is to its photo than is usual, beside what the network says, which knows
+# fewer kinds of photos.
+_AHEAD = 8.0
 # Rates of false alarms that `MarkCurve.quantiles` are for: 0 %, 0.5 %, … 50 %.
 RATES = np.linspace(0.0, 0.5, 101)
 # A class is judged only if at 5 % false alarms at least this share of its wrong words is found.
@@ -196,12 +195,8 @@ class MarkNetwork(nn.Module):
         return _COSINE * ((texts * photos.whole).sum(dim=1) - self.usual(texts))
 
     def usual(self, texts: Tensor) -> Tensor:
-        """Mean cosine of texts (…, d) with the nearest photos of the background, (…).
-
-        What says little is near many photos ("hubs", Radovanović et al. 2010), so its cosine says little too.
-        """
-        cosines = texts @ self.background.T
-        return cosines.topk(min(_NEAREST, cosines.shape[-1]), dim=-1).values.mean(dim=-1)
+        """`usual_cosines` of texts (…, d) with the photos of the background, (…)."""
+        return usual_cosines(texts, self.background)
 
     def ahead(self, photos: PhotoBatch, words: Tensor) -> Tensor:
         """How much nearer words (n, m, d) are to the photo and its best window than is usual, (n, m)."""
@@ -413,6 +408,7 @@ class MarkCalibration:
         backbone, backbone_revision: Backbone that it was trained with.
         name: Name for signatures.
         notes: Anything worth recording.
+        with_references: Curve of captions with references; None if there is none.
     """
 
     network: MarkNetwork
@@ -425,6 +421,7 @@ class MarkCalibration:
     backbone_revision: str = ""
     name: str = ""
     notes: dict[str, object] = field(default_factory=dict)
+    with_references: Curve | None = None
 
     def alone_logits(self, logits: Tensor, classes: Tensor) -> Tensor:
         """Calibrated logits of words alone, (n, m), by their classes; NaN for a class without a curve."""
@@ -440,6 +437,13 @@ class MarkCalibration:
     def caption_curve(self, language: str) -> MarkCurve:
         """Curve of captions in a language."""
         return self.fits.get(language) or self.fits[SHARED]
+
+    def background(self) -> Background:
+        """The photos beside which captions are compared with their own, and the curves of captions."""
+        curves = {code: Curve(_COSINE * curve.scale, curve.bias) for code, curve in self.fits.items()}
+        photos = self.network.background.cpu().numpy()
+        made_for = f"{self.backbone}@{self.backbone_revision}"
+        return Background(photos, made_for, curves, self.with_references)
 
     def check_backbone(self, backbone: Backbone) -> None:
         """Raise CapscoreError unless the calibration is for this backbone."""
@@ -484,6 +488,8 @@ def load_mark_calibration(
             name="w" + fingerprint_of(content["weights"], json.dumps(curves, sort_keys=True))[:8],
             notes=content["notes"],
         )
+        if "with_references" in content:
+            calibration.with_references = Curve(*map(float, content["with_references"]))
         _ = calibration.words[SHARED], calibration.fits[SHARED]  # a KeyError if one is missing
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         said = f"{folder / CONFIG} is not that of a mark calibration: {error!r:.200}"

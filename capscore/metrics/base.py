@@ -260,6 +260,10 @@ class Scorer(ABC):
         """Kind of oddity in `capscore.text.suspicious.KINDS` → rows in which what was measured is such."""
         return {}
 
+    def set_needs(self, *, images: bool, references: bool) -> None:
+        """Set what rows need with the options of this scorer, where its class needs something else."""
+        self.needs_images, self.needs_references = images, references  # type: ignore[misc]
+
     @abstractmethod
     def measure(self, rows: InputRows, on_error: str) -> dict[str, np.ndarray]:
         """Measure each row alone: name → (m,) numbers of the m rows that are kept.
@@ -271,6 +275,14 @@ class Scorer(ABC):
     @abstractmethod
     def finish(self, rows: PreparedRows) -> Scores:
         """Prepared rows → their scores, in the same order."""
+
+    def learn(self, right: Scores, wrong: Scores) -> dict[str, Any]:
+        """Set what the metric learns from scores of right captions and of captions of other photos.
+
+        Returns:
+            What it learned, ready for JSON, for the file of calibrations; {} if it learns nothing.
+        """
+        return {}
 
     @classmethod
     def lower_is_better(cls, component: str = "") -> bool:

@@ -46,7 +46,8 @@ class CLIPScore(BackboneScorer):
         super().__init__(embedder, **common)
         self.check({"pairs": pairs})
         self.pairs = pairs
-        self.needs_images, self.needs_references = self.needs({"pairs": pairs})  # type: ignore[misc]
+        images, references = self.needs({"pairs": pairs})
+        self.set_needs(images=images, references=references)
         self.compares_photos = pairs == "images"  # type: ignore[misc]
         if self.compares_photos:  # no text is read
             self.prefix, self.long = "", "cut"

@@ -14,7 +14,7 @@ from .rows import PreparedRows
 from .scores import Scores
 
 if TYPE_CHECKING:
-    from ..embedding.embedder import Embedder
+    from ..embedding.embedder import EmbeddedRows, Embedder
 
 _VERDICT = ("kept", "kind", "p_kind")  # what is kept of each row of a noise gate's verdict: see `PRMCS`
 
@@ -77,9 +77,10 @@ class PRMCS(CLIPScore):
     def value_names(self) -> tuple[str, ...]:
         return (*super().value_names, *(_VERDICT if self.backbone.kinds_of_noise else ()))
 
-    def text_values(self, verdicts: np.ndarray) -> dict[str, np.ndarray]:
+    def text_values(self, texts: EmbeddedRows, rows: np.ndarray) -> dict[str, np.ndarray]:
         if not self.backbone.kinds_of_noise:
             return {}
+        verdicts = texts.verdicts[rows]
         kept, kinds = verdicts[:, 0].astype(np.float64), verdicts[:, 1:].astype(np.float64)
         return dict(zip(_VERDICT, (kept, kinds.argmax(axis=1), kinds.max(axis=1)), strict=True))
 

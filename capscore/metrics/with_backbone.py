@@ -131,8 +131,8 @@ class BackboneScorer(Scorer):
         "image_cosine" compares candidate and image, "text_cosine" candidate and best reference.
         """
 
-    def text_values(self, verdicts: np.ndarray) -> dict[str, np.ndarray]:
-        """What the backbone's noise gate says of n candidates (`EmbeddedRows.verdicts`) → more values."""
+    def text_values(self, texts: EmbeddedRows, rows: np.ndarray) -> dict[str, np.ndarray]:
+        """More values of n candidates; `rows` (n,) are those of `texts.matrix` and `texts.verdicts`."""
         return {}
 
     def finish(self, rows: PreparedRows) -> Scores:
@@ -219,7 +219,7 @@ class BackboneScorer(Scorer):
         owners = np.repeat(np.arange(len(kept)), sizes)  # which kept row a reference belongs to
         embedded, is_long = self.texts([*(rows.candidates[row] for row in kept), *references])
         candidates, compared = np.split(embedded.index, [len(kept)])
-        values = self.text_values(embedded.verdicts[candidates])
+        values = self.text_values(embedded, candidates)
         if self.long == "sentences":
             values["has_long"] = is_long[: len(kept)].astype(np.float64)
             np.maximum.at(values["has_long"], owners, is_long[len(kept) :])

@@ -150,22 +150,23 @@ def calibrate(
     named = [metrics] if isinstance(metrics, str) else metrics
     chosen = [(metric, backbone) for metric, _, backbone in (text.partition("@") for text in named)]
     check_options([metric for metric, _ in chosen], load.arguments())
-    with_lists = any(METRICS.get(metric).needs_references for metric, _ in chosen)
+    with_lists = any(METRICS.get(metric).needs(load.arguments())[1] for metric, _ in chosen)
     source = open_rows_to_score(rows, read)
     captions, notes = read_captioned_photos(source, read, with_lists)
     loader = ScorerLoader(load.arguments())
-    entries = []
+    entries, learned = [], dict[str, object]()
     for metric, backbone in chosen:
         scorer = loader(metric, backbone or None)
         sizes: Sequence[int | None] = (n_references if scorer.needs_references else ()) or (None,)
         for size in sizes:
             entry = calibrate_metric(scorer, captions, shuffled=shuffled, n_references=size, seed=seed)
+            learned |= entry.pop("learned")
             entries.append(entry)
     today = datetime.now(timezone.utc).date().isoformat()
     whole = document(
         entries, captions, name=name or source.path.stem, made=today, shuffled=shuffled, seed=seed
     )
-    return CalibrationFile(whole, tuple(notes))
+    return CalibrationFile(whole | learned, tuple(notes))
 
 
 def read_captioned_photos(
@@ -244,7 +245,7 @@ def calibrate_metric(
     shuffled: int = 10,
     n_references: int | None = None,
     seed: int = 0,
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """Percentiles of a metric over right captions, and over captions of other photos in the same language.
 
     Args:
@@ -256,7 +257,7 @@ def calibrate_metric(
         seed: Seed for the choice of other captions.
 
     Returns:
-        One entry of `document`, ready for JSON.
+        One entry of `document`, ready for JSON, and what the metric "learned" (see `Scorer.learn`).
 
     Raises:
         InputError: too few photos, an option that does not apply, or a metric whose scores depend on the rows
@@ -287,6 +288,9 @@ def calibrate_metric(
         rows[owner]._replace(caption=rows[other].caption) for owner, other in zip(owners, others, strict=True)
     ]
     right, wrong = _score(scorer, rows), _score(scorer, wrong_rows)
+    learned = scorer.learn(right, wrong)
+    if learned:  # which moves the scores
+        right, wrong = _score(scorer, rows), _score(scorer, wrong_rows)
     languages: dict[str, dict[str, object]] = {}
     for kind, listed, scores in ((RIGHT, rows, right.scores), (SHUFFLED, wrong_rows, wrong.scores)):
         for language in [ALL, *sorted({row.language for row in wrong_rows} - {""})]:
@@ -298,6 +302,7 @@ def calibrate_metric(
         "backbone": backbone and {"name": backbone.name, "fingerprint": backbone.fingerprint},
         "truncated": right.n_truncated,
         "languages": languages,
+        "learned": learned,
     }
 
 

@@ -1,0 +1,65 @@
+"""The curve of captions with references: `capscore.metrics.fit` beside the background that ships.
+
+    python -m weights.making.fit_references --flickr8k flickr8k --photos photos \
+        --calibration weights/capscore_weights/mark_calibration
+
+In: Flickr8k's text files and photos, of which those of the development split are read: no weights learned from
+them. Each caption has the other four of its photo as references; ten captions of other photos are wrong with
+the same. Out: the curve, in the configuration of the mark calibration.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import capscore
+from capscore.benchmarks.data.annotation_files import AnnotationSource
+from capscore.benchmarks.data.caption_files import listed_photos, token_captions
+from capscore.files.write import write_text
+from capscore.metrics.fit import Fit
+from capscore.scoring.calibrating import CaptionedPhoto, calibrate_metric
+from training.engine.config import main as run_as_command
+
+
+def development_captions(flickr8k: Path, photos: Path) -> list[CaptionedPhoto]:
+    """Captions of the development split's photos, in English."""
+    listed = set(listed_photos(AnnotationSource(flickr8k / "Flickr_8k.devImages.txt")))
+    captions = token_captions(AnnotationSource(flickr8k / "Flickr8k.token.txt"))
+    return [
+        CaptionedPhoto(photo, str(photos / photo), caption, "en")
+        for _, _, photo, caption in captions
+        if photo in listed
+    ]
+
+
+def learned_curve(rows: Sequence[CaptionedPhoto], backbone: str = "embedded") -> list[float]:
+    """Scale and bias of captions with references, for the background that ships for a backbone."""
+    shipped = capscore.load("fit", backbone=backbone)
+    assert isinstance(shipped, Fit)
+    bare = dataclasses.replace(shipped.background, curves={}, with_references=None)
+    scorer = Fit(shipped.embedder, background=bare, with_references=True)
+    learned = calibrate_metric(scorer, rows)["learned"]["background"]
+    return list(learned["with_references"])
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command; see the top of this file."""
+    parser = argparse.ArgumentParser(description="Measure the curve of captions with references.")
+    parser.add_argument("--flickr8k", type=Path, required=True, help="folder of Flickr8k's text files")
+    parser.add_argument("--photos", type=Path, required=True, help="folder of its photos")
+    parser.add_argument("--calibration", type=Path, required=True, help="folder of the mark calibration")
+    given = parser.parse_args(argv)
+    curve = learned_curve(development_captions(given.flickr8k, given.photos))
+    path = given.calibration / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    config["with_references"] = curve
+    write_text(path, json.dumps(config, ensure_ascii=False, indent=2) + "\n")
+    print(f"scale {curve[0]}, bias {curve[1]} in {path}")
+
+
+if __name__ == "__main__":
+    run_as_command(main)
