@@ -26,6 +26,7 @@ from capscore.benchmarks.robustness import CaptionSet, RobustnessOptions
 from capscore.benchmarks.robustness.run import measure
 from capscore.cli import app
 from capscore.comparing.systems import read_systems
+from capscore.embedding.background import Background, Curve
 from capscore.errors import ImageError, InputError, OptionError
 from capscore.integrations.harness import HarnessMetric
 from capscore.integrations.ray import Score
@@ -94,7 +95,9 @@ BAD = {
 }
 BLANKS = ["", " \t", "\u3000\n", "\u200b\ufeff", " \xa0\u200b"]
 # what a metric needs to be tried
+_CORNERS = np.eye(3, dtype=np.float32)
 NEEDS = {
+    "fit": {"background": Background(_CORNERS, "colours@w00000000", {"shared": Curve(3.0, -1.0)})},
     "pr_mcs": {"backbone": JudgingColours},
     "infometic": {"weights": "info_clip"},
     "judge": {"backbone": tiny_judge},
@@ -116,6 +119,7 @@ OTHER = {
     "answers": "no/yes",
     "max_pixels": 0,
     "rules": "mended",
+    "background": Background(_CORNERS[:2], "colours@w00000000", {"shared": Curve(3.0, -1.0)}),
 }
 # see tests/metrics/test_infometic*.py, test_chair.py, test_long_texts.py and test_pairs.py, and tests/judges
 ELSEWHERE = {"instances", "long", "pairs", "weights", "marks", "false_alarms"}
@@ -567,6 +571,10 @@ def test_the_command_gives_the_numbers_of_the_library(metric, tmp_path, monkeypa
         cells = {"caption": COLUMNS["candidates"][row], "image": f"{row % 4}.png", "language": "en"}
         lines.append(json.dumps(cells | {"references": COLUMNS["references"][row]}) + "\n")
     (tmp_path / "rows.jsonl").write_text("".join(lines))
+    if "background" in options:
+        document = {"background": options["background"].to_dict()}
+        (tmp_path / "background.json").write_text(json.dumps(document))
+        options["background"] = tmp_path / "background.json"
     flags = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     flags += ["--images", tmp_path, "-o", tmp_path / "scored.jsonl", "--json"]
     arguments = ["score", tmp_path / "rows.jsonl", "-m", metric, *flags]

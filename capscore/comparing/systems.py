@@ -524,7 +524,7 @@ def captioner_caution(signatures: Iterable[str]) -> list[str]:
         return []
     return [
         "`embedded` is for trying out, for finding wrong captions and for retrieval; it is too small to rank "
-        "captioners: to say which is better, use a backbone from the Hub, or judge"
+        "captioners, though fit comes nearest: to say which is better, use a backbone from the Hub, or judge"
     ]
 
 

@@ -84,11 +84,13 @@ class Background:
     curves: Mapping[str, Curve] = field(default_factory=dict)
     with_references: Curve | None = None
 
-    @property
-    def name(self) -> str:
-        """Name for signatures: the number of photos, and a digest of them and of the curves."""
+    def name(self, with_references: bool) -> str:
+        """Name for signatures: the number of photos, and a digest of them and of the curves that are read."""
         digest = hashlib.sha256(np.ascontiguousarray(self.photos, "<f2").tobytes())
-        digest.update(repr((sorted(self.curves.items()), self.with_references)).encode())
+        curves: object = sorted(self.curves.items())
+        if with_references:
+            curves = self.with_references
+        digest.update(repr(curves).encode())
         return f"{len(self.photos)}@{digest.hexdigest()[:8]}"
 
     def usual(self, texts: np.ndarray) -> np.ndarray:

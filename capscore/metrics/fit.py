@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +73,7 @@ class Fit(BackboneScorer):
 
     metric = "fit"
     title = "Fit"
+    variant_names = ("ref_fit",)
     citation = ("conneau-etal-2018-word",)
     score_range = (0, 1)
     default_backbone = "embedded"
@@ -100,13 +102,17 @@ class Fit(BackboneScorer):
         return self.needs_references
 
     @property
+    def known_as(self) -> str:
+        return "ref_fit" if self.needs_references else self.metric
+
+    @property
     def value_names(self) -> tuple[str, ...]:
         return (*super().value_names, "usual", "length")
 
     def constants(self) -> dict[str, object]:
-        stated: dict[str, object] = {"background": self.background.name}
+        stated: dict[str, object] = {"background": self.background.name(self.needs_references)}
         if not self.background.curves:
-            stated["curve"] = "none"
+            stated["curve"] = ""
         return stated
 
     def text_values(self, texts: EmbeddedRows, rows: np.ndarray) -> dict[str, np.ndarray]:
@@ -148,6 +154,15 @@ class Fit(BackboneScorer):
         margin, scores = fit(number, values["scale"], values["bias"])
         return scores, {"margin": margin, "clear_cosine": clear, "usual_cosine": values["usual"]}
 
+    def embed_to_retrieve(
+        self, captions: Sequence[str], images: Any
+    ) -> tuple[np.ndarray, np.ndarray, dict[str, object]]:
+        """As in `BackboneScorer`; a further column takes off what is usual."""
+        photos, texts, settings = super().embed_to_retrieve(captions, images)
+        texts = unit_rows(texts)
+        usual = self.background.usual(texts).astype(np.float32)
+        return np.c_[photos, np.ones(len(photos), np.float32)], np.c_[texts, -usual], settings
+
     def learn(self, right: Scores, wrong: Scores) -> dict[str, Any]:
         """The curves of a background that has none."""
         if self.background.curves:
@@ -174,10 +189,8 @@ def _background_of(given: str | os.PathLike[str] | Background | None, embedder: 
         return given
     if given is None:
         if backbone.name not in INSTALLED_MARKS:
-            problem = (
-                f"no background of photos ships for the backbone {backbone.name!r}: give a folder of photos"
-            )
-            raise InputError(problem, field="background")
+            problem = f": none ships for the backbone {backbone.name!r}; expected a folder of photos"
+            raise InputError(Setting("background"), problem, ", or a file that `capscore calibrate` wrote")
         folder = weights_folder(INSTALLED_MARKS[backbone.name])
         return load_mark_calibration(folder, backbone=backbone).background()
     path = Path(given)

@@ -89,7 +89,7 @@ def write_sources(folder: Path) -> None:
         _write(folder / f"{name}.md", text + _toctree(listed))
     shutil.copy(ROOT / "docs" / "scored_photo.jpg", folder / "docs")
     home = Path(__file__).with_name("home.md").read_text(encoding="utf-8")
-    about = home.replace("VERSION", capscore.__version__)
+    about = home.replace("VERSION", capscore.__version__).replace("](../", "](docs/")
     menu = [_toctree(names, f":caption: {title}\n") for title, names in GUIDES.items()]
     _write(folder / "index.md", about + "".join(menu))
 

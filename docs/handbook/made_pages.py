@@ -35,6 +35,12 @@ _IDEAS: dict[str, list[tuple[str, ...]]] = {
         ("image tower", "text tower, many languages"),
         *_COSINE,
     ],
+    "fit": [
+        ("photo", "caption, in any language", "background of photos"),
+        ("cosine with the photo", "mean cosine with the 10 nearest photos of the background"),
+        ("the one less the other",),
+        ("logistic: the probability of this photo, not another",),
+    ],
     "clip_score": [
         ("photo", "“A photo depicts” + caption"),
         ("image tower", "text tower, English"),

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import evaluate
+import numpy as np
 import pytest
 
+from capscore.embedding.background import Background, Curve
 from capscore.metrics.evaluate_module import CaptionModule
 from capscore.metrics.with_backbone import BackboneScorer
 from capscore.registry import METRICS as METRICS_BY_NAME
@@ -19,6 +21,7 @@ from ..toy import ColourBackbone
 METRICS = Path(__file__).resolve().parents[2] / "metrics"
 SLUGS = sorted(folder.name for folder in METRICS.iterdir() if folder.is_dir() and folder.name[0] not in "._")
 WITH_BACKBONE = [slug for slug in SLUGS if issubclass(METRICS_BY_NAME.get(slug), BackboneScorer)]
+BACKGROUND = Background(np.eye(3, dtype=np.float32), "colours@w00000000", {"shared": Curve(3.0, -1.0)})
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +40,7 @@ def load() -> Callable[..., CaptionModule]:
         toy = {"backbone": backbone, "cache": False} if slug in WITH_BACKBONE else {}
         toy |= {"backbone": tiny_judge(), "cache": False} if slug == "judge" else {}
         toy |= {"weights": "info_clip"} if slug == "infometic" else {}
+        toy |= {"background": BACKGROUND} if slug == "fit" else {}
         return evaluate.load(str(METRICS / slug), **{**toy, **options})
 
     return load

@@ -95,7 +95,7 @@ def test_outputs_and_options_in_the_card_are_those_of_the_module(slug, load):
     named = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
     assert named == set(load(slug).compute(**rows))
     # InfoMetIC's: two cosines, each times what the backbone's are multiplied by
-    highest = {"ref_clip_score": 2 * W / (W + 1), "cider": 10, "judge": 1}.get(slug, W)
+    highest = {"ref_clip_score": 2 * W / (W + 1), "cider": 10, "judge": 1, "fit": 1}.get(slug, W)
     span = "−2 · s to 2 · s" if slug == "infometic" else f"0 to {highest:.5g}"
     assert f"`{slug}` | `float`, {span} " in table
     expected = [
