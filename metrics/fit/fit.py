@@ -3,16 +3,16 @@
 import capscore  # From: capscore
 
 _DESCRIPTION = """\
-Fit is the probability that a caption is of its photo and not of another, in every language that the backbone's
-text tower knows: the cosine of caption and photo, less the caption's mean cosine with the nearest photos of a
-background, through a logistic curve.
+Fit is the probability that a caption is of its photo and not of another, in every language that the
+backbone's text tower knows: the cosine of caption and photo, less the caption's mean cosine with the nearest
+photos of a background, through a logistic curve.
 """
 
 _CITATION = """\
 @inproceedings{conneau-etal-2018-word,
   title = {Word Translation Without Parallel Data},
   author = {Conneau, Alexis and Lample, Guillaume and Ranzato, Marc'Aurelio and Denoyer, Ludovic and
-    J{\\'e}gou, Herv{\\'e}},
+    Jégou, Hervé},
   booktitle = {International Conference on Learning Representations}, year = {2018}}
 """
 
