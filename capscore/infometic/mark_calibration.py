@@ -39,8 +39,8 @@ MARKED_CLASSES = ("noun", "verb", "adjective", "adverb", "number")
 MENTION_FEATURES, WORD_FEATURES = 10, 12 + len(MARKED_CLASSES)
 # Cosines and unit rows are small; these bring them to the size of the other inputs.
 _COSINE, _LONGER = 5.0, 20.0
-# The weight of how much nearer a word is to its photo than is usual, beside what the network says, which knows
-# fewer kinds of photos.
+# The weight of how much nearer a word is to its photo than is usual, beside what the network says, which
+# knows fewer kinds of photos.
 _AHEAD = 8.0
 # Rates of false alarms that `MarkCurve.quantiles` are for: 0 %, 0.5 %, … 50 %.
 RATES = np.linspace(0.0, 0.5, 101)

@@ -49,8 +49,8 @@ def fit(
 class Fit(BackboneScorer):
     """The probability that a caption is of this photo and not of another, in [0, 1], where each is as likely.
 
-    Components: "margin", its log-odds, on which rows are ranked; "clear_cosine", the caption's cosine with its
-    photo less "usual_cosine", its mean cosine with the nearest photos of a background.
+    Components: "margin", its log-odds, on which rows are ranked; "clear_cosine", the caption's cosine with
+    its photo less "usual_cosine", its mean cosine with the nearest photos of a background.
 
     For `embedded`, the background and the curve are those of InfoMetIC's marks, whose "p_fits" this is, but
     that a caption of several sentences is read by its sentences. `capscore calibrate --metric fit

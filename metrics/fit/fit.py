@@ -1,4 +1,4 @@
-"""Fit: the probability that a caption is of its photo, as an `evaluate` module. The library capscore does the work."""
+"""Fit: the probability that a caption is of its photo, as an `evaluate` module. capscore does the work."""
 
 import capscore  # From: capscore
 
@@ -43,7 +43,7 @@ class Fit(capscore.CaptionModule):
     """Fit; `evaluate.load(…, backbone=…, background=…)` chooses the towers and the photos beside them."""
 
     metric = "fit"
-    papers = ("https://openreview.net/forum?id=H196sainb",)
+    papers = ("https://arxiv.org/abs/1710.04087",)
     examples = _EXAMPLES
 
     @classmethod

@@ -3,9 +3,9 @@
     python -m weights.making.fit_references --flickr8k flickr8k --photos photos \
         --calibration weights/capscore_weights/mark_calibration
 
-In: Flickr8k's text files and photos, of which those of the development split are read: no weights learned from
-them. Each caption has the other four of its photo as references; ten captions of other photos are wrong with
-the same. Out: the curve, in the configuration of the mark calibration.
+In: Flickr8k's text files and photos, of which those of the development split are read: no weights learned
+from them. Each caption has the other four of its photo as references; ten captions of other photos are wrong
+beside the same. Out: the curve, in the configuration of the mark calibration.
 """
 
 from __future__ import annotations
