@@ -69,8 +69,8 @@ class LoadOptions:
     """How a metric and its backbone are loaded; the entries are those of `capscore.load`.
 
     Attributes:
-        backbone, device, dtype, batch_size, cache, revision, image_tower, allow_urls, allow_private_urls,
-            progress: As in `capscore.load`.
+        backbone, device, dtype, batch_size, cache, revision, image_tower, model, top_logprobs, allow_urls,
+            allow_private_urls, progress: As in `capscore.load`.
         metric_options: Options of the metrics themselves, by name; each goes to the metrics that take it.
     """
 
@@ -81,6 +81,8 @@ class LoadOptions:
     cache: object = None
     revision: str | None = None
     image_tower: str | None = None
+    model: str | None = None
+    top_logprobs: int | None = None
     allow_urls: bool = False
     allow_private_urls: bool = False
     progress: bool | None = None

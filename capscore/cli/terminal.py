@@ -34,7 +34,7 @@ from ..errors import (
     visible,
     without_secrets,
 )
-from ..files.console import make_console
+from ..files.console import make_console, notes_at_end
 from ..files.write import files_noted, write_text
 
 if TYPE_CHECKING:
@@ -162,7 +162,11 @@ def as_command(function: Function, metric_options: Iterable[inspect.Parameter] =
             with short_warnings(), file_errors_named(), _files_told(values):
                 if takes_more:
                     values["metric_options"] = _stated(more)
-                code = function(**values)
+                try:
+                    code = function(**values)
+                finally:
+                    for line in notes_at_end() if not values.get("quiet") else ():
+                        say(f"note: {line}")
         except CapscoreError as error:
             if debug or os.environ.get("CAPSCORE_DEBUG", "") not in ("", "0"):
                 import traceback

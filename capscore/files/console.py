@@ -6,6 +6,7 @@ import functools
 import os
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -58,6 +59,21 @@ def status(text: str, *, shown: bool | None = None) -> AbstractContextManager[An
     """Shows a line while something is done, if stderr is a terminal and `shown` is not False."""
     is_shown = shown is not False and sys.stderr.isatty()
     return make_console(stderr=True).status(text) if is_shown else nullcontext()
+
+
+_NOTES: deque[Callable[[], str]] = deque(maxlen=16)
+
+
+def note_at_end(note: Callable[[], str]) -> None:
+    """Have a command print a line, or "" for none, when all else is done."""
+    _NOTES.append(note)
+
+
+def notes_at_end() -> list[str]:
+    """The lines for the end of a command, each once."""
+    lines = [line for note in _NOTES if (line := note())]
+    _NOTES.clear()
+    return lines
 
 
 def make_console(*, stderr: bool = False) -> Console:

@@ -180,8 +180,6 @@ def _request(
     url: str, shown: str, allow_private: bool, *, with_password: bool
 ) -> tuple[HTTPConnection | BaseHTTPResponse, BaseHTTPResponse]:
     """The connection for a request, and the beginning of the answer."""
-    from urllib.request import getproxies, proxy_bypass  # slow to import, and URLs are rare
-
     import urllib3
 
     try:
@@ -193,10 +191,7 @@ def _request(
         raise image_error(f"{shown} is refused; {expected}")
     host = parts.host.strip("[]")
     port = parts.port or {"http": 80, "https": 443}[parts.scheme]
-    proxies = getproxies()
-    proxy = proxies.get(parts.scheme) or proxies.get("all")
-    if proxy and proxy_bypass(host):
-        proxy = None
+    proxy = proxy_for(parts.scheme, host)
     # behind a proxy, this machine may not know any names
     addresses: list[str] = []
     if not (proxy and allow_private):
@@ -211,7 +206,9 @@ def _request(
         headers.update(urllib3.util.make_headers(basic_auth=urllib.parse.unquote(parts.auth)))
     if proxy:
         plain = parts._replace(auth=None, fragment=None).url
-        answer = _through(proxy).request("GET", plain, headers=headers, preload_content=False, redirect=False)
+        answer = through_proxy(proxy).request(
+            "GET", plain, headers=headers, preload_content=False, redirect=False
+        )
         return answer, answer
     connection = _connect(parts.scheme, host.rstrip("."), allowed, port)
     try:
@@ -222,14 +219,23 @@ def _request(
         raise
 
 
-def _trusted() -> str:
+def proxy_for(scheme: str, host: str) -> str:
+    """Address of the proxy that the environment names for a host; "" for none."""
+    from urllib.request import getproxies, proxy_bypass  # slow to import, and URLs are rare
+
+    proxies = getproxies()
+    proxy = proxies.get(scheme) or proxies.get("all") or ""
+    return "" if proxy and proxy_bypass(host) else proxy
+
+
+def trusted_certificates() -> str:
     """File of the certificates that are trusted."""
     import certifi
 
     return os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("SSL_CERT_FILE") or certifi.where()
 
 
-def _through(proxy: str) -> ProxyManager:
+def through_proxy(proxy: str) -> ProxyManager:
     """Connections through a proxy."""
     import urllib3
 
@@ -239,8 +245,8 @@ def _through(proxy: str) -> ProxyManager:
     return urllib3.ProxyManager(
         address._replace(auth=None).url,
         proxy_headers=urllib3.util.make_headers(proxy_basic_auth=urllib.parse.unquote(address.auth or "")),
-        timeout=urllib3.Timeout(*TIMEOUT),
-        ca_certs=_trusted(),
+        timeout=urllib3.Timeout(connect=TIMEOUT[0], read=TIMEOUT[1]),
+        ca_certs=trusted_certificates(),
         cert_reqs="CERT_REQUIRED",
         retries=False,
     )
@@ -253,7 +259,7 @@ def _connect(scheme: str, host: str, addresses: list[str], port: int) -> HTTPCon
     def connection_to(address: str) -> HTTPConnection:
         if scheme == "http":
             return HTTPConnection(address, port, timeout=TIMEOUT[0])
-        tls = partial(HTTPSConnection, cert_reqs="CERT_REQUIRED", ca_certs=_trusted())
+        tls = partial(HTTPSConnection, cert_reqs="CERT_REQUIRED", ca_certs=trusted_certificates())
         return tls(address, port, timeout=TIMEOUT[0], server_hostname=host)
 
     for address in addresses:

@@ -31,8 +31,8 @@ class Answers(NamedTuple):
     """What a judge answered.
 
     Attributes:
-        numbers: float32 (questions, 2), what the reading made of each answer, and the probability of an
-            answer in the asked way; NaN for a question whose photo failed.
+        numbers: float32 (questions, d), by the model's `value_names`: what the reading made of each answer,
+            the probability of an answer in the asked way, …; NaN for a question that failed.
         keys: Content key of each row's photo; "" where it failed or was not asked about.
         failures: Row → what was wrong with its photo, or with the length of photo and question together.
     """
@@ -63,6 +63,8 @@ class Asker(PhotoPipeline):
             cache=cache, allow_urls=allow_urls, allow_private_urls=allow_private_urls, progress=progress
         )
         self.model = model
+        if model.waits:
+            self.workers = model.batch_size
 
     def ask(
         self,
@@ -85,11 +87,12 @@ class Asker(PhotoPipeline):
             on_error: "raise", or "skip" to give back what is wrong with an image.
         """
         skip = {*range(len(images))} - {row for row, _ in questions}
+        d = len(self.model.value_names)
         with _LOCK, self.photos(images, on_error=on_error, skip=skip) as photos:
             names = [answer_key(photos.keys[row], prompt) for row, prompt in questions]
             answers: dict[str, np.ndarray] = {}
             if self.cache is not None:
-                answers.update(self.cache.get(fingerprint, 2, names))
+                answers.update(self.cache.get(fingerprint, d, names))
             # photo → its distinct questions that were not answered yet, by name
             todo: dict[str, dict[str, Prompt]] = {}
             for name, (row, prompt) in zip(names, questions, strict=True):
@@ -102,9 +105,9 @@ class Asker(PhotoPipeline):
                     failures[row] = too_long[name].at(row)
                     if on_error == "raise":
                         raise failures[row]
-        unknown = np.full(2, np.nan, np.float32)
+        unknown = np.full(d, np.nan, np.float32)
         numbers = np.array([answers.get(name, unknown) for name in names], np.float32)
-        return Answers(numbers.reshape(-1, 2), photos.keys, failures | photos.failures)
+        return Answers(numbers.reshape(-1, d), photos.keys, failures | photos.failures)
 
     def _answer(
         self,
@@ -124,34 +127,46 @@ class Asker(PhotoPipeline):
         def prepare(key: str, image: Image.Image) -> Any:
             image = _sized(image, max_pixels)
             try:
-                return self.model.prepare(image, [*todo[key].values()])
+                photo = self.model.prepare(image, [*todo[key].values()])
             except TooLong as error:
                 names = [*todo[key]]
                 for index, problem in error.problems.items():
                     too_long[names[index]] = problem
                     del todo[key][names[index]]
-            return self.model.prepare(image, [*todo[key].values()]) if todo[key] else None
+                if not todo[key]:
+                    return None
+                photo = self.model.prepare(image, [*todo[key].values()])
+            if self.model.waits:
+                self.model.read([photo], reading)
+            return photo
 
         model, size = self.model, self.model.batch_size
-        prepared = photos.each(prepare, todo, max(self.workers, size))  # the next batch is ready in time
+        ahead = 4 * size if model.waits else max(self.workers, size)  # the next batch is ready in time
+        prepared = photos.each(prepare, todo, ahead)
         name = f"{model.name}@{model.revision}"
         with (
+            model.asking(),
             self.bar("Asking the judge", sum(map(len, todo.values()))) as advance,
             stored_in_groups(self.cache, fingerprint, WRITE_EVERY, name=name) as store,
         ):
             for batch in in_batches(prepared, size, lambda item: len(todo[item[0]])):
                 fitting = [(key, photo) for key, photo in batch if photo is not None]
                 read = model.read([photo for _, photo in fitting], reading)
-                for (key, _), numbers in zip(fitting, read, strict=True):
-                    if not np.isfinite(numbers).all():
+                for (key, photo), numbers in zip(fitting, read, strict=True):
+                    problems, fresh = model.problems(photo), dict[str, np.ndarray]()
+                    for index, (question, row) in enumerate(zip(todo[key], numbers, strict=True)):
+                        if index in problems:
+                            too_long[question] = problems[index]
+                        else:
+                            fresh[question] = row
+                    if not np.isfinite([*fresh.values()]).all():
                         answered = f"{model.name} answered with NaN in {model.dtype}: "
                         if model.dtype == "float32":
                             raise CapscoreError(f"{answered}its weights are damaged")
                         raise CapscoreError(answered, "try ", Setting("dtype", "float32"))
-                    fresh = dict(zip(todo[key], numbers, strict=True))
                     answers.update(fresh)
                     store(fresh)
-                    advance(len(fresh))
+                    advance(len(numbers))
         return too_long
 
     def texts(
@@ -162,17 +177,27 @@ class Asker(PhotoPipeline):
         For a prompt that is too long with its photo, that is said instead.
         """
         found: dict[int, str] = {}
+
+        def said(key: str, image: Image.Image) -> None:
+            for row in rows_of[key]:
+                try:
+                    found[row] = self.model.generate(image, prompts[row])
+                except TooLong as error:
+                    found[row] = str(error.problems[0])
+                advance(1)
+
+        def sized(key: str, image: Image.Image) -> Image.Image:
+            image = _sized(image, max_pixels)
+            if self.model.waits:
+                said(key, image)
+            return image
+
         with _LOCK, self.photos(images, skip={*range(len(images))} - {*prompts}) as photos:
             rows_of = photos.rows_by_key()
-            with self.bar("Asking for reasons", len(prompts)) as advance:
-                sized = photos.each(lambda key, image: _sized(image, max_pixels), ahead=self.workers)
-                for key, image in sized:
-                    for row in rows_of[key]:
-                        try:
-                            found[row] = self.model.generate(image, prompts[row])
-                        except TooLong as error:
-                            found[row] = str(error.problems[0])
-                        advance(1)
+            with self.model.asking(), self.bar("Asking for reasons", len(prompts)) as advance:
+                for key, image in photos.each(sized, ahead=self.workers):
+                    if not self.model.waits:
+                        said(key, image)
         return found
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from ..backbones.base import DTYPES
 from ..errors import BackboneUnavailable, CapscoreError, InputError, Part, Setting, message_of
 
 if TYPE_CHECKING:
@@ -33,61 +34,62 @@ class TooLong(Exception):
 
 
 class PhotoModel(ABC, Generic[Photo]):
-    """A model of transformers that reads photos and texts, and its processor.
+    """A model that reads photos and texts.
 
     Args:
-        model: The model, in eval mode.
-        processor: Its processor.
         name, revision: As in `Backbone`.
-        batch_size: Number of rows per batch; None takes 8 on a CPU and `gpu_batch` on a GPU.
+        batch_size: Number of rows per batch.
 
     Attributes:
-        prompter: What turns prompts into token ids; None for a model that is asked nothing.
+        prompter: What finds the tokens that are read; None for a model that is asked nothing.
         refused_options: Options of the judge that must keep their defaults.
-
-    Raises:
-        BackboneUnavailable: the processor reads no images.
+        value_names: What `read` says of each answer: "number" and "mass", which a reading gives, and more.
+        waits: Whether most of its time is waiting, so that threads read the photos they prepared.
     """
 
-    gpu_batch: ClassVar[int] = 32
     prompter: Prompter | None = None
     refused_options: tuple[str, ...] = ()
+    value_names: ClassVar[tuple[str, ...]] = ("number", "mass")
+    waits: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        model: PreTrainedModel,
-        processor: ProcessorMixin,
-        name: str,
-        revision: str,
-        *,
-        batch_size: int | None = None,
-    ):
-        self.model, self.processor, self.name, self.revision = model, processor, name, revision
-        self.batch_size = batch_size or (8 if model.device.type == "cpu" else self.gpu_batch)
-        if None in (getattr(processor, part, None) for part in ("image_processor", "tokenizer")):
-            raise BackboneUnavailable(f"{name} has no image processor: a judge looks at photos")
+    def __init__(self, name: str, revision: str, batch_size: int):
+        self.name, self.revision, self.batch_size = name, revision, batch_size
 
     @property
     def dtype(self) -> str:
-        """Number format of the weights."""
-        return str(self.model.dtype).removeprefix("torch.")
+        """Number format of the weights; "" if it is not known."""
+        return ""
 
     @property
     def device(self) -> str:
-        """Device of the weights."""
-        return str(self.model.device)
+        """Device of the weights; "" if it is not known."""
+        return ""
+
+    @property
+    @abstractmethod
+    def settings(self) -> Mapping[str, object]:
+        """How it computes, for the signature."""
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What tells its answers in the cache from those of others, besides the signature."""
+        return ()
+
+    def asking(self) -> AbstractContextManager[object]:
+        """A block in which the model is asked; threads that wait give up if it ends with an error."""
+        return nullcontext()
 
     @abstractmethod
     def fits(self, reading: Reading) -> bool:
         """Whether the model can be read in this way."""
 
-    @abstractmethod
     def limits(self) -> tuple[Part, ...]:
         """Why an option is refused, after its name."""
+        return (f" does not go with {self.name}",)
 
-    @abstractmethod
     def check_lengths(self, questions: Sequence[tuple[int, Prompt]]) -> dict[int, InputError]:
         """Rows whose text is too long to be read → the error."""
+        return {}
 
     @abstractmethod
     def prepare(self, image: Image.Image, prompts: Sequence[Prompt]) -> Photo:
@@ -99,15 +101,61 @@ class PhotoModel(ABC, Generic[Photo]):
 
     @abstractmethod
     def read(self, photos: Sequence[Photo], reading: Reading) -> list[np.ndarray]:
-        """For each photo float32 (prompts, 2): what is read of each answer, and its probability mass."""
+        """For each photo float32 (prompts, d): what is read of each answer, by `value_names`."""
+
+    def problems(self, photo: Photo) -> Mapping[int, InputError]:
+        """Index of each prompt that `read` found no answer to → the error."""
+        return {}
 
     def generate(self, image: Image.Image, prompt: Prompt, max_new_tokens: int = 160) -> str:
         """What the model answers to a prompt about a photo, at each place the likeliest token."""
         raise BackboneUnavailable(f"{self.name} answers no questions")
 
 
+class LocalModel(PhotoModel[Photo]):
+    """A model of transformers on this machine, and its processor.
+
+    Args:
+        model: The model, in eval mode.
+        processor: Its processor.
+        name, revision: As in `Backbone`.
+        batch_size: Number of rows per batch; None takes 8 on a CPU and `gpu_batch` on a GPU.
+
+    Raises:
+        BackboneUnavailable: the processor reads no images.
+    """
+
+    gpu_batch: ClassVar[int] = 32
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        processor: ProcessorMixin,
+        name: str,
+        revision: str,
+        *,
+        batch_size: int | None = None,
+    ):
+        super().__init__(name, revision, batch_size or (8 if model.device.type == "cpu" else self.gpu_batch))
+        self.model, self.processor = model, processor
+        if None in (getattr(processor, part, None) for part in ("image_processor", "tokenizer")):
+            raise BackboneUnavailable(f"{name} has no image processor: a judge looks at photos")
+
+    @property
+    def dtype(self) -> str:
+        return str(self.model.dtype).removeprefix("torch.")
+
+    @property
+    def device(self) -> str:
+        return str(self.model.device)
+
+    @property
+    def settings(self) -> Mapping[str, object]:
+        return {"dtype": DTYPES[self.dtype]}
+
+
 @contextmanager
-def clear_errors(judge: PhotoModel) -> Iterator[None]:
+def clear_errors(judge: LocalModel[Any]) -> Iterator[None]:
     """Make an error of the model one line: which options need less memory, or what does not fit."""
     import torch
 
@@ -127,6 +175,6 @@ def clear_errors(judge: PhotoModel) -> Iterator[None]:
         raise _misfit(judge, error) from error
 
 
-def _misfit(judge: PhotoModel, error: Exception) -> BackboneUnavailable:
+def _misfit(judge: PhotoModel[Any], error: Exception) -> BackboneUnavailable:
     fits = "its configuration and its weights or processor do not fit together"
     return BackboneUnavailable(f"{judge.name} cannot answer: {fits} ({message_of(error)})")

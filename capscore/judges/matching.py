@@ -11,7 +11,7 @@ import numpy as np
 
 from ..embedding.photos import in_batches
 from ..errors import InputError, Part, Setting
-from .base import PhotoModel, clear_errors
+from .base import LocalModel, clear_errors
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -29,13 +29,13 @@ MATCHERS = {
 MatchRows = tuple["Image.Image", list[str]]  # a photo and its captions
 
 
-class Matcher(PhotoModel[MatchRows]):
+class Matcher(LocalModel[MatchRows]):
     """A model whose head says whether photo and text belong together.
 
     Args:
         model: A model of one of the classes in `MATCHERS`, in eval mode.
         processor: Its processor.
-        name, revision, batch_size: As in `PhotoModel`.
+        name, revision, batch_size: As in `LocalModel`.
     """
 
     gpu_batch = 64

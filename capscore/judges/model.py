@@ -36,9 +36,9 @@ from ..backbones.checkpoint import (
 )
 from ..embedding.photos import in_batches
 from ..errors import BackboneUnavailable, CapscoreError, InputError, Part, Setting
-from .base import PhotoModel, TooLong, clear_errors
+from .base import LocalModel, TooLong, clear_errors
 from .matching import MATCHERS, Matcher
-from .prompts import PhotoTokens, Prompt, Prompter
+from .prompts import ChatPrompter, PhotoTokens, Prompt
 
 if TYPE_CHECKING:
     import torch
@@ -95,11 +95,11 @@ class PhotoRows:
 _Row = tuple[PhotoRows, int]  # a photo, and the index of one of its rows
 
 
-class JudgeModel(PhotoModel[PhotoRows]):
+class JudgeModel(LocalModel[PhotoRows]):
     """A vision–language model that answers questions about photos.
 
     Args:
-        model, processor, name, revision, batch_size: As in `PhotoModel`.
+        model, processor, name, revision, batch_size: As in `LocalModel`.
 
     Raises:
         BackboneUnavailable: the model cannot be asked about photos; says why.
@@ -116,7 +116,7 @@ class JudgeModel(PhotoModel[PhotoRows]):
     ):
         super().__init__(model, processor, name, revision, batch_size=batch_size)
         self.family = model.config.model_type
-        self.prompter: Prompter = Prompter(processor, name, self.family)
+        self.prompter: ChatPrompter = ChatPrompter(processor, name, self.family)
         if self.family in BOTH_WAYS:
             self.refused_options = ("instruction", "explain")
         parameters = inspect.signature(model.forward).parameters
@@ -344,7 +344,7 @@ def load_judge(
         device: As in `capscore.load`.
         dtype: "float32", "bfloat16" or "float16"; None for float32 on a CPU, bfloat16 on a GPU.
         revision: Commit, branch or tag on the Hub.
-        batch_size: As in `PhotoModel`.
+        batch_size: As in `LocalModel`.
 
     Raises:
         BackboneUnavailable: there is no such model, or it is none of photos and text; says which it is.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -89,7 +90,40 @@ def check_turn(
         raise InputError(Setting(name, text), f": {{{others[0]}}} has no place of its own, only {only} {has}")
 
 
-class Prompter:
+class Prompter(ABC):
+    """Finds the tokens of a model that a reading asks for.
+
+    Attributes:
+        name: Name of the model, for errors.
+    """
+
+    name: str
+
+    @property
+    @abstractmethod
+    def digest(self) -> str:
+        """What the prompts of a model look like, for the signature."""
+
+    @abstractmethod
+    def natural_ids(self, prompt: Prompt, answer: str) -> list[int]:
+        """The token ids of an answer where the model begins to speak; [] where it cannot be told apart."""
+
+    @abstractmethod
+    def spellings(self, word: str, exact: bool = False) -> list[int]:
+        """Ids of the single tokens that spell a word: in lower case or capitals, with or without a blank."""
+
+
+def forms_of(word: str) -> list[str]:
+    """How a word may be spelled: as it is, in lower case or capitals, with or without a blank.
+
+    >>> forms_of("yes")
+    ['yes', 'Yes', ' yes', ' Yes']
+    """
+    forms = [*dict.fromkeys((word, word.lower(), word.capitalize()))]
+    return forms + [f" {form}" for form in forms]
+
+
+class ChatPrompter(Prompter):
     """Turns prompts into token ids, as the model's own processor does.
 
     Args:
@@ -166,10 +200,7 @@ class Prompter:
         return cleaned
 
     def natural_ids(self, prompt: Prompt, answer: str) -> list[int]:
-        """The token ids of an answer where the model begins to speak; [] where it cannot be told apart.
-
-        After a template that ends in a word, such as "ASSISTANT:", an answer begins with a blank.
-        """
+        # after a template that ends in a word, such as "ASSISTANT:", an answer begins with a blank
         text = self.text(prompt)
         if not (text[-1].isspace() or any(text.endswith(str(token)) for token in self._added.values())):
             answer = f" {answer}"
@@ -177,11 +208,7 @@ class Prompter:
         return after[len(before) :] if after[: len(before)] == before else []
 
     def spellings(self, word: str, exact: bool = False) -> list[int]:
-        """Ids of the single tokens that spell a word: in lower case or capitals, with or without a blank."""
-        forms = [word]
-        if not exact:
-            forms = [*dict.fromkeys((word, word.lower(), word.capitalize()))]
-            forms += [f" {form}" for form in forms]
+        forms = [word] if exact else forms_of(word)
         ids = [ids[0] for ids in self._tokenized(forms, False) if len(ids) == 1]
         if exact:
             return ids
@@ -230,11 +257,7 @@ class Prompter:
 
     def _rendered(self, turns: tuple[Turn, ...]) -> str:
         """Turns as text, with marks where data go; the photo is in the first turn of the user."""
-        first_of_user = [role for role, _ in turns].index("user")
-        messages = []
-        for number, (role, text) in enumerate(turns):
-            content = _content(_NAME.sub("\ue000\\1\ue001", text), has_photo=number == first_of_user)
-            messages.append({"role": role, "content": content})
+        messages = messages_of(turns, lambda text: _NAME.sub("\ue000\\1\ue001", text))
         try:
             with _limited_template(self.name):
                 text = self.processor.apply_chat_template(
@@ -306,15 +329,31 @@ def _size(value: object) -> int:
     return len(value) if isinstance(value, str | list | dict) else 0
 
 
-def _content(text: str, has_photo: bool) -> list[dict[str, str]]:
-    """The content of a message: a text, and a photo where {photo} stands, or first."""
-    before, place, after = text.partition("{photo}")
-    if not has_photo:
-        return [{"type": "text", "text": text}]
-    if not place:
-        before, after = "", text
-    content = [{"type": "text", "text": before}, {"type": "image"}, {"type": "text", "text": after}]
-    return [part for part in content if part.get("text") != ""]
+def messages_of(turns: Sequence[Turn], filled: Callable[[str], str]) -> list[dict[str, Any]]:
+    """Turns as messages of a chat, whose texts `filled` completes; the first of the user has the photo.
+
+    The photo is where {photo} stands, or first.
+
+    >>> messages_of([("user", "Is {caption} right?")], lambda text: text.replace("{caption}", "a cat"))
+    [{'role': 'user', 'content': [{'type': 'image'}, {'type': 'text', 'text': 'Is a cat right?'}]}]
+    """
+    first_of_user = [role for role, _ in turns].index("user")
+    messages: list[dict[str, Any]] = []
+    for number, (role, text) in enumerate(turns):
+        before, place, after = text.partition("{photo}")
+        if number != first_of_user:
+            content = [{"type": "text", "text": filled(text)}]
+        else:
+            texts = (before, after) if place else ("", text)
+            first, last = ({"type": "text", "text": filled(part)} for part in texts)
+            content = [part for part in (first, {"type": "image"}, last) if part.get("text") != ""]
+        messages.append({"role": role, "content": content})
+    return messages
+
+
+def text_with(data: Mapping[str, str], text: str) -> str:
+    """A text with data in place of their names."""
+    return _NAME.sub(lambda found: data[found[1]], text)
 
 
 @dataclass(frozen=True)

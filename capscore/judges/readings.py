@@ -237,7 +237,7 @@ class Grade(Reading):
         has_digits = self.lead >= 0 and all(ids[:-2] == self.begun and ids[-2] == ids[-1] for ids in spelled)
         if not has_digits or len(set(self.digits)) < 10 or one[places] != spelled[0][places]:
             raise BackboneUnavailable(
-                f"{type(prompter.tokenizer).__name__} of {prompter.name} has no single token for each digit, "
+                f"the tokenizer of {prompter.name} has no single token for each digit, "
                 "so no expectation over digits can be read: use ",
                 Setting("reading", "yes"),
             )

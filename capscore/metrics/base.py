@@ -61,6 +61,7 @@ class Scorer(ABC):
         aggregation: What stands for a set of rows: "mean", or a key of `Scores.corpus`.
         default_backbone: Backbone if the user names none; "" for a metric without a default.
         takes_backbone: Whether its class takes first what `open_backbone` gives, such as an embedder.
+        takes_servers: Whether that may be a model behind a server.
         backbone_variable: Variable of the environment that names another default backbone.
         refused_options: Options of `capscore.load` that the metric does not take, though it has a backbone.
         component_names: Keys of `Scores.components`.
@@ -99,6 +100,7 @@ class Scorer(ABC):
     aggregation: ClassVar[str] = "mean"
     default_backbone: ClassVar[str] = ""
     takes_backbone: ClassVar[bool] = False
+    takes_servers: ClassVar[bool] = False
     backbone_variable: ClassVar[str] = "CAPSCORE_BACKBONE"
     refused_options: ClassVar[tuple[str, ...]] = ()
     component_names: ClassVar[tuple[str, ...]] = ()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from .. import __version__
-from ..backbones.base import DTYPES, fingerprint_of
+from ..backbones.base import fingerprint_of
 from ..errors import InputError, OptionError, RowWarning, Setting, warn
 from ..files.columns import is_missing
 from ..images.load import DECODING
@@ -88,6 +88,7 @@ class Judge(Scorer):
     score_range = (0, 1)
     default_backbone = "Qwen/Qwen3-VL-4B-Instruct"
     takes_backbone = True
+    takes_servers = True
     backbone_variable = "CAPSCORE_JUDGE"
     refused_options = ("image_tower",)
     component_names = ("margin", "mass")
@@ -161,8 +162,9 @@ class Judge(Scorer):
             changed["detail_columns"] = {}
         if not self.reading.ranks_by_margin:
             changed["ranked_by"] = ""
-        if self.reading.more_components:
-            changed["component_names"] = (*self.component_names, *self.reading.more_components)
+        self._of_model = self.model.value_names[2:]  # such as what lies outside a server's likeliest tokens
+        if more := (*self.reading.more_components, *self._of_model):
+            changed["component_names"] = (*self.component_names, *more)
         if self.compares_candidates:
             changed["tie_band"] = TIE_BAND
         else:
@@ -187,9 +189,16 @@ class Judge(Scorer):
         from ..embedding.cache import resolve_cache
         from ..judges.asker import Asker
         from ..judges.model import load_judge
+        from ..judges.server import is_address, open_server
 
-        of_model = {name: options.get(name) for name in ("device", "dtype", "revision", "batch_size")}
         others = {name: options[name] for name in _OF_ASKER if name in options}
+        if is_address(spec):
+            return Asker(open_server(spec, options), cache=resolve_cache(options.get("cache")), **others)
+        for name in ("model", "top_logprobs"):
+            if options.get(name):
+                address = Setting("backbone", "http://127.0.0.1:8000/v1")
+                raise OptionError(Setting(name, options[name]), " goes with a server, such as ", address)
+        of_model = {name: options.get(name) for name in ("device", "dtype", "revision", "batch_size")}
         model = load_judge(spec, **of_model)
         _LOG.info("loaded %s@%s on %s, %s", model.name, model.revision, model.device, model.dtype)
         return Asker(model, cache=resolve_cache(options.get("cache")), **others)
@@ -210,7 +219,7 @@ class Judge(Scorer):
     @property
     def value_names(self) -> tuple[str, ...]:
         more = ("walkover",) if self.compares_candidates else ()
-        return "number", "mass", "context", *self.reading.more_components, *more
+        return "number", "mass", "context", *self.reading.more_components, *self._of_model, *more
 
     @property
     def settings(self) -> dict[str, object]:
@@ -227,7 +236,7 @@ class Judge(Scorer):
             settings["template"] = self.model.prompter.digest
             settings["question"] = hashlib.sha256(asked.encode()).hexdigest()[:8]
             settings["answers"] = reading.read_answers
-        settings.update(pixels=self.max_pixels or "all", dtype=DTYPES[self.model.dtype], version=__version__)
+        settings.update(pixels=self.max_pixels or "all", **self.model.settings, version=__version__)
         return settings
 
     def measure(self, rows: InputRows, on_error: str) -> dict[str, np.ndarray]:
@@ -242,7 +251,7 @@ class Judge(Scorer):
             rows.images,
             questions,
             self.reading,
-            fingerprint=fingerprint_of(*self.settings.values(), DECODING),
+            fingerprint=fingerprint_of(*self.settings.values(), *self.model.identity, DECODING),
             max_pixels=self.max_pixels,
             on_error=on_error,
         )
@@ -252,10 +261,13 @@ class Judge(Scorer):
             if row not in answers.failures:
                 of_row.setdefault(row, []).append(numbers)
         names = ("number", "mass", *self.reading.more_components)
-        joined = [self.reading.joined(np.array(numbers)) for numbers in of_row.values()]
+        joined = [self.reading.joined(np.array(numbers)[:, :2]) for numbers in of_row.values()]
         values = dict(zip(names, np.array(joined, np.float64).reshape(-1, len(names)).T, strict=True))
         values["context"] = np.array([bool(contexts[row]) for row in of_row], np.float64)
         values["walkover"] = np.array([rivals[row] == "" for row in of_row], np.float64)
+        for column, name in enumerate(self._of_model, 2):
+            largest = [np.max(numbers, axis=0)[column] for numbers in of_row.values()]
+            values[name] = np.array(largest, np.float64)
         rows.image_keys = answers.keys
         if self.explain:
             numbers_of = dict(zip(of_row, values["number"].tolist(), strict=True))
@@ -279,7 +291,7 @@ class Judge(Scorer):
                 rows = replace(rows, empty=rows.empty & ~walkover)
         settings["version"] = version
         components = {"margin": margin, "mass": values["mass"]}
-        components |= {name: values[name] for name in self.reading.more_components}
+        components |= {name: values[name] for name in (*self.reading.more_components, *self._of_model)}
         return self.make_scores(rows, scores, components, settings)
 
     def _contexts(self, rows: InputRows) -> list[str]:

@@ -17,7 +17,7 @@ from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..errors import CapscoreError, InputError, OptionError, RecipeWarning, Setting, warn
+from ..errors import CapscoreError, InputError, OptionError, RecipeWarning, Setting, address_name, warn
 from ..options import check_flag, check_whole_number, stated_options
 from ..registry import METRICS
 
@@ -43,6 +43,8 @@ PRESETS = {
 _PLAIN = (bytes, Number, list, tuple, dict, set, type)
 # Options of the embedder that only metrics with images take
 _WITH_IMAGES = ("allow_urls", "allow_private_urls")
+# Options of a model behind a server
+OF_SERVERS = ("model", "top_logprobs")
 # what other libraries call an option, or take it from
 _ELSEWHERE = {
     "torch_dtype": "dtype",
@@ -62,6 +64,8 @@ def load(
     cache: bool | str | Path | EmbeddingCache | None = None,
     revision: str | None = None,
     image_tower: str | None = None,
+    model: str | None = None,
+    top_logprobs: int | None = None,
     allow_urls: bool = False,
     allow_private_urls: bool = False,
     progress: bool | None = None,
@@ -73,13 +77,17 @@ def load(
         metric: Name of the metric, one of `capscore.registry.METRICS.names()`.
         backbone: Name, Hub id (org/name@revision) or folder of the backbone; or a `Backbone`. Default: the
             variable CAPSCORE_BACKBONE, else the metric's own. PR-MCS takes `embedded-pr-mcs` for `embedded`.
+            A judge may be behind a server: http://127.0.0.1:8000/v1.
         device: Torch device, such as cpu, cuda:1, or 1 for that GPU. Default: auto, a GPU if there is one.
         dtype: Number format of the model: float32 (default, of a judge on a GPU bfloat16), bfloat16 or
             float16.
-        batch_size: Number of images or texts per batch. Default: one that suits the device.
+        batch_size: Number of images or texts per batch; of a server, of photos asked about at once. Default:
+            one that suits the device, 8 for a server.
         cache: Folder that keeps embeddings; False keeps none. Default: the user's cache folder.
         revision: Commit, branch or tag of the backbone on the Hub. Default: the pinned one, else main.
         image_tower: Image tower to go with a text tower that was published alone.
+        model: Name of the model on a server.
+        top_logprobs: Number of likeliest tokens that a server is asked for. Default: 20.
         allow_urls: Permission to fetch images from http(s) addresses.
         allow_private_urls: Permission to fetch images from hosts that are not public, such as localhost.
         progress: Whether a progress bar is shown. Default: for long work in a terminal.
@@ -186,7 +194,7 @@ class ScorerLoader:
         if key not in self._opened:
             if "batch_size" in self.options:  # checked first, because loading takes seconds
                 check_whole_number("batch_size", self.options["batch_size"], 1, sys.maxsize)
-            with status(f"loading {backbone} …", shown=self.options.get("progress")):
+            with status(f"loading {address_name(str(backbone))} …", shown=self.options.get("progress")):
                 self._opened[key] = make.open_backbone(backbone, self.options)
         return self._opened[key]
 
@@ -375,7 +383,8 @@ def _options_of(scorer: Any) -> dict[str, Option]:
     found = {
         name: option
         for name, option in (_backbone_options() if scorer.takes_backbone else {}).items()
-        if scorer.needs_images or name not in _WITH_IMAGES
+        if (scorer.needs_images or name not in _WITH_IMAGES)
+        and (scorer.takes_servers or name not in OF_SERVERS)
     }
     texts: dict[str, str] = {}
     for base in reversed(scorer.__mro__):

@@ -1,0 +1,250 @@
+"""A server of chat completions: questions go there, answers with log-probabilities come back.
+
+In: a message body. Out: the decoded JSON of the answer, after retries. The key is read from the environment
+for each request, and is nowhere else: what a server repeats of it is blotted out before anything reads the
+answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ..errors import BackboneUnavailable, CapscoreError, InputError, Setting, address_name
+from ..images.fetch import is_public, look_up, proxy_for, through_proxy, trusted_certificates
+
+if TYPE_CHECKING:
+    from urllib3 import BaseHTTPResponse, PoolManager
+
+KEY, KEY_OF_OPENAI = "CAPSCORE_SERVER_KEY", "OPENAI_API_KEY"
+TIMEOUT = (10.0, 300.0)  # seconds for a connection, and for the next bytes of an answer
+TRIES, TRIES_AT_START = 6, 3  # of one question, and of the first ones: is there a server at all?
+LONGEST_WAIT = 120.0  # seconds that a server may ask for before another try
+MAX_ANSWER_BYTES = 2**26
+_BUSY = frozenset((408, 409, 425, 429))  # and all from 500 on
+_BLOTTED = "…"
+
+
+class Refused(InputError):
+    """A question that the server refuses, while it may answer others."""
+
+
+class Client:
+    """Sends questions to one server, from several threads.
+
+    Args:
+        address: Address of the server, http(s)://host/path; chat completions are under it.
+
+    Attributes:
+        shown: The address as messages show it.
+        spent: Number of requests that were answered, of those that were tried again, and of tokens that were
+            read and written, as the server counts them.
+
+    Raises:
+        CapscoreError: no such address can be, or it holds a password or key.
+    """
+
+    def __init__(self, address: str):
+        self.address = address.strip().rstrip("/").removesuffix("/chat/completions")
+        self.scheme, self.host, self.port = _parts(self.address)
+        self.shown = self.address
+        self.spent: Counter[str] = Counter()
+        self.stopped = threading.Event()
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.address,)
+
+    def ask(self, body: Mapping[str, object]) -> dict[str, Any]:
+        """The answer to a question, and the count of its tokens in `spent`.
+
+        Raises:
+            Refused: the server cannot answer this question.
+            BackboneUnavailable: it answers nobody, or not any more.
+        """
+        answer = self._tried("POST", "/chat/completions", json.dumps(body).encode())
+        usage = answer.get("usage")
+        counts = usage if isinstance(usage, dict) else {}
+        with self._lock:
+            self.spent["answered"] += 1
+            for name, field in (("read", "prompt_tokens"), ("written", "completion_tokens")):
+                self.spent[name] += count if isinstance(count := counts.get(field), int) else 0
+        return answer
+
+    def models(self) -> dict[str, str]:
+        """Name of each model that the server has → who serves it, such as vllm; {} if it does not say."""
+        try:
+            listed = self._tried("GET", "/models").get("data")
+        except Refused:
+            return {}
+        entries = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
+        return {str(entry.get("id")): str(entry.get("owned_by") or "") for entry in entries}
+
+    @cached_property
+    def _pool(self) -> PoolManager:
+        import urllib3
+
+        # an http address is on this machine or network: photos and key do not go to a proxy in the open
+        proxy = proxy_for(self.scheme, self.host) if self.scheme == "https" else ""
+        if proxy:
+            return through_proxy(proxy)
+        return urllib3.PoolManager(maxsize=64, cert_reqs="CERT_REQUIRED", ca_certs=trusted_certificates())
+
+    @cached_property
+    def _is_exposed(self) -> bool:
+        """Whether others on the internet could read what is sent."""
+        return self.scheme == "http" and any(map(is_public, look_up(self.host, self.port)))
+
+    def _tried(self, method: str, path: str, body: bytes | None = None) -> dict[str, Any]:
+        """The answer to a request, as JSON, which is sent again while the server is busy or cut off."""
+        import urllib3
+
+        problem = ""
+        tries = TRIES if self.spent["answered"] else TRIES_AT_START
+        for number in range(tries):
+            if number:
+                with self._lock:
+                    self.spent["again"] += 1
+            wait = min(30.0, 0.5 * 2**number) * random.uniform(0.5, 1)
+            try:
+                response, data = self._sent(method, path, body)
+            except (urllib3.exceptions.HTTPError, OSError) as error:
+                problem = self._without_key(f"does not answer: {_innermost(error)}")
+            else:
+                if response.status == 200 and (answer := _as_object(data)) is not None:
+                    return answer
+                problem = f"answered HTTP {response.status}{self._said(data)}"
+                if response.status == 200:
+                    problem = f"answered with something else than JSON{self._said(data)}"
+                elif response.status < 500 and response.status not in _BUSY:
+                    raise self._refusal(response, problem)
+                wait = max(wait, self._asked_wait(response, problem))
+            if number + 1 < tries and self.stopped.wait(wait):
+                break
+        again = f"{tries} times; the same command goes on where this one stopped, from the cache"
+        raise BackboneUnavailable(f"{self.shown} {problem}, {again}")
+
+    def _sent(self, method: str, path: str, body: bytes | None) -> tuple[BaseHTTPResponse, bytes]:
+        """An answer, whatever it is, and its body without the key; redirects are not followed."""
+        import urllib3
+
+        headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "capscore"}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        key = self._key()
+        if key and self._is_exposed:
+            raise BackboneUnavailable(f"{self.shown} would get the key in the open: use https://")
+        if key:
+            headers["Authorization"] = f"Bearer {key}"
+        response = self._pool.request(
+            method,
+            f"{self.address}{path}",
+            body=body,
+            headers=headers,
+            timeout=urllib3.Timeout(connect=TIMEOUT[0], read=TIMEOUT[1]),
+            retries=False,
+            redirect=False,
+            preload_content=False,
+        )
+        try:
+            data = response.read(MAX_ANSWER_BYTES + 1)
+            if len(data) > MAX_ANSWER_BYTES:
+                response.close()
+                raise BackboneUnavailable(f"{self.shown} sent more than {MAX_ANSWER_BYTES:,} bytes at once")
+        finally:
+            response.release_conn()
+        return response, data.replace(key.encode(), _BLOTTED.encode()) if key else data
+
+    def _key(self) -> str:
+        """The key for this server; "" for none."""
+        is_openai = self.scheme == "https" and self.host == "api.openai.com"
+        name = KEY_OF_OPENAI if is_openai and not os.environ.get(KEY) else KEY
+        key = os.environ.get(name, "").strip()
+        if not re.fullmatch("[!-~]*", key):
+            raise CapscoreError(f"the variable {name} holds something else than a key in ASCII")
+        return key
+
+    def _without_key(self, text: str) -> str:
+        key = self._key()
+        return text.replace(key, _BLOTTED) if key else text
+
+    def _said(self, data: bytes) -> str:
+        """What an error's body says, as the end of a sentence."""
+        content: Any = _as_object(data) or {}
+        inner = content.get("error", content)
+        text = inner.get("message") or inner.get("detail") if isinstance(inner, dict) else inner
+        if not isinstance(text, str):
+            text = data[:2000].decode("utf-8", "replace")
+        text = " ".join(text.split())
+        return f" ({text:.300})" if text else ""
+
+    def _refusal(self, response: BaseHTTPResponse, problem: str) -> CapscoreError:
+        status, shown = response.status, self.shown
+        if 300 <= status < 400:
+            target = address_name(self._without_key(response.headers.get("Location", "")))
+            moved = (
+                f"{shown} redirects to {target!r:.200}, which is not followed; if you trust it, name it as "
+            )
+            return BackboneUnavailable(moved, Setting("backbone"))
+        if status in (401, 403):
+            key = "the variable CAPSCORE_SERVER_KEY holds the key"
+            return BackboneUnavailable(f"{shown} {problem}: it wants another key; {key}")
+        if status in (404, 405):
+            expected = "; expected an address of chat completions, such as http://127.0.0.1:8000/v1"
+            return Refused(f"{shown} {problem}{expected}")
+        return Refused(f"{shown} {problem}")
+
+    def _asked_wait(self, response: BaseHTTPResponse, problem: str) -> float:
+        """Seconds after which the server wants to be asked again; 0 if it does not say."""
+        import urllib3
+
+        try:
+            seconds = urllib3.Retry().parse_retry_after(response.headers.get("Retry-After", "0"))
+        except urllib3.exceptions.InvalidHeader:
+            return 0.0
+        if seconds > LONGEST_WAIT:
+            later = (
+                f"; it may be asked again in {seconds:,.0f} s, and the same command goes on from the cache"
+            )
+            raise BackboneUnavailable(f"{self.shown} {problem}{later}")
+        return seconds
+
+
+def _parts(address: str) -> tuple[str, str, int]:
+    """Scheme, host and port of a server's address."""
+    import urllib3
+
+    given = Setting("backbone", address_name(address))
+    try:
+        parts = urllib3.util.parse_url(address)
+    except (urllib3.exceptions.LocationParseError, ValueError):
+        parts = urllib3.util.Url()
+    if parts.scheme not in ("http", "https") or not parts.host or not re.fullmatch("[!-~]+", address):
+        raise CapscoreError(given, ": expected an address, such as http://127.0.0.1:8000/v1")
+    if parts.auth or parts.query or parts.fragment:
+        secret = ": an address with a password, a key or a query is refused; a key is read from the variable "
+        raise CapscoreError(given, f"{secret}{KEY}")
+    return parts.scheme, parts.host.strip("[]"), parts.port or {"http": 80, "https": 443}[parts.scheme]
+
+
+def _as_object(data: bytes) -> dict[str, Any] | None:
+    """A JSON object; None for anything else."""
+    try:
+        content = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def _innermost(error: BaseException) -> str:
+    """What an error of a connection is about: urllib3 wraps the one that says it."""
+    while (cause := error.__cause__ or error.__context__) is not None:
+        error = cause
+    return f"{type(error).__name__}: {getattr(error, 'strerror', None) or error!s:.200}"

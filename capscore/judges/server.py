@@ -1,0 +1,436 @@
+"""A vision–language model behind a server of chat completions, as a judge under the readings of all judges.
+
+The server says which tokens are likeliest at a place of its answer, and how likely. Those are the columns of
+the logits that a reading gets; all others together are one more column, so that probabilities are those of
+the whole vocabulary. What lies outside the likeliest tokens is reported as `missing`. An answer is begun by a
+last message of the assistant that the server continues.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from ..errors import (
+    BackboneUnavailable,
+    CapscoreError,
+    CapscoreWarning,
+    InputError,
+    OptionError,
+    Setting,
+    warn,
+)
+from ..files.console import note_at_end
+from ..options import check_whole_number
+from .base import PhotoModel
+from .client import Client, Refused
+from .prompts import Prompt, Prompter, forms_of, messages_of, text_with
+
+if TYPE_CHECKING:
+    import torch
+    from PIL import Image
+
+    from .readings import Reading
+
+TOP_LOGPROBS = 20  # as many as the protocol allows
+AT_ONCE = 8  # questions
+ANSWER_TOKENS = 6  # of an answer that is read further than its first token
+_OTHER = 0  # column of everything that no reading asks for
+_NUMBER = re.compile(r"[\d.,]*\d[\d.,]*")
+_TRIAL = Prompt((("user", "Is this photo dark? Answer yes or no."),), {})
+
+
+class Place(NamedTuple):
+    """What may stand at a place of an answer.
+
+    Attributes:
+        tokens: Text of each of the likeliest tokens → its log-probability; of equal texts, that of all.
+        least: Log-probability of the least likely of them.
+        missing: Probability of all other tokens together.
+    """
+
+    tokens: dict[str, float]
+    least: float
+    missing: float
+
+
+@dataclass(eq=False)
+class ServerPhoto:
+    """A photo as a server gets it, what is asked about it, and what was answered."""
+
+    address: str
+    prompts: list[Prompt]
+    numbers: np.ndarray | None = None
+    problems: dict[int, InputError] = field(default_factory=dict)
+
+
+class ServerPrompter(Prompter):
+    """Gives an id to each text that a reading asks for; a server names tokens by their texts."""
+
+    digest = "server"
+
+    def __init__(self, name: str):
+        self.name = name
+        self.texts = [""]  # by id; the first stands for everything else
+
+    def spellings(self, word: str, exact: bool = False) -> list[int]:
+        return [*map(self._id, [word] if exact else forms_of(word))]
+
+    def natural_ids(self, prompt: Prompt, answer: str) -> list[int]:
+        return [*map(self._id, re.findall(r"\d|[^\W\d]+|\W", answer))]
+
+    def _id(self, text: str) -> int:
+        if text not in self.texts:
+            self.texts.append(text)
+        return self.texts.index(text)
+
+
+class Server(PhotoModel[ServerPhoto]):
+    """A model that a server answers for.
+
+    Args:
+        client: The server.
+        model: Name of the model there.
+        kind: What serves it, as the server says.
+        top_logprobs: Number of likeliest tokens to ask for.
+        batch_size: Number of photos that are asked about at once.
+
+    Raises:
+        BackboneUnavailable: the server is not there, has no such model, gives no log-probabilities, or does
+            not look at photos; says what to do.
+    """
+
+    value_names: ClassVar[tuple[str, ...]] = ("number", "mass", "missing")
+    waits: ClassVar[bool] = True
+
+    def __init__(self, client: Client, model: str, kind: str, top_logprobs: int, batch_size: int):
+        super().__init__(model, "unstated", batch_size)
+        self.client, self.kind, self.top_logprobs = client, kind, top_logprobs
+        self.prompter: ServerPrompter = ServerPrompter(model)
+        self._is_tried, self._other_builds = False, set[str]()
+        self._try()
+        self._is_tried = True
+
+    @property
+    def dtype(self) -> str:
+        return "server"
+
+    @property
+    def device(self) -> str:
+        return "server"
+
+    @property
+    def settings(self) -> Mapping[str, object]:
+        return {"server": self.kind, "top_logprobs": self.top_logprobs}
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        return (self.client.address,)
+
+    def fits(self, reading: Reading) -> bool:
+        return True
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        self.client.stopped.clear()
+        try:
+            yield
+        except BaseException:
+            self.client.stopped.set()
+            raise
+        if self._other_builds:
+            mixed = f"{self.client.shown} answered as {', '.join(sorted(self._other_builds))}"
+            self._other_builds.clear()
+            warn(
+                CapscoreWarning(f"{mixed}, and before as {self.revision}: scores of one signature have both")
+            )
+
+    def spent(self) -> str:
+        """What was asked so far, as a line; "" for nothing."""
+        spent = self.client.spent
+        if not spent["answered"]:
+            return ""
+        tokens = f"{spent['read']:,} tokens read and {spent['written']:,} written"
+        if not spent["read"]:
+            tokens = "it does not count tokens"
+        again = f"; {spent['again']:,} tried again" if spent["again"] else ""
+        return f"{self.name} at {self.client.shown}: {spent['answered']:,} requests, {tokens}{again}"
+
+    def prepare(self, image: Image.Image, prompts: Sequence[Prompt]) -> ServerPhoto:
+        file = io.BytesIO()
+        image.convert("RGB").save(file, "PNG")
+        coded = base64.b64encode(file.getvalue()).decode("ascii")
+        return ServerPhoto(f"data:image/png;base64,{coded}", [*prompts])
+
+    def read(self, photos: Sequence[ServerPhoto], reading: Reading) -> list[np.ndarray]:
+        found = []
+        for photo in photos:
+            if photo.numbers is None:
+                photo.numbers = np.full((len(photo.prompts), 3), np.nan, np.float32)
+                for index, prompt in enumerate(photo.prompts):
+                    try:
+                        photo.numbers[index] = _Answer(self, photo.address, prompt, reading).numbers()
+                    except InputError as error:
+                        photo.problems[index] = error
+            found.append(photo.numbers)
+        return found
+
+    def problems(self, photo: ServerPhoto) -> Mapping[int, InputError]:
+        return photo.problems
+
+    def generate(self, image: Image.Image, prompt: Prompt, max_new_tokens: int = 160) -> str:
+        photo = self.prepare(image, [prompt])
+        answer = self.ask(photo.address, prompt, {"max_tokens": max_new_tokens})
+        message = _choice(answer).get("message")
+        text = message.get("content") if isinstance(message, dict) else None
+        return text.strip() if isinstance(text, str) else ""
+
+    def ask(self, photo: str, prompt: Prompt, more: Mapping[str, object], begun: str = "") -> dict[str, Any]:
+        """The answer to a prompt about a photo, after its beginning if there is one."""
+        messages = messages_of(prompt.turns, lambda text: text_with(prompt.data, text))
+        for message in messages:
+            for number, part in enumerate(message["content"]):
+                if part["type"] == "image":
+                    message["content"][number] = {"type": "image_url", "image_url": {"url": photo}}
+            if all(part["type"] == "text" for part in message["content"]):  # one text, which all servers take
+                message["content"] = message["content"][0]["text"]
+        body = {"model": self.name, "messages": messages, "temperature": 0, **more}
+        if begun:
+            messages.append({"role": "assistant", "content": begun})
+            body |= {"continue_final_message": True, "add_generation_prompt": False}
+        answer = self.client.ask(body)
+        stated = answer.get("system_fingerprint")
+        if isinstance(stated, str) and stated:
+            build = re.sub(r"[^\w.+-]", "_", stated)[:64]
+            if not self._is_tried:
+                self.revision = build
+            elif build != self.revision:
+                self._other_builds.add(build)
+        return answer
+
+    def places(
+        self, photo: str, prompt: Prompt, n_tokens: int, begun: str = ""
+    ) -> tuple[list[tuple[str, Place]], int]:
+        """Each token of an answer with what may stand in its place, and the number of tokens before it.
+
+        Raises:
+            InputError: the model says nothing.
+            BackboneUnavailable: what comes is no list of log-probabilities.
+        """
+        asked = {"max_tokens": n_tokens, "logprobs": True, "top_logprobs": self.top_logprobs}
+        answer = self.ask(photo, prompt, asked, begun)
+        logprobs = _choice(answer).get("logprobs")
+        content = logprobs.get("content") if isinstance(logprobs, dict) else None
+        if content == [] and self._is_tried:
+            raise InputError(f"{self.name} answers with nothing")
+        if not isinstance(content, list) or not content:
+            lacking = f"{self.client.shown} gives no log-probabilities of {self.name}, which a judge reads"
+            remedy = "vLLM, SGLang and llama.cpp's server give them, and so do some hosted models"
+            raise BackboneUnavailable(f"{lacking}: {remedy}")
+        if len(content) > n_tokens:
+            many = f"answered with {len(content):,} tokens where {n_tokens} were asked for"
+            raise BackboneUnavailable(f"{self.client.shown} {many}")
+        usage = answer.get("usage")
+        n_before = usage.get("prompt_tokens") if isinstance(usage, dict) else None
+        found = [(_text(item), self._place(item)) for item in content]
+        return found, n_before if isinstance(n_before, int) else 0
+
+    def _place(self, item: Mapping[str, Any]) -> Place:
+        try:
+            listed = [(_text(token), float(token["logprob"])) for token in item["top_logprobs"]]
+            listed = sorted(listed, key=lambda token: -token[1])[: self.top_logprobs]
+            total = math.fsum(math.exp(value) for _, value in listed)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise self._no_probabilities() from error
+        if not listed or not 0 <= total < 1.01 or any(math.isnan(value) for _, value in listed):
+            raise self._no_probabilities()
+        missing = max(0.0, 1 - total)
+        if len(listed) < self.top_logprobs and missing > 0.001:
+            fewer = f"{self.client.shown} gives {len(listed)} likeliest tokens of {self.top_logprobs}: set "
+            raise BackboneUnavailable(fewer, Setting("top_logprobs", len(listed)))
+        tokens: dict[str, float] = {}
+        for text, value in listed:
+            tokens[text] = np.logaddexp(tokens.get(text, -np.inf), value)
+        return Place(tokens, listed[-1][1], missing)
+
+    def _no_probabilities(self) -> BackboneUnavailable:
+        return BackboneUnavailable(f"what {self.client.shown} sends as log-probabilities are none")
+
+    def _try(self) -> None:
+        """Ask about a dark and a bright photo: is all there that a judge needs, and does the model look?"""
+        from PIL import Image as Pillow
+
+        answers = []
+        for colour in ("black", "white"):
+            photo = self.prepare(Pillow.new("RGB", (56, 56), colour), [])
+            try:
+                answers.append(self.places(photo.address, _TRIAL, 1)[0])
+            except Refused as error:
+                raise BackboneUnavailable(*error.parts) from error
+        if answers[0] == answers[1]:
+            blind = f"{self.name} at {self.client.shown} gives a black and a white photo the same answer"
+            raise BackboneUnavailable(f"{blind}: it does not look at photos")
+
+
+class _Answer:
+    """What a model may answer to one prompt, as far as it was asked for."""
+
+    def __init__(self, server: Server, photo: str, prompt: Prompt, reading: Reading):
+        self.server, self.photo, self.prompt, self.reading = server, photo, prompt, reading
+        self.places: dict[str, Place] = {}  # the answer before a place → what may stand there
+        self.read = dict[str, Place]()  # those of them that the reading reads
+        self.missing = 0.0
+        self.n_before = 0
+
+    def numbers(self) -> tuple[float, float, float]:
+        """Number and mass of the reading, and the largest probability outside of what the server sent."""
+        number, mass = self.reading.read(1, lambda begun: self._logits(begun[0]))[0]
+        if math.isinf(number):  # one of two words is not among the likeliest tokens
+            number, mass = self.reading.read(1, lambda begun: self._logits(begun[0], bounded=True))[0]
+        if not math.isfinite(number):
+            raise self._unanswered()
+        return number, mass, self.missing
+
+    def _unanswered(self) -> InputError:
+        """Which place of the answer has none of the texts that the reading asks for."""
+        texts = {*self.server.prompter.texts}
+        lacking = [begun for begun, place in self.read.items() if texts.isdisjoint(place.tokens)]
+        begun = lacking[0] if lacking else ""
+        likeliest = ", ".join(map(repr, [*self.places[begun].tokens][:5]))
+        after = f" after {begun!r}" if begun else ""
+        return InputError(
+            f"no answer that is asked for is among the {self.server.top_logprobs} likeliest tokens{after} of "
+            f"{self.server.name} ({likeliest:.200}): set other ",
+            *(Setting("answers"), " or another ", Setting("question"), ", a higher "),
+            *(Setting("top_logprobs"), ", or serve a model that does not think before it answers"),
+        )
+
+    def _logits(self, begun: Sequence[int], bounded: bool = False) -> torch.Tensor:
+        """float32 logits (1, 1 + tokens, ids) where the answer begins with these tokens.
+
+        Args:
+            begun: Ids of the tokens.
+            bounded: Whether texts that are not among the likeliest tokens count as likely as the last of
+                them, which is the most they can be, in place of 0.
+        """
+        import torch
+
+        texts = self.server.prompter.texts
+        rows = []
+        for n in range(len(begun) + 1):
+            place = self._place("".join(texts[id] for id in begun[:n]))
+            unseen = place.least if bounded else -math.inf
+            row = [place.tokens.get(text, unseen) for text in texts]
+            known = math.fsum(math.exp(value) for value in row[1:])
+            row[_OTHER] = math.log(rest) if (rest := 1 - known) > 0 else -math.inf
+            rows.append(row)
+        return torch.tensor([rows], dtype=torch.float32)
+
+    def _place(self, begun: str) -> Place:
+        """What may stand after the beginning of an answer."""
+        if begun not in self.places:
+            self._ask(begun)
+        place = self.read[begun] = self.places[begun]
+        self.missing = max(self.missing, place.missing)
+        if self.reading.begins_answer:
+            joined = [value for text, value in place.tokens.items() if _is_long_number(text)]
+            if math.fsum(map(math.exp, joined)) > 0.01:
+                raise BackboneUnavailable(
+                    f"{self.server.name} has tokens of several digits, so no expectation over digits can be "
+                    "read: use ",
+                    Setting("reading", "yes"),
+                )
+        return place
+
+    def _ask(self, begun: str) -> None:
+        """Ask for what comes after a beginning, and what the model goes on with."""
+        n_tokens = ANSWER_TOKENS if self.reading.begins_answer else 1
+        try:
+            found, n_before = self.server.places(self.photo, self.prompt, n_tokens, begun)
+        except Refused as error:
+            if begun:
+                raise self._cannot_begin(f": {error.message}") from error
+            raise
+        if not begun:
+            self.n_before = n_before
+        elif not 1 <= n_before - self.n_before <= len(begun) + 1:  # some put a token before a number
+            # a turn that was closed has more tokens, and one that was dropped none
+            raise self._cannot_begin("")
+        text = begun
+        for token, place in found:
+            self.places[text] = place
+            text = (text + token).lstrip()  # the place after a token of blanks alone is the first one
+
+    def _cannot_begin(self, why: str) -> BackboneUnavailable:
+        return BackboneUnavailable(
+            f"{self.server.client.shown} does not continue an answer that is begun, which this reading needs "
+            f"where {self.server.name} begins another one{why}: use ",
+            *(Setting("reading", "yes"), ", or vLLM, SGLang or llama.cpp's server"),
+        )
+
+
+def is_address(spec: object) -> bool:
+    """Whether a backbone is a server.
+
+    >>> is_address("http://127.0.0.1:8000/v1"), is_address("Qwen/Qwen3-VL-4B-Instruct")
+    (True, False)
+    """
+    return isinstance(spec, str) and re.match(r"\s*https?:", spec, re.IGNORECASE) is not None
+
+
+def open_server(address: str, options: Mapping[str, Any]) -> Server:
+    """The model behind a server's address, after two questions that show what it can do.
+
+    Args:
+        address: http(s)://host/path, under which chat completions are.
+        options: Options of `capscore.load`: model, top_logprobs, batch_size, and none of a model here.
+
+    Raises:
+        CapscoreError: an option that does not go with a server, or a model that it does not have.
+        BackboneUnavailable: as of `Server`.
+    """
+    client = Client(address)
+    for name in ("device", "dtype", "revision"):
+        if options.get(name) is not None:
+            raise OptionError(Setting(name, options[name]), f" does not go with a server ({client.shown})")
+    top_logprobs, batch_size = options.get("top_logprobs"), options.get("batch_size")
+    if top_logprobs is not None:
+        check_whole_number("top_logprobs", top_logprobs, 2, 200_000)
+    models = client.models()
+    name = str(options.get("model") or "").strip()
+    if not name or (models and name not in models):
+        listed = ", ".join(sorted(models)[:8]) or "no names"
+        raise CapscoreError(
+            Setting("model", name or ...), f": expected a model of {client.shown}, which lists {listed}"
+        )
+    kind = re.sub(r"[^\w.+-]", "_", models.get(name, ""))[:32] or "unstated"
+    server = Server(client, name, kind, top_logprobs or TOP_LOGPROBS, batch_size or AT_ONCE)
+    note_at_end(server.spent)
+    return server
+
+
+def _choice(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """The first choice of an answer; {} if there is none."""
+    choices = answer.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    return first if isinstance(first, dict) else {}
+
+
+def _text(token: Mapping[str, Any]) -> str:
+    """A token's text; vocabularies write a blank as ▁ or Ġ, and readings digits without one."""
+    text = re.sub("^[▁Ġ]", " ", str(token["token"]))
+    return text.strip() if re.fullmatch(r"\s*\d\s*", text) else text
+
+
+def _is_long_number(text: str) -> bool:
+    """Whether a token is a number of several signs, such as 85 or 0. alone."""
+    text = text.strip()
+    return len(text) > 1 and _NUMBER.fullmatch(text) is not None
