@@ -1,8 +1,7 @@
 """A server of chat completions: questions go there, answers with log-probabilities come back.
 
 In: a message body. Out: the decoded JSON of the answer, after retries. The key is read from the environment
-for each request, and is nowhere else: what a server repeats of it is blotted out before anything reads the
-answer.
+for each request, and is nowhere else: where a server repeats it, it is blotted out.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ TRIES, TRIES_AT_START = 6, 3  # of one question, and of the first ones: is there
 LONGEST_WAIT = 120.0  # seconds that a server may ask for before another try
 MAX_ANSWER_BYTES = 2**26
 _BUSY = frozenset((408, 409, 425, 429))  # and all from 500 on
-_BLOTTED = "…"
 
 
 class Refused(InputError):
@@ -78,6 +76,11 @@ class Client:
                 self.spent[name] += count if isinstance(count := counts.get(field), int) else 0
         return answer
 
+    def blotted(self, text: str) -> str:
+        """A text of the server in which the key is not to be seen; words such as EMPTY are no secrets."""
+        key = self._key()
+        return text.replace(key, "…") if len(key) > 5 else text
+
     def models(self) -> dict[str, str]:
         """Name of each model that the server has → who serves it, such as vllm; {} if it does not say."""
         try:
@@ -85,7 +88,7 @@ class Client:
         except Refused:
             return {}
         entries = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
-        return {str(entry.get("id")): str(entry.get("owned_by") or "") for entry in entries}
+        return {str(entry.get("id")): self.blotted(str(entry.get("owned_by") or "")) for entry in entries}
 
     @cached_property
     def _pool(self) -> PoolManager:
@@ -116,7 +119,7 @@ class Client:
             try:
                 response, data = self._sent(method, path, body)
             except (urllib3.exceptions.HTTPError, OSError) as error:
-                problem = self._without_key(f"does not answer: {_innermost(error)}")
+                problem = self.blotted(f"does not answer: {_innermost(error)}")
             else:
                 if response.status == 200 and (answer := _as_object(data)) is not None:
                     return answer
@@ -132,7 +135,7 @@ class Client:
         raise BackboneUnavailable(f"{self.shown} {problem}, {again}")
 
     def _sent(self, method: str, path: str, body: bytes | None) -> tuple[BaseHTTPResponse, bytes]:
-        """An answer, whatever it is, and its body without the key; redirects are not followed."""
+        """An answer, whatever it is, and its body; redirects are not followed."""
         import urllib3
 
         headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "capscore"}
@@ -160,7 +163,7 @@ class Client:
                 raise BackboneUnavailable(f"{self.shown} sent more than {MAX_ANSWER_BYTES:,} bytes at once")
         finally:
             response.release_conn()
-        return response, data.replace(key.encode(), _BLOTTED.encode()) if key else data
+        return response, data
 
     def _key(self) -> str:
         """The key for this server; "" for none."""
@@ -171,10 +174,6 @@ class Client:
             raise CapscoreError(f"the variable {name} holds something else than a key in ASCII")
         return key
 
-    def _without_key(self, text: str) -> str:
-        key = self._key()
-        return text.replace(key, _BLOTTED) if key else text
-
     def _said(self, data: bytes) -> str:
         """What an error's body says, as the end of a sentence."""
         content: Any = _as_object(data) or {}
@@ -183,12 +182,12 @@ class Client:
         if not isinstance(text, str):
             text = data[:2000].decode("utf-8", "replace")
         text = " ".join(text.split())
-        return f" ({text:.300})" if text else ""
+        return f" ({self.blotted(text):.300})" if text else ""
 
     def _refusal(self, response: BaseHTTPResponse, problem: str) -> CapscoreError:
         status, shown = response.status, self.shown
         if 300 <= status < 400:
-            target = address_name(self._without_key(response.headers.get("Location", "")))
+            target = address_name(self.blotted(response.headers.get("Location", "")))
             moved = (
                 f"{shown} redirects to {target!r:.200}, which is not followed; if you trust it, name it as "
             )

@@ -191,7 +191,7 @@ class Server(PhotoModel[ServerPhoto]):
         answer = self.ask(photo.address, prompt, {"max_tokens": max_new_tokens})
         message = _choice(answer).get("message")
         text = message.get("content") if isinstance(message, dict) else None
-        return text.strip() if isinstance(text, str) else ""
+        return self.client.blotted(text.strip()) if isinstance(text, str) else ""
 
     def ask(self, photo: str, prompt: Prompt, more: Mapping[str, object], begun: str = "") -> dict[str, Any]:
         """The answer to a prompt about a photo, after its beginning if there is one."""
@@ -209,7 +209,7 @@ class Server(PhotoModel[ServerPhoto]):
         answer = self.client.ask(body)
         stated = answer.get("system_fingerprint")
         if isinstance(stated, str) and stated:
-            build = re.sub(r"[^\w.+-]", "_", stated)[:64]
+            build = re.sub(r"[^\w.+-]", "_", self.client.blotted(stated))[:64]
             if not self._is_tried:
                 self.revision = build
             elif build != self.revision:
@@ -240,11 +240,11 @@ class Server(PhotoModel[ServerPhoto]):
             raise BackboneUnavailable(f"{self.client.shown} {many}")
         usage = answer.get("usage")
         n_before = usage.get("prompt_tokens") if isinstance(usage, dict) else None
-        found = [(_text(item), self._place(item)) for item in content]
-        return found, n_before if isinstance(n_before, int) else 0
+        return [*map(self._place, content)], n_before if isinstance(n_before, int) else 0
 
-    def _place(self, item: Mapping[str, Any]) -> Place:
+    def _place(self, item: Mapping[str, Any]) -> tuple[str, Place]:
         try:
+            chosen = _text(item)
             listed = [(_text(token), float(token["logprob"])) for token in item["top_logprobs"]]
             listed = sorted(listed, key=lambda token: -token[1])[: self.top_logprobs]
             total = math.fsum(math.exp(value) for _, value in listed)
@@ -259,7 +259,7 @@ class Server(PhotoModel[ServerPhoto]):
         tokens: dict[str, float] = {}
         for text, value in listed:
             tokens[text] = np.logaddexp(tokens.get(text, -np.inf), value)
-        return Place(tokens, listed[-1][1], missing)
+        return chosen, Place(tokens, listed[-1][1], missing)
 
     def _no_probabilities(self) -> BackboneUnavailable:
         return BackboneUnavailable(f"what {self.client.shown} sends as log-probabilities are none")
@@ -304,7 +304,7 @@ class _Answer:
         texts = {*self.server.prompter.texts}
         lacking = [begun for begun, place in self.read.items() if texts.isdisjoint(place.tokens)]
         begun = lacking[0] if lacking else ""
-        likeliest = ", ".join(map(repr, [*self.places[begun].tokens][:5]))
+        likeliest = self.server.client.blotted(", ".join(map(repr, [*self.places[begun].tokens][:5])))
         after = f" after {begun!r}" if begun else ""
         return InputError(
             f"no answer that is asked for is among the {self.server.top_logprobs} likeliest tokens{after} of "
@@ -405,9 +405,10 @@ def open_server(address: str, options: Mapping[str, Any]) -> Server:
     if top_logprobs is not None:
         check_whole_number("top_logprobs", top_logprobs, 2, 200_000)
     models = client.models()
-    name = str(options.get("model") or "").strip()
+    only = next(iter(models)) if len(models) == 1 else ""
+    name = str(options.get("model") or only).strip()
     if not name or (models and name not in models):
-        listed = ", ".join(sorted(models)[:8]) or "no names"
+        listed = client.blotted(", ".join(sorted(models)[:8])) or "no names"
         raise CapscoreError(
             Setting("model", name or ...), f": expected a model of {client.shown}, which lists {listed}"
         )

@@ -86,7 +86,7 @@ def load(
         cache: Folder that keeps embeddings; False keeps none. Default: the user's cache folder.
         revision: Commit, branch or tag of the backbone on the Hub. Default: the pinned one, else main.
         image_tower: Image tower to go with a text tower that was published alone.
-        model: Name of the model on a server.
+        model: Name of the model on a server. Default: the only one that it has.
         top_logprobs: Number of likeliest tokens that a server is asked for. Default: 20.
         allow_urls: Permission to fetch images from http(s) addresses.
         allow_private_urls: Permission to fetch images from hosts that are not public, such as localhost.

@@ -32,6 +32,7 @@ class ChatServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.model = transformers.AutoModelForImageTextToText.from_pretrained(folder).eval()
         self.processor = transformers.AutoProcessor.from_pretrained(folder)
+        self.listed = [MODEL]
         self.continues, self.stated = continues, {"system_fingerprint": "fp_1"}
         self.asked: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
@@ -89,7 +90,7 @@ class Handler(BaseHTTPRequestHandler):
     server: ChatServer
 
     def do_GET(self) -> None:
-        self.send(200, {"data": [{"id": MODEL, "owned_by": "tiny"}]})
+        self.send(200, {"data": [{"id": name, "owned_by": "tiny"} for name in self.server.listed]})
 
     def do_POST(self) -> None:
         server = self.server

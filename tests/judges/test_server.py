@@ -49,7 +49,7 @@ def running(folder):
 @pytest.fixture
 def server(running):
     running.fault, running.continues, running.stated = None, True, {"system_fingerprint": "fp_1"}
-    running.asked, running.keys, running.most_at_once = [], [], 0
+    running.listed, running.asked, running.keys, running.most_at_once = [MODEL], [], [], 0
     return running
 
 
@@ -212,6 +212,7 @@ FAULTS = {
     "few tokens": (every_place(lambda top: top.__delitem__(slice(5, None))), False, "top_logprobs=5"),
     "logits": (every_place(lambda top: [token.update(logprob=5.0) for token in top]), False, "are none"),
     "text": (every_place(lambda top: [token.update(logprob="x") for token in top]), False, "are none"),
+    "a word": (changed(lambda choice: choice["logprobs"].update(content=["Yes"])), False, "are none"),
     "null": (every_place(lambda top: [token.update(logprob=None) for token in top]), False, "are none"),
 }
 
@@ -302,8 +303,8 @@ def test_another_build_of_the_server_is_named(server):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"model": None}, "model: expected a model of http://127.0.0.1:.*/v1, which lists org/tiny"),
-        ({"model": "org/other"}, "model='org/other': expected .* lists org/tiny"),
+        ({"model": None}, "model: expected a model of http://127.0.0.1:.*/v1, which lists org/tiny, other"),
+        ({"model": "org/other"}, "model='org/other': expected .* lists org/tiny, other"),
         ({"device": "cpu"}, "device='cpu' does not go with a server"),
         ({"dtype": "float32"}, "dtype='float32' does not go with a server"),
         ({"top_logprobs": 1}, "top_logprobs=1: expected a whole number of at least 2"),
@@ -314,6 +315,7 @@ def test_another_build_of_the_server_is_named(server):
     ],
 )
 def test_an_option_that_is_wrong_for_a_server_is_named(options, words, server, waits):
+    server.listed = [MODEL, "other"]
     with pytest.raises(capscore.CapscoreError, match=words) as raised:
         judge(server, **options)
     assert "sk-secret" not in str(raised.value)
@@ -336,6 +338,14 @@ def test_a_key_crosses_the_internet_under_tls_alone(monkeypatch, waits):
     assert client.Client("https://api.openai.com/v1")._key() == KEY
     assert not client.Client("http://api.openai.com/v1")._key()
     assert not client.Client("https://judge.org/v1")._key()
+
+
+def test_a_key_that_a_server_repeats_is_blotted_out(server, monkeypatch):
+    monkeypatch.setenv("CAPSCORE_SERVER_KEY", KEY)
+    server.stated = {"system_fingerprint": KEY}
+    server.fault = lambda handler, answer: answer["choices"][0]["message"].update(content=f"It is {KEY}.")
+    found = judge(server, explain=True).score(CAPTIONS[:1], IMAGES[:1])
+    assert KEY not in found.signature and found.details == [{"reason": "It is …."}]
 
 
 def test_captions_are_parts_of_a_message_and_never_a_template(server):
@@ -375,6 +385,7 @@ def test_other_doors_have_the_same_scores(server):
     captions, images = CAPTIONS[:3], IMAGES[:3]
     scorer = judge(server)
     expected = pytest.approx(scorer.score(captions, images).scores.tolist(), abs=1e-6)
+    assert judge(server, model=None).score(captions, images).scores.tolist() == expected
     assert pickle.loads(pickle.dumps(scorer)).score(captions, images).scores.tolist() == expected
     assert Score("judge", **options)({"caption": captions, "image": images})["judge"] == expected
     rows = [{"caption": c, "image": Image.fromarray(i)} for c, i in zip(captions, images, strict=True)]
