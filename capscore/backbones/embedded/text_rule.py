@@ -142,6 +142,10 @@ def folded(text: str, is_noun: NounTest | None = None) -> str:
     >>> folded('1. **Caption:** "A Herd of Elephants Stop"</s>'), folded("İKİ KÖPEK"), folded("...")
     ('a herd of elephants stop', 'iki köpek', '...')
     """
+    if _PLAIN.match(text):  # then only acronyms and German nouns get capitals
+        words = text.split(" ")
+        if _ACRONYMS.isdisjoint(words) and not (is_noun and _is_german(words)):
+            return text
     return _in_one_case(unwrapped(text), is_noun)
 
 
