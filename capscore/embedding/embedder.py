@@ -7,6 +7,7 @@ the distinct embeddings and, for each row, the index of its embedding.
 from __future__ import annotations
 
 import copy
+import itertools
 import logging
 import sys
 import threading
@@ -87,27 +88,28 @@ class _Records:
     def __init__(self, keys: Iterable[str], dim: int, verdict_width: int = 0):
         self.index = {key: position for position, key in enumerate(dict.fromkeys(keys))}
         self.dim, self.width = dim, dim + 1 + verdict_width
-        self.rows = np.zeros((len(self.index), self.width), np.float32)
+        self.matrix = np.zeros((len(self.index), dim), np.float32)
+        self.others = np.zeros((len(self.index), self.width - dim), np.float32)
         self.missing = dict.fromkeys(self.index)
 
-    def fill(self, keys: Sequence[str], records: ArrayLike) -> None:
+    def fill(self, keys: Sequence[str], records: np.ndarray) -> None:
         """Take the records (m, …) of m distinct keys, which are no longer missing."""
-        if keys:
-            self.rows[list(map(self.index.__getitem__, keys))] = records
+        places = list(map(self.index.__getitem__, keys))
+        self.matrix[places], self.others[places] = records[:, : self.dim], records[:, self.dim :]
         if len(keys) == len(self.missing):
             self.missing.clear()
         for key in keys if self.missing else ():
             self.missing.pop(key, None)
 
     def embedded(self, keys: list[str], failures: dict[int, ImageError]) -> EmbeddedRows:
-        rows, index = self.rows, self.index
+        matrix, others, index = self.matrix, self.others, self.index
         if self.missing:  # images that could not be decoded have no row
             present = [key for key in self.index if key not in self.missing]
-            rows = self.rows[[self.index[key] for key in present]]
+            places = [self.index[key] for key in present]
+            matrix, others = matrix[places], others[places]
             index = {key: position for position, key in enumerate(present)}
         positions = np.array([index.get(key, -1) for key in keys], np.int64)
-        matrix, truncated = np.ascontiguousarray(rows[:, : self.dim]), rows[:, self.dim] > 0.5
-        return EmbeddedRows(matrix, positions, keys, truncated, failures, rows[:, self.dim + 1 :])
+        return EmbeddedRows(matrix, positions, keys, others[:, 0] > 0.5, failures, others[:, 1:])
 
 
 class Embedder(PhotoPipeline):
@@ -191,7 +193,7 @@ class Embedder(PhotoPipeline):
         with self._lock, self.photos(images, on_error=on_error, skip=skip) as photos:
             records = self._look_up(photos.rows)
             self._embed_images(photos, records, reader)
-        self.blank.update(key for key, row in records.index.items() if records.rows[row, records.dim] > 0.5)
+        self.blank.update(itertools.compress(records.index, records.others[:, 0] > 0.5))
         return records.embedded(photos.keys, photos.failures)
 
     def regions(self, images: Sequence[Image.Image], boxes: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -352,7 +354,8 @@ class Embedder(PhotoPipeline):
         known = [key for key in records.missing if key in self._memory]
         for key in known:
             self._memory.move_to_end(key)
-        records.fill(known, [self._memory[key] for key in known])
+        if known:
+            records.fill(known, np.stack([self._memory[key] for key in known]))
         if self.cache is not None:
             self._read_from_disk(self.cache, records)
         n_known = len(records.index) - len(records.missing)
@@ -373,11 +376,12 @@ class Embedder(PhotoPipeline):
 
     def _problem(self, rows: np.ndarray) -> str:
         """What is wrong with records of the backbone; "" for nothing."""
-        if not np.isfinite(rows).all():
+        embeddings = rows[:, : self.backbone.dim]
+        lengths = np.sqrt(np.einsum("nd,nd->n", embeddings, embeddings))  # not finite where a number is not
+        if not (np.isfinite(lengths).all() and np.isfinite(rows[:, self.backbone.dim :]).all()):
             return "NaN or infinite embeddings"
         if not self.backbone.unit_rows:
             return ""
-        lengths = np.linalg.norm(rows[:, : self.backbone.dim], axis=1)
         return "embeddings that are not of unit length" if np.abs(lengths - 1.0).max() > 0.01 else ""
 
     def _remember(self, keys: Sequence[str], records: np.ndarray) -> dict[str, np.ndarray]:
