@@ -29,7 +29,7 @@ NUMERIC := tests/backbones tests/embedding tests/infometic tests/metrics tests/s
 HARNESSES := lm_eval lmms_eval lighteval trl torchmetrics
 KERNELS := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=AVX2 CAPSCORE_TEST_THREADS=1 CAPSCORE_TEST_THREADS=3
 
-.PHONY: help demo demo-judge picture test test-datasets-3.6 test-kernels test-harnesses test-all coverage lint format bench export handbook publish release-check train-embedded train-embedded-published measure-embedded \
+.PHONY: help demo demo-judge picture test test-datasets-3.6 test-kernels test-harnesses test-lowest test-core test-python test-all coverage lint format bench export handbook publish release-check train-embedded train-embedded-published measure-embedded \
 	train-embedded-image-tower train-embedded-image-tower-small train-embedded-image-tower-second train-embedded-infometic train-embedded-mark-calibration measure-embedded-infometic measure-embedded-image-tower \
 	calibrate wheel clean
 
@@ -86,6 +86,51 @@ test-harnesses: $(HARNESSES:%=$(VENV)/harness/%/.installed) ## test in lm-eval, 
 	for name in $(HARNESSES); do python=$(VENV)/harness/$$name/bin/python; $(OFFLINE) $$python -c "import $$name" && \
 		$(OFFLINE) $$python -m pytest --numprocesses 0 --all tests/integrations/test_harness.py tests/integrations/test_trl.py \
 		tests/integrations/test_torchmetrics.py tests/integrations/test_trainer.py tests/modules/test_contract.py || exit 1; done
+
+# An environment each for other versions, made by uv. What is tried in it: stored scores and signatures, the
+# laws of metrics on toy backbones and of file formats, and what missing extras say. The tiny judges are written
+# by transformers 5.
+VERSIONS := $(VENV)/versions
+UV := $(VERSIONS)/uv/bin/uv
+SMOKE := tests/test_stored_scores.py tests/test_extras.py tests/test_metric_laws.py tests/test_file_format_laws.py
+SMOKE_EXTRAS := embedded nouns torchmetrics ray meteor
+SMOKE_PACKAGES := 'pytest>=8.3,<10' 'pytest-xdist>=3.6,<4' 'hypothesis>=6.120,<7' 'packaging>=24.2'
+SMOKED = env $(OFFLINE) $(1)/bin/python -m pytest --numprocesses auto --dist worksteal
+IS_THERE = @$(PYTHON) --version > /dev/null 2>&1 || { \
+	echo "there is no interpreter $(PYTHON): name one that is installed, such as PYTHON=python3.12"; exit 2; }
+SELVES := --editable . $(addprefix --editable ,$(WEIGHTS_PACKAGE))
+
+$(UV):
+	$(IS_THERE)
+	$(PYTHON) -m venv $(VERSIONS)/uv
+	$(VERSIONS)/uv/bin/python -m pip install --quiet --disable-pip-version-check 'uv>=0.8,<1'
+
+$(VERSIONS)/lowest/.installed: pyproject.toml $(UV)
+	$(UV) venv --quiet --clear --python $(PYTHON) $(@D)
+	$(UV) pip install --quiet --python $(@D) --resolution lowest-direct --requirements pyproject.toml \
+		$(addprefix --extra ,$(SMOKE_EXTRAS)) $(SELVES) $(SMOKE_PACKAGES)
+	@touch $@
+
+$(VERSIONS)/core/.installed: pyproject.toml $(UV)
+	$(UV) venv --quiet --clear --python $(PYTHON) $(@D)
+	$(UV) pip install --quiet --python $(@D) --upgrade --editable . $(SMOKE_PACKAGES)
+	@touch $@
+
+$(VERSIONS)/$(notdir $(PYTHON))/.installed: pyproject.toml $(UV)
+	$(IS_THERE)
+	$(UV) venv --quiet --clear --python $(PYTHON) $(@D)
+	$(UV) pip install --quiet --python $(@D) --requirements pyproject.toml $(addprefix --extra ,$(SMOKE_EXTRAS)) \
+		$(SELVES) $(SMOKE_PACKAGES)
+	@touch $@
+
+test-lowest: $(VERSIONS)/lowest/.installed ## smoke tests with the lowest versions of all requirements
+	$(call SMOKED,$(<D)) $(SMOKE) -k 'not judge'
+
+test-core: $(VERSIONS)/core/.installed ## smoke tests without any extra, with the newest versions
+	$(call SMOKED,$(<D)) tests/test_extras.py tests/test_file_format_laws.py
+
+test-python: $(VERSIONS)/$(notdir $(PYTHON))/.installed ## smoke tests with another interpreter: PYTHON=python3.12
+	$(call SMOKED,$(<D)) $(SMOKE)
 
 test-all: test-datasets-3.6 test-kernels test-harnesses ## run everything: slow tests, every hostile input
 	$(OFFLINE) $(PYTEST) --all
@@ -266,7 +311,7 @@ wheel: $(VENV)/.installed ## build both wheels into dist/
 PYTHONS = $(foreach version,3.10 3.11 3.12 3.13,$(shell python$(version) --version > /dev/null 2>&1 && command -v python$(version)))
 release-check: $(VENV)/.installed ## check archives, clean installations, licences, vulnerabilities
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[release]'
-	$(BIN)/python -m tests.release $(foreach python,$(PYTHONS),--python $(python)) \
+	$(BIN)/python -m tools.release $(foreach python,$(PYTHONS),--python $(python)) \
 		$(if $(PYTHONS),--oldest $(firstword $(PYTHONS)))
 
 clean: ## remove what make made, with the environment

@@ -38,7 +38,7 @@ from xml.etree import ElementTree
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-LIMIT = 240  # seconds that the tests of a mutant may take; an endless loop counts as killed
+LIMIT = 120  # seconds that one test may take; an endless loop counts as found
 # Folders of code; a package's own folders, such as capscore/benchmarks/protocols, belong to it.
 PACKAGES = [
     *sorted(path.parent.relative_to(ROOT).as_posix() for path in ROOT.glob("capscore/*/__init__.py")),
@@ -375,8 +375,19 @@ def nearest(path: Path) -> list[str]:
 class _Chosen:
     """A plugin of pytest: some tests alone, the quickest first; the first that fails is written down."""
 
-    def __init__(self, seconds: dict[str, float], pipe: int):
-        self.seconds, self.pipe = seconds, pipe
+    def __init__(self, seconds: dict[str, float], pipe: int, most: float):
+        self.seconds, self.pipe, self.most = seconds, pipe, most
+        self.session: pytest.Session | None = None
+
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        self.session = session
+
+    def pytest_collection_finish(self) -> None:
+        self.until = time.monotonic() + self.most
+
+    def pytest_runtest_logfinish(self) -> None:
+        if self.session is not None and time.monotonic() > self.until:
+            self.session.shouldstop = "time is up"
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         if self.seconds:
@@ -392,8 +403,11 @@ class _Chosen:
             os.write(self.pipe, f"{report.nodeid} (when imported)".encode()[:500])
 
 
-def outcome(suite: Sequence[str], seconds: dict[str, float]) -> tuple[str, str]:
-    """Run tests in a fork that has the libraries loaded: "killed" or "survived", and the test that failed."""
+def outcome(suite: Sequence[str], seconds: dict[str, float], most: float) -> tuple[str, str]:
+    """Run tests in a fork that has the libraries loaded: "killed" or "survived", and the test that failed.
+
+    After `most` seconds no further test begins.
+    """
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -402,10 +416,12 @@ def outcome(suite: Sequence[str], seconds: dict[str, float]) -> tuple[str, str]:
         os.dup2(log, 1)
         os.dup2(log, 2)
         arguments = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:cov", *suite]
-        code = pytest.main(arguments, plugins=[_Chosen(seconds, writing)])
-        os._exit(0 if code in (0, 5) else 1)
+        plugin = _Chosen(seconds, writing, most)
+        code = pytest.main(arguments, plugins=[plugin])
+        is_failure = code not in (0, 5) and not (plugin.session and plugin.session.shouldstop == "time is up")
+        os._exit(1 if is_failure or (plugin.session and plugin.session.testsfailed) else 0)
     os.close(writing)
-    until = time.monotonic() + LIMIT
+    until = time.monotonic() + most + LIMIT
     result = ""
     while not result:
         ended, status = os.waitpid(child, os.WNOHANG)
@@ -420,7 +436,7 @@ def outcome(suite: Sequence[str], seconds: dict[str, float]) -> tuple[str, str]:
         return result, pipe.readline().strip()
 
 
-def trial(mutant: dict, records: Records) -> dict:
+def trial(mutant: dict, records: Records, most: float) -> dict:
     """Put a mutant into its file while its tests run: its line, its result and the test that found it.
 
     The result is "killed", "timeout", "survived", "untested" where no test crosses the line, or "gone" where
@@ -442,7 +458,7 @@ def trial(mutant: dict, records: Records) -> dict:
     try:
         for attempt in attempts:
             if attempt[0] and result in ("untested", "survived"):
-                result, by = outcome(*attempt)
+                result, by = outcome(*attempt, most)
     finally:
         path.write_bytes(original)
     return {**mutant, "line": line, "result": result, "by": by}
@@ -462,6 +478,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=120)
     parser.add_argument("--results", type=Path, help="file of results, which a later call continues")
     parser.add_argument("--coverage", type=Path, help="folder of recorded runs: *.coverage and *.xml")
+    parser.add_argument("--seconds", type=float, default=300, help="after these, no test of a mutant begins")
     parser.add_argument("--part", default="1/1", help="such as 1/2: every second mutant")
     options = parser.parse_args()
     if options.action == "draw":
@@ -477,7 +494,7 @@ def main() -> None:
     records = Records(options.coverage)
     done = json.loads(options.results.read_text("utf-8")) if options.results.exists() else []
     for mutant in mutants[len(done) :]:
-        done.append(trial(mutant, records))
+        done.append(trial(mutant, records, options.seconds))
         options.results.write_text(json.dumps(done, indent=1, ensure_ascii=False), encoding="utf-8")
         print(shown(done[-1]), flush=True)
     print(dict(Counter(mutant["result"] for mutant in done)))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
@@ -14,7 +16,9 @@ from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
 from capscore.images.boxes import overlaps
 from capscore.infometic.regions import (
+    ObjectFinder,
     RegionFinder,
+    RegionMaker,
     Regions,
     WindowFinder,
     choose,
@@ -140,6 +144,29 @@ def test_windows_that_stay_differ(finder):
     assert (pixel.boxes.tolist(), pixel.confidences.tolist()) == ([[0, 0, 1, 1]], [0.5])
     few = WindowFinder(finder.embedder, max_regions=3).find([photo((5, 5, 45, 45))] * 2)
     assert [len(found) for found in few] == [3, 3]
+
+
+def test_boxes_of_objects_come_before_windows_however_object_like_these_are(finder):
+    # an object of 40 %, a confidence too low, and a box too small
+    confidences, boxes = [0.4, 0.3, 0.9], [[0.1, 0.1, 0.3, 0.4], [0.5, 0.5, 0.9, 0.9], [0.0, 0.0, 0.03, 0.5]]
+    logits, shares = torch.tensor([confidences]).logit(), torch.tensor([boxes])
+    network = SimpleNamespace(reduce=lambda maps: maps, object_boxes=lambda cells, *size: (logits, shares))
+    finder.embedder.maps = lambda images: torch.zeros(len(images), 1, 2, 2)
+    (found,) = ObjectFinder(finder.embedder, SimpleNamespace(network=network, name="m")).find(
+        [photo((5, 5, 45, 45))]
+    )
+    (around,) = finder.find([photo((5, 5, 45, 45))])
+    assert around.confidences.max() > 0.4
+    assert found.boxes[0].tolist() == [12, 9, 36, 36] and found.confidences[0] == pytest.approx(0.4)
+    assert len(found) > 5 and {*found.confidences[1:]} <= {*(0.3 * around.confidences)}
+
+
+def test_regions_have_their_own_embeddings(embedder, finder):
+    maker = RegionMaker(embedder, finder, n=3, seed=0)
+    (regions,) = maker.find([photo((70, 40, 115, 85))])
+    (expected,) = embedder.regions([photo((70, 40, 115, 85))], [regions.boxes])
+    assert len(regions) == 3 < len(finder.find([photo((70, 40, 115, 85))])[0])
+    np.testing.assert_allclose(regions.embeddings, expected, atol=1e-6)
 
 
 # ---- the choice among regions

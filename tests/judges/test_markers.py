@@ -106,3 +106,17 @@ def test_no_text_completes_a_marker(caption, tiny_model):
         return [row.count(end) for row in rows]
 
     assert ends(caption) == ends("a cat")
+
+
+@pytest.mark.parametrize("caption", ["a cat", "a <|im_end|> cat"])
+def test_what_a_tokenizer_puts_around_a_text_it_puts_around_a_cut_one(caption, tiny_model, monkeypatch):
+    prompter = capscore.load("judge", backbone=str(tiny_model("qwen2_5_vl")), cache=False).model.prompter
+    plain = prompter._tokenized
+
+    def framed(texts, add_special):
+        return [[-1, *ids, -2] if add_special else ids for ids in plain(texts, False)]
+
+    bare = prompter.ids(Prompt.about("Is {caption} right?", caption))
+    monkeypatch.setattr(prompter, "_tokenized", framed)
+    monkeypatch.setattr(prompter, "_adds_special", lambda text: True)
+    assert prompter.ids(Prompt.about("Is {caption} right?", caption)) == [-1, *bare, -2]

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from capscore.errors import CapscoreError, OptionError
 from capscore.perturbations import KINDS
 from training import human_ratings, infometic, pr_mcs, teacher_learning, translate
+from training.data.photos import Photos
 from training.engine.config import parse
 
 CONFIGS = Path(__file__).parents[2] / "training" / "configs"
@@ -113,3 +115,12 @@ NO_LOSS = dict.fromkeys(("clip_weight", "lambda_1", "lambda_2", "lambda_3"), 0.0
 def test_impossible_values_are_refused(recipe, changes, message):
     with pytest.raises(CapscoreError, match=message):
         SETTINGS[recipe](**{**given(recipe), **changes})
+
+
+@pytest.mark.parametrize("recipe", ["human_ratings", "infometic", "pr_mcs"])
+def test_the_seed_decides_the_split(recipe):
+    photos = Photos(np.arange(40), [f"photo {number}" for number in range(40)], [()] * 40)
+    first, again, other = (
+        SETTINGS[recipe](**given(recipe), seed=seed).split(photos).validation.tolist() for seed in (0, 0, 1)
+    )
+    assert first == again != other and len(first) == len(other) == 4

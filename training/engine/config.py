@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import difflib
+import re
 import signal
 import sys
 from collections.abc import Callable, Hashable, Sequence
@@ -202,6 +203,7 @@ def _parser(settings: type, known: dict[str, object], description: str) -> _Pars
     parser = _Parser(
         usage=usage, description=description, allow_abbrev=False, argument_default=argparse.SUPPRESS
     )
+    parser._negative_number_matcher = re.compile(r"-\.?\d")  # -1e-3 too, which argparse takes for an option
     parser.add_argument("--config", metavar="FILE", help="YAML file of settings; the command line wins")
     for name, default, meaning in described(settings):
         nargs = "+" if any(get_origin(part) is list for part in _parts(known[name])) else None

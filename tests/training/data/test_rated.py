@@ -53,6 +53,16 @@ def test_ratings_are_scaled_and_files_are_not_mixed():
     assert np.mean(first) == pytest.approx(0) and np.std(first) == pytest.approx(1)
 
 
+def test_each_epoch_has_a_new_order_of_files_and_draws_afresh_the_row_that_breaks_a_tie():
+    files = PearsonBatches([rated([file, file], [0.0, 1.0]) for file in range(5)], batch_size=2, seed=0)
+    assert len({tuple(files.batch(epoch, step)[0].picture for step in range(5)) for epoch in range(9)}) > 5
+    tied, drawn = pearson([0.0] * 3 + [1.0, 2.0, 3.0], batch_size=3), set()
+    for epoch in range(200):
+        seen = Counter(row.picture for step in (0, 1) for row in tied.batch(epoch, step))
+        drawn.update(picture for picture, times in seen.items() if times > 1)
+    assert drawn == {3, 4, 5}
+
+
 def test_ratings_that_do_not_differ():
     for ratings in ([3.0, 3.0], [3.0], []):
         message = f"the {len(ratings)} training rows of file 1 .*nothing can be learned"

@@ -58,6 +58,8 @@ def test_the_command_line_wins_over_the_file_and_the_file_over_the_defaults(conf
     line += ["--precision", "bf16", "--only", "de", "fr", "--betas", "0.8", "1", "--config", path]
     assert parse(Recipe, line, "") == Recipe("a", 1e-3, None, ["z"], ["de", "fr"], [0.8, 1.0], "bf16", True)
     assert parse(Recipe, ["--config", config("# nothing\n"), "--out", "5"], "") == Recipe("5")
+    negative = ["--config", config("rate: -5e-5\nout: a"), "--steps", "-7", "--betas", "-0.5", "-1e-3"]
+    assert parse(Recipe, negative, "") == Recipe("a", -5e-5, -7, betas=[-0.5, -1e-3])
 
 
 @pytest.mark.parametrize(

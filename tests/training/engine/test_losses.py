@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import pearsonr
 
+from training.data.rated import FilePart
+from training.data.rows import Row
 from training.engine.infometic_losses import coarse_nce, hard_negative_loss, token_loss, word_shares
 from training.engine.pr_mcs_losses import (
     LossWeights,
@@ -20,7 +22,7 @@ from training.engine.pr_mcs_losses import (
     noise_loss,
     pr_mcs_loss,
 )
-from training.engine.ratings import pearson_loss
+from training.engine.ratings import RatingsCheck, pearson_loss
 
 # unit rows in the plane, whose cosines are easy: 0.6, 0.8, 0.96
 EAST, NORTH_EAST, NORTH = [1.0, 0.0], [0.6, 0.8], [0.0, 1.0]
@@ -216,3 +218,15 @@ def test_the_gradient_of_pearsons_r_is_that_of_finite_differences_and_finite_for
     loss = pearson_loss(equal, torch.tensor([1.0, 2, 3, 4]))
     loss.backward()
     assert loss.item() == 1 and torch.isfinite(equal.grad).all() and equal.grad[0] > 0 > equal.grad[3]
+
+
+def test_a_correlation_that_is_undefined_is_left_out_of_the_mean():
+    class Measured(RatingsCheck):
+        def _cosines(self, part):
+            return np.array([0.1, 0.2, 0.3, 0.1, 0.2])
+
+    rows = [
+        Row("a", language, rating=rating) for language, rating in zip("aaabb", [1, 2, 3, 4, 4], strict=True)
+    ]
+    numbers = Measured([FilePart("rated.jsonl", range(5), range(5), rows)], None, None)()
+    assert np.isnan(numbers["tau_b_b"]) and numbers["tau_b"] == numbers["tau_b_a"] == 1.0

@@ -85,7 +85,9 @@ def check_contents(archives: Iterable[Path]) -> str:
         foreign = [member for member in members if any(one in member for one in _NOWHERE)]
         if wheel and not weights:
             foreign += [
-                member for member in members if member.startswith(("tests/", "training/", "weights/"))
+                member
+                for member in members
+                if member.startswith(("tests/", "tools/", "training/", "weights/"))
             ]
         if missing or foreign:
             raise RuntimeError(f"{archive} lacks {missing}, and should not hold {foreign}")

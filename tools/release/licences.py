@@ -1,6 +1,6 @@
 """Licences of what each extra brings, as the installed packages state them.
 
-    python tests/release/licences.py
+    python tools/release/licences.py
 
 Needs `packaging` alone, so that the interpreter of any environment can run it. The exit code is 1 if a
 package is not known to be free, or is not installed.
@@ -96,11 +96,11 @@ def brought(requirement: str) -> dict[str, Distribution | None]:
             continue
         seen.add((name, extras))
         try:
-            found[name] = distribution(wanted.name)
+            package = found[name] = distribution(wanted.name)
         except PackageNotFoundError:
             found[name] = None
             continue
-        for text in found[name].requires or []:
+        for text in package.requires or []:
             needed = Requirement(text)
             if needed.marker is None or any(
                 needed.marker.evaluate({"extra": extra}) for extra in extras | {""}

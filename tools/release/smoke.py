@@ -57,7 +57,7 @@ def main() -> None:
     command("explain", "square.png", captions[0], "--backbone", "embedded", "-o", "page.html")
     assert pathlib.Path("page.html").stat().st_size > 1000
     assert "Kim" in command("cite", scores.signature)
-    assert gradio.Blocks
+    gradio.Blocks()
     names = ("numpy", "torch", "transformers", "datasets", "evaluate", "huggingface_hub", "gradio")
     print(f"Python {sys.version.split()[0]};", ", ".join(f"{name} {version(name)}" for name in names))
 

