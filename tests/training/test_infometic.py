@@ -311,6 +311,7 @@ def test_tasks_take_turns_and_every_pair_comes_once(learnt):
     assert again.batch(0, 1) == epoch[1]
     for task in ("coarse", "text"):  # negatives are drawn afresh in each epoch
         drawn = AlignmentBatches(learnt, np.arange(8), tasks=[task], batch_size=8)
+        drawn.hard_negatives = [np.arange(8)] * 8
         negatives = [{(row.pair, row.text, row.other) for row in drawn.batch(epoch, 0)} for epoch in range(5)]
         assert len(set.union(*negatives)) > 8
     with pytest.raises(InputError, match="there are no captions to train on"):
