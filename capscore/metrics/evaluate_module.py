@@ -75,7 +75,8 @@ class CaptionModule(evaluate.Metric, ABC):
         self._scorer: Scorer | None = None
         self._waiting: list[PreparedRows] = []
         self._options = stated_options(options)
-        variable = METRICS.get(self.metric).backbone_variable
+        self._kind = METRICS.get(self.metric)
+        variable = self._kind.backbone_variable
         if self.backbone and "backbone" not in self._options and not os.environ.get(variable):
             self._options["backbone"] = self.backbone
         super().__init__(config_name=config_name, **of_evaluate)
@@ -178,7 +179,7 @@ class CaptionModule(evaluate.Metric, ABC):
         **extra: Sequence[Any] | None,
     ) -> None:
         """Add a batch of rows. If one of them raises an error, none is added."""
-        check_column_names(METRICS.get(self.metric), extra)
+        check_column_names(self._kind, extra)
         if predictions is None:
             raise InputError("predictions=None: expected a list of captions", field="predictions")
         columns = predictions, images, references
@@ -240,9 +241,11 @@ class CaptionModule(evaluate.Metric, ABC):
         hands the same rows to all its modules; the signature then says `refs:0`. Empty lists, if no row was
         added before, have no scores: {}.
         """
-        check_column_names(METRICS.get(self.metric), extra)
-        per_row = self._per_row if per_row is None else per_row
-        check_flag("per_row", per_row)
+        check_column_names(self._kind, extra)
+        if per_row is None:
+            per_row = self._per_row
+        else:
+            check_flag("per_row", per_row)
         needed = self.needed_columns()
         if predictions is not None or images is not None or references is not None:
             references = references if "references" in needed else None
@@ -268,9 +271,8 @@ class CaptionModule(evaluate.Metric, ABC):
 
     def needed_columns(self) -> dict[str, Any]:
         """The columns that every row needs, and their types."""
-        kind = METRICS.get(self.metric)
         columns: dict[str, Any] = {"predictions": Value("string")}
-        needs_images, needs_references = kind.needs(self._options)
+        needs_images, needs_references = self._kind.needs(self._options)
         if needs_images:
             columns["images"] = datasets.Image(decode=False)
         if needs_references:
