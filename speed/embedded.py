@@ -61,8 +61,8 @@ def _gate(backbone: SentenceEncoderBackbone, count: int, repeats: int) -> list[F
     """What the gate of PR-MCS costs, beside MCS: captions alone, and rows of photos.
 
     Both read the same tokens. The encoder computes a piece with its neighbours once for all captions of a
-    batch, and the gate reads each caption whole. Captions of a small grammar have few different pieces, so that
-    they show the gate at its dearest: README.md has the arithmetic, and captions by people.
+    batch, and the gate reads each caption whole. Captions of a small grammar have few different pieces, so
+    that they show the gate at its dearest: README.md has the arithmetic, and captions by people.
     """
     texts = captions(count, ("en", "de", "ja"))
     judging = load_backbone("embedded-pr-mcs", device="cpu")
@@ -84,12 +84,11 @@ def _gate(backbone: SentenceEncoderBackbone, count: int, repeats: int) -> list[F
         )
     best = {name: timing.best for name, timing in timed.items()}
     rate, spread = count / best["judged"], timed["judged"].spread()
+    alone = best["judged"] / best["texts"]
     rows = f"{len(images):,} rows, {CAPTIONS} a photo: PR-MCS ÷ MCS"
     return [
         Figure("  the same, judged by the gate of PR-MCS", rate, "{:,.0f}/s", **spread),
-        Figure(
-            "  captions alone: PR-MCS ÷ MCS", best["judged"] / best["texts"], "{:.2f}×", 3.0, at_most=True
-        ),
+        Figure("  captions alone: PR-MCS ÷ MCS", alone, "{:.2f}×", 3.0, at_most=True),
         Figure(rows, best["pr_mcs"] / best["mcs"], "{:.2f}×", 3.0, at_most=True),
     ]
 

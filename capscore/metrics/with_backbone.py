@@ -263,7 +263,8 @@ class BackboneScorer(Scorer):
             mean of the sentences' cosines. Its verdict is the mean of theirs.
         """
         distinct = list(dict.fromkeys(texts))
-        texts = list(map(dict(zip(distinct, self.backbone.unwrapped(distinct), strict=True)).get, texts))
+        unwrapped = dict(zip(distinct, self.backbone.unwrapped(distinct), strict=True))
+        texts = [unwrapped[text] for text in texts]
         parts = self._split_texts(texts)
         if not parts:
             return self.embedder.texts(texts, prefix=self.prefix), np.zeros(len(texts), dtype=bool)
