@@ -21,7 +21,7 @@ import numpy as np
 import xxhash
 from PIL import Image
 
-from ..errors import ImageError, InputError, Setting, address_name
+from ..errors import ImageError, InputError, Setting, address_name, message_of
 from ..files.image_folder import data_bytes
 from ..files.row_source import LazySequence
 from ..files.text_files import IMAGE_BYTES, readable_size
@@ -325,8 +325,7 @@ def _as_array(image: Any, name: str) -> np.ndarray:
     except MemoryError:
         raise
     except Exception as error:  # dtypes that NumPy lacks, such as bfloat16; sparse and nested tensors
-        reason = " ".join(str(error).split())[:150]
-        raise image_error(f"{name} cannot become a NumPy array of uint8: {reason}") from None
+        raise image_error(f"{name} cannot become a NumPy array of uint8: {message_of(error)}") from None
     if not isinstance(image, np.ndarray):
         raise image_error(f"{name} is not an image; {_EXPECTED}")
     if not image.size:

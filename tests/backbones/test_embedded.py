@@ -150,6 +150,19 @@ def test_folding(text, expected):
     assert folded(text) == expected == folded(expected)
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("EIN HUND SCHLÄFT", "ein Hund schläft"),
+        ("der hund ist", "der Hund ist"),
+        ("der hund", "der hund"),
+    ],
+)
+def test_german_nouns_get_their_capitals_back(text, expected):
+    """German is known by one word that no other language has, or by two that another may have."""
+    assert folded(text, {"hund"}.__contains__) == expected
+
+
 def test_the_free_image_tower_by_its_formula(embedded_free, photos):
     """ConSE once more, by hand: probabilities at temperature 2 weigh centred class embeddings."""
     classes = load_file(backbone_module.CLASSES_FILE)["classes"].double().numpy()

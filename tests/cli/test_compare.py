@@ -155,6 +155,7 @@ def test_ids_come_first_and_photos_must_agree(tmp_path):
     assert found.rows.matched_by == "id" and found.scores["mcs"]["b"].tolist() == [0.0, 1.0, 2.0]
     done = run("compare", files["a"], c)
     assert done.exit_code == 1 and "shows '0.jpg'" in done.output and "--match-by photo" in done.output
+    assert capscore.compare({"a": files["a"], "c": c}, "mcs", match_by="photo").matched_by == "photo"
     by_photo = read_systems({"a": files["a"], "c": c}, match_by="photo")
     assert by_photo.scores["mcs"]["c"].tolist() == [0.0, 1.0, 2.0]
 

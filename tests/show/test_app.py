@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import re
 import socket
-import sys
 
 import pytest
 import requests
@@ -13,7 +12,7 @@ from typer.testing import CliRunner
 
 import capscore
 from capscore.cli import app
-from capscore.errors import CapscoreError, MissingExtraError, install_command
+from capscore.errors import CapscoreError, install_command
 from capscore.registry import METRICS
 from capscore.show import app as app_module
 from capscore.show.app import build_app, launch
@@ -284,6 +283,3 @@ def test_options_that_do_not_go_together(monkeypatch):
     assert "--backbone does not apply: cider has none" in " ".join(outcome.output.split())
     with pytest.raises(CapscoreError, match="did you mean 'mcs'"):
         build_app("mcss")
-    monkeypatch.setitem(sys.modules, "gradio", None)
-    with pytest.raises(MissingExtraError, match=r"\[app\]"):
-        build_app("mcs")
