@@ -14,7 +14,6 @@ import typer.main
 
 import capscore
 from capscore.cli import app
-from capscore.files.write import whole_file
 from capscore.perturbations import perturb
 from docs.handbook.made_pages import command_pages
 
@@ -323,17 +322,6 @@ def test_a_run_that_is_cut_off_says_which_file_is_new(command, end, folder, monk
     assert done.exit_code in (1, 130, 143) and (folder / first).exists() and not (folder / second).exists()
     note = re.search("note: written: (.*); not written, and as before if there: (.*)", done.stderr)
     assert first in note[1] and note[2] == second
-
-
-def test_what_a_killed_run_left_is_removed_by_the_next_one(tmp_path):
-    with whole_file(tmp_path / "o.jsonl") as alive:
-        (left,) = tmp_path.iterdir()
-        dead = left.with_name(left.name.replace("-", "-0"))
-        dead.write_bytes(b"of a run that was killed")
-        with whole_file(tmp_path / "o.jsonl"):
-            assert left.exists() and not dead.exists()
-        alive.write(b"x")
-    assert (tmp_path / "o.jsonl").read_bytes() == b"x" and not [*tmp_path.glob(".*")]
 
 
 @written

@@ -27,7 +27,8 @@ from capscore.benchmarks.robustness.run import measure
 from capscore.cli import app
 from capscore.comparing.systems import read_systems
 from capscore.embedding.background import Background, Curve
-from capscore.errors import ImageError, InputError, OptionError
+from capscore.errors import CapscoreWarning, ImageError, InputError, OptionError
+from capscore.images.load import BLANK
 from capscore.integrations.harness import HarnessMetric
 from capscore.integrations.ray import Score
 from capscore.integrations.torchmetrics import CaptionMetric
@@ -514,8 +515,31 @@ def test_an_empty_caption_gets_the_worst_score_unless_an_option_says_otherwise(m
             assert (found.n_scored, found.n_empty, found.n_failed) == (n_scored, 1, 0)
             assert f"|empty:{word}|" in found.signature and "empty" not in without.signature
     assert_same(np.ptp(blanks, axis=0), np.zeros(5))
+
+
+@METRIC
+@pytest.mark.parametrize("empty", ["worst", "score", "skip"])
+def test_a_row_that_is_both_empty_and_broken_counts_once(metric, empty):
+    given = with_cell(metric, "candidates", 1, "")
+    given["language"][1] = "nolang"
+    found = load(metric, empty=empty).score(**given, on_error="skip")
+    assert (found.n_empty, found.n_failed, found.n_scored) == (0, 1, 4) and not found.empty.any()
     nothing = load(metric, empty="skip").score(**rows_of(metric, candidates=BLANKS))
     assert nothing.to_dict()[metric] is None and nothing.n_empty == 5
+
+
+@metrics(lambda kind: kind.needs_images)
+def test_photos_that_show_nothing_are_named_also_where_results_are_cached(metric, tmp_path):
+    texture = np.random.default_rng(0).integers(0, 255, (32, 32, 3), np.uint8)
+    nearly_white = np.full((32, 32, 3), 254, np.uint8)
+    nearly_white[0] = 251
+    flat = np.zeros((2, 8, 3), np.uint8)
+    given = rows_of(metric, images=[nearly_white, texture, np.zeros((9, 9, 3), np.uint8), flat, texture])
+    kept = {"cache": tmp_path} if KINDS[metric].takes_backbone else {}
+    for _ in range(2):
+        BLANK.clear()
+        with pytest.warns(CapscoreWarning, match=r"3 have a photo that shows nothing: .*\(first: row 0"):
+            load(metric, **kept).score(**given)
 
 
 # ----------------------------------------------------------- other doors

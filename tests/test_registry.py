@@ -54,16 +54,6 @@ def test_a_name_of_the_library_is_refused(register, name):
     assert register.get(name) is before
 
 
-def test_what_a_function_says_of_itself_is_the_metrics():
-    said = {"title": "T", "higher_is_better": False, "score_range": (0, 1), "citation": ("a", "b")}
-    registry.register_metric("lengths", **said)(lambda candidate: float(len(candidate)))
-    try:
-        metric = METRICS.get("lengths")
-        assert {name: getattr(metric, name) for name in said} == said
-    finally:
-        METRICS.unregister("lengths")
-
-
 @pytest.fixture
 def package(tmp_path, monkeypatch):
     """A function: an installed package with one entry point; nothing of it stays known after the test."""

@@ -12,7 +12,6 @@ import os
 import pickle
 import re
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from logging import ERROR, getLogger
@@ -30,6 +29,7 @@ from ..errors import (
     warn,
 )
 from ..files.text_files import CONFIG_BYTES, readable_size
+from ..files.write import scratch_folder
 from ..switches import Switch
 from ..text.languages import language_code
 from .base import resolve_dtype, tensors_digest
@@ -293,8 +293,7 @@ def write_checkpoint(
         raise CapscoreError(f"the record of {what} must be serialisable as JSON: {error}") from None
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".partial-", dir=folder) as name:
-            scratch = Path(name)
+        with scratch_folder(folder / marker) as scratch:
             save_more(scratch)
             save_file(tensors, scratch / WEIGHTS, metadata={"format": "pt"})
             (scratch / marker).write_text(text, encoding="utf-8")

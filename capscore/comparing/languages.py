@@ -16,6 +16,7 @@ from ..benchmarks.captioned import CaptionedPhotos, captioned_photos, configs_by
 from ..benchmarks.reading import Configuration, collected_warnings
 from ..benchmarks.run import named_metrics
 from ..errors import CapscoreError, InputError, Setting
+from ..files.cells import is_empty
 from ..files.columns import FAMILIAR, ColumnNames, columns_of, named_columns
 from ..files.console import say_step
 from ..files.photo_names import KnownNames, id_text
@@ -23,7 +24,7 @@ from ..files.read import open_rows
 from ..files.row_source import CHUNK_ROWS, RowSource
 from ..metrics.base import Scorer
 from ..metrics.loading import component_of
-from ..metrics.rows import empty_caption, is_empty
+from ..metrics.rows import empty_caption
 from ..metrics.signature import format_signature, parse_signature
 from ..options import NO_OPTIONS, LoadOptions, RowOptions, Sampling
 from ..statistics.systems import TEN_THOUSAND, SystemComparison, compare_figures

@@ -31,6 +31,7 @@ from ..registry import METRICS
 from ..scoring.files import FileScoring, Scorable, ScoredFile, chosen_by_preset, open_rows_to_score
 from ..statistics.columns import Column
 from ..statistics.systems import TEN_THOUSAND, RowStatistics, SystemComparison, compare_by_language
+from ..tables import counted
 from ..text.sentences import RULE as SENTENCE_RULE
 from .comparison import Comparison
 
@@ -286,7 +287,7 @@ def read_systems(
     _compute_missing(read, metrics, rows, load)
     columns = _score_columns(read, metrics)
     _count_again(read, columns, rows, load)
-    notes += _signature_notes(read, columns, common_rows)
+    notes += _signature_notes(read, columns, common_rows, rows)
     statistics: dict[str, dict[str, RowStatistics]] = {column: {} for column in columns}
     signatures: dict[str, str] = {}
     for system in read:
@@ -306,7 +307,7 @@ def read_systems(
     notes += matched.notes
     stated = (system.stated(column, "signature") for system in read for column in columns)
     if caution := captioner_caution(str(signature or "") for signature in stated):
-        notes += [*caution, *_length_notes(read)]
+        notes += [*caution, *_length_notes(read, rows)]
     sources = {system.name: system.source for system in read}
     return SystemScores(files, statistics, matched, signatures, notes, sources, rows)
 
@@ -480,10 +481,12 @@ def _summary(path: Path) -> dict[str, dict[str, object]]:
     return {}
 
 
-def _signature_notes(systems: Sequence[_System], columns: Sequence[str], common_rows: bool) -> list[str]:
+def _signature_notes(
+    systems: Sequence[_System], columns: Sequence[str], common_rows: bool, rows: RowOptions
+) -> list[str]:
     """Refuse scores that depend on different things; notes on those that state nothing."""
     notes = []
-    same_references = common_rows and _have_same_references(systems)
+    same_references = common_rows and _have_same_references(systems, rows)
     for column in columns:
         signatures = {system.name: str(system.stated(column, "signature") or "") for system in systems}
         stated = {name: signature for name, signature in signatures.items() if signature}
@@ -508,11 +511,13 @@ def _may_differ(signatures: Iterable[str], same_references: bool) -> list[str]:
     return ["lang"]
 
 
-def _have_same_references(systems: Sequence[_System]) -> bool:
+def _have_same_references(systems: Sequence[_System], rows: RowOptions) -> bool:
     """Whether the files have the same lists of references, in any order; not where they have none."""
     listed = []
     for system in systems:
-        cells = system.source.cells(*find_reference_columns(system.source.columns))
+        given = rows.references_column if rows.references is None else None
+        columns = find_reference_columns(system.source.columns, given)
+        cells = system.source.cells(*columns)
         listed.append(sorted(map(str, zip(*cells, strict=True))))
     return bool(listed[0]) and all(references == listed[0] for references in listed)
 
@@ -528,19 +533,18 @@ def captioner_caution(signatures: Iterable[str]) -> list[str]:
     ]
 
 
-def _length_notes(systems: Sequence[_System]) -> list[str]:
+def _length_notes(systems: Sequence[_System], rows: RowOptions) -> list[str]:
     """A note where systems whose captions differ in length are compared on an embedded backbone."""
     lengths = {}
     for system in systems:
-        column = find_candidate_column(system.source.columns)
-        (cells,) = system.source.cells(column)
+        (cells,) = system.source.cells(find_candidate_column(system.source.columns, rows.candidate_column))
         captions = [text for text in cells if isinstance(text, str)]
         if not captions:
             return []
         lengths[system.name] = float(np.mean(list(map(len, captions))))
     if max(lengths.values()) <= 1.3 * min(lengths.values()):
         return []
-    shown = "; ".join(f"{name}: {length:.0f} characters" for name, length in lengths.items())
+    shown = "; ".join(f"{name}: {counted(round(length), 'character')}" for name, length in lengths.items())
     return [f"captions differ in length ({shown}), which moves scores on `embedded`"]
 
 

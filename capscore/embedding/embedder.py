@@ -25,7 +25,7 @@ from ..backbones.base import Backbone, fingerprint_of
 from ..errors import CapscoreError, ImageError, Setting
 from ..files.row_source import LazySequence
 from ..images.boxes import crops, normalised
-from ..images.load import DECODING, content_key, shows_nothing
+from ..images.load import BLANK, DECODING, content_key
 from ..options import check_whole_number
 from .cache import EmbeddingCache, stored_in_groups
 from .photos import PhotoPipeline, Photos, in_batches
@@ -122,9 +122,6 @@ class Embedder(PhotoPipeline):
         cache: Embeddings on disk, or None to keep none.
         allow_urls, allow_private_urls: As in `capscore.load_image`.
         progress: Progress bar on or off; None shows one on long work if stderr is a terminal.
-
-    Attributes:
-        blank: Keys of the images seen so far that show nothing, as `capscore.images.load.shows_nothing` says.
     """
 
     def __init__(
@@ -152,7 +149,6 @@ class Embedder(PhotoPipeline):
         self.fingerprint = fingerprint_of(backbone.fingerprint, DECODING, ENCODING)
         self._lock = threading.RLock()
         self._memory: OrderedDict[str, np.ndarray] = OrderedDict()
-        self.blank: set[str] = set()
         # identity of an image that a reader looks at → its key, and the backbone and feature map of it if any
         self._shown: dict[int, tuple[str, Backbone, torch.Tensor | None]] = {}
 
@@ -193,7 +189,7 @@ class Embedder(PhotoPipeline):
         with self._lock, self.photos(images, on_error=on_error, skip=skip) as photos:
             records = self._look_up(photos.rows)
             self._embed_images(photos, records, reader)
-        self.blank.update(itertools.compress(records.index, records.others[:, 0] > 0.5))
+        BLANK.update(itertools.compress(records.index, records.others[:, 0] > 0.5))
         return records.embedded(photos.keys, photos.failures)
 
     def regions(self, images: Sequence[Image.Image], boxes: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -257,8 +253,6 @@ class Embedder(PhotoPipeline):
         keeps_maps = bool(wanted) and self.backbone.has_feature_map
 
         def prepare(key: str, image: Image.Image) -> tuple[torch.Tensor | None, Image.Image | None]:
-            if shows_nothing(image):
-                self.blank.add(key)
             pixels = self.backbone.preprocess(image) if key in missing else None
             return pixels, image if key in wanted else None
 
@@ -280,7 +274,7 @@ class Embedder(PhotoPipeline):
         if not fresh:
             return {}
         keys, pixels = [*fresh], [*fresh.values()]
-        is_blank = [key in self.blank for key in keys]
+        is_blank = [key in BLANK for key in keys]
         if not keeps_maps:
             write(keys, self.backbone.encode_pixels(pixels), is_blank)
             return {}

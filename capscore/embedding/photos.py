@@ -15,10 +15,21 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
+
+from ..backbones.base import fingerprint_of
 from ..errors import ImageError, InputError, Setting
 from ..files.console import progress_bar
 from ..images.fetch import Downloads
-from ..images.load import address_of, check_images, content_key, load_image
+from ..images.load import (
+    BLANK,
+    DECODING,
+    address_of,
+    check_images,
+    content_key,
+    load_image,
+    shows_nothing,
+)
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -29,6 +40,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 WORKERS = min(8, os.cpu_count() or 1)
 READ_AHEAD = 64  # photos that are read while another is waited for
+_BLANK = fingerprint_of("shows nothing", DECODING)  # under which the cache keeps whether photos do
 READ_AT_ONCE = 8  # photos that a thread reads in turn: handing over takes as long as reading a small file
 FILES_KNOWN = 2**17  # files whose keys are remembered: 50 MB
 SETTLED_NS = 2 * 10**9  # a file that was written less long ago may be written again in the same instant
@@ -108,6 +120,19 @@ class PhotoPipeline:
         self.cache, self.progress, self.workers = cache, progress, WORKERS
         self.allow_urls, self.allow_private_urls = allow_urls, allow_private_urls
 
+    def find_blank(self, photos: Photos) -> None:
+        """Know of each photo whether it shows nothing: from the cache, or by decoding it."""
+        keys = [*photos.rows]
+        known = {} if self.cache is None else self.cache.get(_BLANK, 1, keys)
+        BLANK.update(key for key, (flag,) in known.items() if flag)
+        unknown = [key for key in keys if key not in known]
+        for _ in photos.each(lambda key, image: None, [key for key in unknown if key not in photos.decoded]):
+            pass
+        found = [key for key in unknown if key in photos.decoded]
+        if self.cache is not None and found:
+            flags = np.array([[key in BLANK] for key in found], np.float32)
+            self.cache.put(_BLANK, found, flags, name="photos that show nothing")
+
     @contextmanager
     def photos(
         self, images: object, *, on_error: str = "raise", skip: Collection[int] = frozenset()
@@ -154,6 +179,7 @@ class Photos:
         keys: Content key of each row's photo; "" where it failed or was left out.
         rows: Content key of each distinct photo → its first row.
         failures: Row → what was wrong with its photo.
+        decoded: Keys of the photos that were decoded.
     """
 
     def __init__(
@@ -164,6 +190,7 @@ class Photos:
         self.keys = [""] * len(images)
         self.rows: dict[str, int] = {}
         self.failures: dict[int, ImageError] = {}
+        self.decoded: set[str] = set()
 
     def each(
         self,
@@ -180,8 +207,11 @@ class Photos:
         """
 
         def decoded(key: str) -> Result:
-            image = self._local(self._images[self.rows[key]])
-            return work(key, load_image(image, expected_key=key))
+            image = load_image(self._local(self._images[self.rows[key]]), expected_key=key)
+            self.decoded.add(key)
+            if shows_nothing(image):
+                BLANK.add(key)
+            return work(key, image)
 
         for key, result in self._in_turn(decoded, self.rows if keys is None else keys, ahead):
             if isinstance(result, ImageError):

@@ -270,7 +270,9 @@ def _naming_columns(source: RowSource, options: RowOptions) -> dict[str, tuple[s
             found[what] = (check_column(option, given, source.columns, f" (in {source.path})"),)
         elif names := named_columns(familiar, source.columns):
             found[what] = (names[0],)
-    if references := find_reference_columns(source.columns):
+    # of a file of references, that is the name of its own column
+    given = options.references_column if options.references is None else None
+    if references := find_reference_columns(source.columns, given):
         found["references"] = references
     return found
 

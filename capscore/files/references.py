@@ -16,6 +16,7 @@ from ..errors import InputError, Setting
 from ..options import RowOptions
 from ..text.languages import language_code
 from .caption_lists import check_no_tokens, listed_captions
+from .cells import is_empty, reference_list, shown_value, text_problem
 from .columns import (
     FAMILIAR,
     OTHER_NAMES,
@@ -400,6 +401,10 @@ def read_rows(
     without_photo: set[int] = set()
     for chunk in source.chunks(CHUNK_ROWS):
         inputs = read_inputs(chunk, source, names, folder)
+        for row in range(len(chunk)):
+            known = inputs.problems.get(row)
+            if (known is None or known.field == "image") and (odd := _odd_cell(inputs, row)):
+                inputs.problems[row] = odd
         for name, cells in columns.items():
             cells.extend(getattr(inputs, name) or [])
         for row, problem in inputs.problems.items():
@@ -422,6 +427,22 @@ def read_rows(
     )
     rows.source, rows.options = source, options
     return rows
+
+
+def _odd_cell(inputs: ChunkInputs, row: int) -> InputError | None:
+    """The error of a row whose candidate, references or language are of a type that no metric scores."""
+    problem = text_problem(inputs.candidates[row])
+    if problem and not is_empty(inputs.candidates[row]):  # an empty caption is scored
+        return InputError(f"expected a caption, got {problem}", field="candidate")
+    try:
+        if inputs.references is not None:
+            reference_list(inputs.references[row], may_be_empty=True)
+    except InputError as error:
+        return error
+    language = inputs.languages[row] if inputs.languages else None
+    if language is not None and not isinstance(language, str):
+        return InputError(f"expected a language code, got {shown_value(language)}", field="language")
+    return None
 
 
 def are_files(rows: object) -> TypeGuard[Files]:

@@ -13,6 +13,7 @@ import json
 import math
 import os
 import re
+import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -61,25 +62,62 @@ def _give_name(partial: Path, target: Path) -> None:
 
 
 def _partial_of(target: Path) -> Path:
-    """Name of the file that becomes another; those that killed runs left of it are removed."""
+    """Name of the file or folder that becomes another; those that killed runs left of it are removed."""
     mark = xxhash.xxh3_64_hexdigest(os.fsencode(target.name))
     with suppress(OSError):
         for left in target.parent.glob(f".{mark}-*.partial"):
-            with open(left, "rb") as file:
-                if _lock(file):  # whoever wrote it has ended
-                    left.unlink()
+            opened = os.open(left, os.O_RDONLY)
+            try:
+                if _lock(opened):  # whoever wrote it has ended
+                    shutil.rmtree(left) if left.is_dir() else left.unlink()
+            finally:
+                os.close(opened)
     return target.with_name(f".{mark}-{uuid.uuid4().hex[:12]}.partial")
 
 
-def _lock(file: IO[bytes]) -> bool:
-    """Lock a file until it is closed, or its process ends; False where another has, or nothing can be."""
+def _lock(opened: IO[bytes] | int) -> bool:
+    """Lock a file or folder until it is closed, or its process ends; False where another has, or none can."""
     try:
         import fcntl
 
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (ImportError, OSError):
         return False
     return True
+
+
+def _open_partial(target: Path) -> tuple[Path, IO[bytes]]:
+    """A new file that becomes another: locked before it has a name at which other runs look for leftovers."""
+    partial = _partial_of(target)
+    begun = partial.with_suffix(".begun")
+    file = open(begun, "xb")
+    if not _lock(file):
+        return begun, file
+    os.rename(begun, partial)
+    return partial, file
+
+
+@contextmanager
+def scratch_folder(target: Path) -> Iterator[Path]:
+    """A hidden folder beside a file or folder, for what becomes it; at the end the rest of it is removed.
+
+    What killed runs left of the same target is removed first. OSError where it cannot be made.
+    """
+    partial = _partial_of(target)
+    begun = partial.with_suffix(".begun")
+    begun.mkdir(parents=True)
+    opened = -1
+    try:
+        with suppress(OSError):  # not every system opens folders
+            opened = os.open(begun, os.O_RDONLY)
+        if opened < 0 or not _lock(opened):
+            partial = begun
+        os.rename(begun, partial)
+        yield partial
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+        if opened >= 0:
+            os.close(opened)
 
 
 @contextmanager
@@ -101,12 +139,12 @@ def whole_file(path: str | Path, what: str = "file", *, make_folders: bool = Fal
     """
     path = Path(path).expanduser()
     target = Path(os.path.realpath(path))
-    partial = _partial_of(target)
+    partial: Path | None = None
     try:
         if make_folders:
             target.parent.mkdir(parents=True, exist_ok=True)
-        with open(partial, "xb") as file:
-            _lock(file)
+        partial, opened = _open_partial(target)
+        with opened as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -119,7 +157,8 @@ def whole_file(path: str | Path, what: str = "file", *, make_folders: bool = Fal
     finally:
         # Ctrl-C too leaves nothing half-written behind
         with suppress(OSError):
-            partial.unlink(missing_ok=True)
+            if partial is not None:
+                partial.unlink(missing_ok=True)
 
 
 def write_text(path: str | Path, text: str, what: str = "file") -> None:
@@ -149,13 +188,12 @@ class Writer:
 
     def __init__(self, path: Path, source: RowSource, columns: Mapping[str, type]):
         self.path, self._kind, self._before_row = path, output_kind(path), b"\n"
-        self._partial = _partial_of(path)
+        self._partial: Path | None = None
         self._header = [*source.columns, *columns]
         self._table: Any = None
         try:
             with self._errors_named():
-                self._file = open(self._partial, "xb")
-                _lock(self._file)
+                self._partial, self._file = _open_partial(path)
                 if self._kind == "parquet":
                     self._begin_parquet(source, columns)
                 elif self._kind in _DELIMITERS:
@@ -227,14 +265,16 @@ class Writer:
             # a file's name may hold bytes that are not text
             file.write(summary.encode("utf-8", "backslashreplace"))
             file.flush()
-            _give_name(self._partial, self.path)
+            if self._partial is not None:
+                _give_name(self._partial, self.path)
 
     def stop(self) -> None:
         """Remove what was written; after `finish`, nothing."""
         for opened in (self._table, getattr(self, "_file", None)):
             with suppress(Exception):  # no room even for the last bytes
                 opened.close()  # type: ignore[union-attr]
-        self._partial.unlink(missing_ok=True)
+        if self._partial is not None:
+            self._partial.unlink(missing_ok=True)
 
     @contextmanager
     def _errors_named(self) -> Iterator[None]:

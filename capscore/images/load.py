@@ -21,7 +21,7 @@ import numpy as np
 import xxhash
 from PIL import Image
 
-from ..errors import ImageError, InputError, Setting, address_name, message_of
+from ..errors import ImageError, InputError, Setting, address_name
 from ..files.image_folder import data_bytes
 from ..files.row_source import LazySequence
 from ..files.text_files import IMAGE_BYTES, readable_size
@@ -144,6 +144,10 @@ def address_of(image: object) -> str:
     if isinstance(image, str) and image.lower().startswith(("http://", "https://")):
         return image
     return ""
+
+
+# keys of the photos that this process has seen and that show nothing
+BLANK: set[str] = set()
 
 
 def shows_nothing(image: Image.Image) -> bool:
@@ -325,7 +329,8 @@ def _as_array(image: Any, name: str) -> np.ndarray:
     except MemoryError:
         raise
     except Exception as error:  # dtypes that NumPy lacks, such as bfloat16; sparse and nested tensors
-        raise image_error(f"{name} cannot become a NumPy array of uint8: {message_of(error)}") from None
+        reason = " ".join(str(error).split())[:150]
+        raise image_error(f"{name} cannot become a NumPy array of uint8: {reason}") from None
     if not isinstance(image, np.ndarray):
         raise image_error(f"{name} is not an image; {_EXPECTED}")
     if not image.size:

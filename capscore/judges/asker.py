@@ -99,6 +99,7 @@ class Asker(PhotoPipeline):
                 if photos.keys[row] and name not in answers:
                     todo.setdefault(photos.keys[row], {})[name] = prompt
             too_long = self._answer(photos, todo, reading, answers, fingerprint, max_pixels)
+            self.find_blank(photos)
             failures: dict[int, InputError] = {}
             for name, (row, _) in zip(names, questions, strict=True):
                 if name in too_long:

@@ -260,7 +260,9 @@ class Scorer(ABC):
 
     def odd_rows(self, rows: PreparedRows) -> dict[str, list[int]]:
         """Kind of oddity in `capscore.text.suspicious.KINDS` → rows in which what was measured is such."""
-        return {}
+        from ..images.load import BLANK
+
+        return {"blank": [row for row, key in enumerate(rows.image_keys) if key in BLANK]}
 
     def set_needs(self, *, images: bool, references: bool) -> None:
         """Set what rows need with the options of this scorer, where its class needs something else."""

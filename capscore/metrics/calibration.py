@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ import numpy as np
 from ..errors import InputError, OptionError, Setting
 from ..files.shipped import calibration_files
 from ..files.text_files import json_document
+from ..tables import counted
 from .signature import parse_signature
 
 FORMAT = "capscore calibration 1"
@@ -150,7 +153,7 @@ class Standing:
         if self.reason:
             return self.reason
         right, shuffled = _percent(self.better_than[RIGHT]), _percent(self.better_than[SHUFFLED])
-        without = f"; {self.n_without:,} rows in other languages" if self.n_without else ""
+        without = f"; {counted(self.n_without, 'row')} in other languages" if self.n_without else ""
         found = f"better than {right} of right captions and {shuffled} of shuffled ones"
         start = "" if self.n_rows == 1 else "on average, a caption is "
         return f"{start}{found} ({self.set_name}{without})"
@@ -286,7 +289,19 @@ def shipped_calibrations() -> tuple[Calibration, ...]:
 
 
 def _known(path: str | Path | None) -> Sequence[Calibration]:
-    return shipped_calibrations() if path is None else read_calibrations(path)
+    if path is None:
+        return shipped_calibrations()
+    state: tuple[int, ...] = ()
+    with suppress(OSError, ValueError):  # reading it says what is wrong
+        about = os.stat(path)
+        state = about.st_ino, about.st_size, about.st_mtime_ns
+    return _read_once(str(path), state)
+
+
+@functools.lru_cache(maxsize=4)
+def _read_once(path: str, state: tuple[int, ...]) -> tuple[Calibration, ...]:
+    """The calibrations of a file, read once while it is in one state."""
+    return tuple(read_calibrations(path))
 
 
 def read_calibrations(path: str | Path) -> list[Calibration]:

@@ -19,21 +19,13 @@ import numpy as np
 from .. import __version__
 from ..backbones.base import fingerprint_of
 from ..errors import InputError, OptionError, RowWarning, Setting, warn
+from ..files.cells import is_empty, text_problem
 from ..files.columns import is_missing
 from ..images.load import DECODING
 from ..options import check_whole_number
 from ..registry import READINGS
 from .base import Scorer
-from .rows import (
-    RIVAL,
-    ExtraColumn,
-    InputRows,
-    PreparedRows,
-    empty_caption,
-    is_empty,
-    row_settings,
-    text_problem,
-)
+from .rows import RIVAL, ExtraColumn, InputRows, PreparedRows, empty_caption, row_settings
 from .scores import Scores
 
 if TYPE_CHECKING:
@@ -345,7 +337,7 @@ class Judge(Scorer):
         return [{"reason": texts[row]} for row in numbers]
 
     def odd_rows(self, rows: PreparedRows) -> dict[str, list[int]]:
-        return {"mass": np.flatnonzero(rows.values["mass"] < LOW_MASS).tolist()}
+        return super().odd_rows(rows) | {"mass": np.flatnonzero(rows.values["mass"] < LOW_MASS).tolist()}
 
 
 _OF_ASKER = ("allow_urls", "allow_private_urls", "progress")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import os
 import re
-import tempfile
 import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -25,6 +24,7 @@ import xxhash
 
 from ..embedding.cache import EmbeddingCache
 from ..errors import CapscoreError, MissingExtraError
+from ..files.write import scratch_folder
 from .spice import program_folder
 
 # how two phrases can match; PARAPHRASE of the reference's phrase, PARAPHRASED: of the candidate's
@@ -257,12 +257,12 @@ def paraphrase_table(file: Path) -> _Table:
     table = _read_table(file)
     with suppress(OSError):  # without them, the next process reads the file again
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".partial-", dir=folder) as name:
+        with scratch_folder(arrays) as scratch:
             columns = table._asdict()
-            columns.pop("entries_in_a_row").tofile(Path(name) / entries.name)
-            np.savez(Path(name) / arrays.name, **columns)
-            (Path(name) / entries.name).replace(entries)
-            (Path(name) / arrays.name).replace(arrays)
+            columns.pop("entries_in_a_row").tofile(scratch / entries.name)
+            np.savez(scratch / arrays.name, **columns)
+            (scratch / entries.name).replace(entries)
+            (scratch / arrays.name).replace(arrays)
     return table
 
 

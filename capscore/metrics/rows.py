@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -14,11 +13,11 @@ import numpy as np
 import xxhash
 
 from ..errors import InputError, Setting
+from ..files.cells import is_empty, is_iterable, reference_list, text_problem
 from ..files.columns import is_missing
 from ..text.languages import language_code
 
 RIVAL = "rival"  # column of the captions that candidates are compared with
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,19 +252,6 @@ def caption_list(candidates: Iterable[str]) -> list[Any]:
     return captions
 
 
-def is_empty(text: object) -> bool:
-    """Whether a text has no visible character: "", blanks, or signs such as a zero-width space.
-
-    >>> is_empty(" \\u3000\\u200b"), is_empty("."), is_empty(None)
-    (True, False, False)
-    """
-    return (
-        isinstance(text, str)
-        and not any(sign.isprintable() and sign != " " for sign in text)
-        and not _SURROGATE.search(text)
-    )
-
-
 def empty_caption(text: str) -> InputError:
     """The error about an empty caption where nothing says what to do with it; without its row."""
     return InputError(
@@ -283,7 +269,7 @@ def as_list(values: Any, name: str, what: str, n_rows: int | None = None) -> lis
     if isinstance(values, (str, bytes)):
         raise InputError(f"{name}={values!r:.60} is one string; expected a list of {what}", field=name)
     is_table = getattr(values, "column_names", None) or getattr(values, "columns", None) is not None
-    if isinstance(values, (Mapping, Set)) or is_table or not _is_iterable(values):
+    if isinstance(values, (Mapping, Set)) or is_table or not is_iterable(values):
         raise InputError(f"{name} is a {type(values).__name__}; expected a list of {what}", field=name)
     listed = values.to_pylist() if hasattr(values, "to_pylist") else list(values)
     if n_rows is not None:
@@ -291,33 +277,9 @@ def as_list(values: Any, name: str, what: str, n_rows: int | None = None) -> lis
     return listed
 
 
-def _is_iterable(values: object) -> bool:
-    return hasattr(values, "__iter__") and getattr(values, "ndim", 1) > 0
-
-
 def check_length(name: str, values: Any, n_rows: int) -> None:
     if len(values) != n_rows:
         raise InputError(f"got {len(values)}; expected {n_rows}, one per candidate", field=name)
-
-
-def text_problem(text: object) -> str:
-    """What is wrong with a caption; "" for nothing."""
-    if not isinstance(text, str):
-        return _shown(text)
-    if _SURROGATE.search(text):
-        return f"{text!r:.60}, which holds half a surrogate pair (text decoded wrongly)"
-    if is_empty(text):
-        return f"an empty string ({text!r:.60} has no visible character)"
-    return ""
-
-
-def _shown(value: object) -> str:
-    if value is None:
-        return "None"
-    try:
-        return f"{value!r:.60} ({type(value).__name__})"
-    except ValueError:  # Python does not print numbers of thousands of digits
-        return f"a very large number ({type(value).__name__})"
 
 
 def reference_lists(
@@ -331,32 +293,11 @@ def reference_lists(
     lists = as_list(references, "references", "lists of references", n_rows)
     for row, texts in enumerate(lists):
         try:
-            lists[row] = _reference_list(texts, may_be_empty, row in may_lack)
+            lists[row] = reference_list(texts, may_be_empty, row in may_lack)
         except InputError as error:
             fail(row, error)
             lists[row] = []
     return lists
-
-
-def _reference_list(texts: Any, may_be_empty: bool, may_lack: bool) -> list[str]:
-    if hasattr(texts, "to_pylist"):
-        texts = texts.to_pylist()
-    if may_lack and is_missing(texts):
-        return []
-    if isinstance(texts, str) and not re.fullmatch(r"\s*\[.*\]\s*", texts, re.DOTALL):  # no list in writing
-        texts = [texts]
-    if isinstance(texts, (str, bytes, Mapping)) or not _is_iterable(texts):
-        raise InputError(f"expected a list of references, got {_shown(texts)}", field="references")
-    texts = list(texts)
-    if not texts and not may_lack:
-        raise InputError("expected at least one reference, got an empty list", field="references")
-    for position, text in enumerate(texts):
-        problem = text_problem(text)
-        if problem and may_be_empty and is_empty(text):
-            texts[position] = ""
-        elif problem:
-            raise InputError(f"reference {position} is {problem}, expected a caption", field="references")
-    return texts
 
 
 def language_codes(language: Any, n_rows: int, fail: Callable[[int, InputError], None]) -> list[str]:

@@ -320,10 +320,6 @@ class BackboneScorer(Scorer):
             )
             warn(LanguageWarning(message))
 
-    def odd_rows(self, rows: PreparedRows) -> dict[str, list[int]]:
-        blank = self.embedder.blank
-        return {"blank": [row for row, key in enumerate(rows.image_keys) if key in blank]}
-
     def warn_about_truncation(self, truncated: np.ndarray) -> None:
         """Warn about rows whose text was cut at the backbone's number of tokens; one bool per row."""
         if truncated.any():

@@ -153,10 +153,8 @@ class _Scorers:
                 self._scorers[metric] = load(metric, **options)
             scorer = self._scorers[metric]
             scores = scorer.score(captions, **columns)
-        notes = [
-            without_folders(str(item.message)) for item in caught if isinstance(item.message, CapscoreWarning)
-        ]
-        return scorer, scores, [*notes, *filter(None, [scorer.caution])]
+        notes = [str(item.message) for item in caught if isinstance(item.message, CapscoreWarning)]
+        return scorer, scores, [*map(without_folders, [*notes, *filter(None, [scorer.caution])])]
 
     def _backbone_of(self, metric: str) -> str | Backbone | None:
         """The backbone that the app was given, for metrics that it suits; None for a metric's own."""
@@ -389,7 +387,11 @@ def explained(
 # ---- what a visitor gives ----
 
 _FOLDERS = re.compile(
-    r"(?<![\w/:.…\\])(?:~|[A-Za-z]:)?[/\\](?:[^\s'\"<>|:;,()~/\\]+(?: [^\s'\"<>|:;,()~/\\]+)*[/\\])+"
+    r"(?P<address>\b(?!file:)[a-z][a-z0-9+]+://\S+)"
+    # in quotation marks a folder's name may hold any sign, elsewhere blanks or brackets
+    r"|(?<=['\"])(?:file://|~\w*|[A-Za-z]:)?[/\\]+(?:[^'\"\n/\\]+[/\\]+)+(?=[^'\"\n]*['\"])"
+    r"|(?<![\w/.…\\])(?:file://|~\w*|[A-Za-z]:)?[/\\]+"
+    r"(?:(?:[^\s'\"<>|:~/\\]+|[^\s'\"<>|:;,()~/\\]+(?: [^\s'\"<>|:;,()~/\\]+)+)[/\\]+)+"
 )
 
 
@@ -399,7 +401,7 @@ def without_folders(message: str) -> str:
     >>> without_folders("no 'java' in /opt/jdk 8/bin/java: see https://x.org/a/b, 1/2 or ~/me/p.jpg")
     "no 'java' in java: see https://x.org/a/b, 1/2 or p.jpg"
     """
-    return _FOLDERS.sub("", message)
+    return _FOLDERS.sub(lambda found: found["address"] or "", message)
 
 
 @contextmanager

@@ -14,6 +14,8 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
+from .letters import clean, lower
+
 # What a signature says of texts that were split; its number changes with where sentences end.
 RULE = "sentences2"
 # Noise moves full stops, too: in a text of up to so many words, a sentence has at least LEAST_IN_SHORT.
@@ -103,7 +105,7 @@ def sentences(text: str, short: int = 0) -> list[tuple[str, int]]:
     if len(ends) == 1:
         return [(text, 1)]
     parts = [text[start:end].strip() for start, end in pairwise([0, *ends])]
-    return [(part, len(_PIECE.findall(part))) for part in parts]
+    return [(part, len(_PIECE.findall(clean(part)))) for part in parts]
 
 
 def sentence_ends(text: str, short: int = SHORT) -> list[int]:
@@ -112,6 +114,29 @@ def sentence_ends(text: str, short: int = SHORT) -> list[int]:
     >>> sentence_ends("a dog runs home. it is brown.", short=0)
     [16, 29]
     """
+    cleaned = clean(text)
+    ends = _sentence_ends(cleaned, short)
+    return ends if cleaned == text else _ends_before_cleaning(text, ends)
+
+
+def _ends_before_cleaning(text: str, ends: list[int]) -> list[int]:
+    """The offsets in a text of the ends in the `clean` text."""
+    found, start = [], 0
+    for before, end in pairwise([0, *ends[:-1]]):
+        start += _offset_before_cleaning(text[start:], end - before)
+        found.append(start)
+    return [*found, len(text)]
+
+
+def _offset_before_cleaning(text: str, size: int) -> int:
+    """The length of the shortest beginning of a text that has `size` letters and signs when it is `clean`."""
+    most = size
+    while most < len(text) and len(clean(text[:most])) < size:
+        most *= 2
+    return bisect_left(range(most), size, key=lambda n: len(clean(text[:n])))
+
+
+def _sentence_ends(text: str, short: int) -> list[int]:
     found = list(_line_and_sentence_ends(text)) if _MAY_SPLIT(text) else []
     if not found:
         return [len(text)]
@@ -186,7 +211,7 @@ def _ends_after_signs(line: str, at: int, signs: str, has_blank: bool, begins: s
     if "…" in signs or ".." in signs:
         return by_case and begins[:1].isupper()
     before = line[max(0, at - 40) : at].split()
-    word = before[-1].lstrip(_OPENING).lower() if before else ""
+    word = lower(before[-1].lstrip(_OPENING)) if before else ""
     if signs[0] not in _SURE:
         alphabet = "ARMENIAN" if signs == ":" else "GREEK"
         return bool(word) and unicodedata.name(word[-1], "").startswith(alphabet)
@@ -197,9 +222,9 @@ def _ends_with_stop(word: str, before: list[str], begins: str) -> bool:
     """Whether a full stop after a word, in lower case, ends a sentence: not after what is shortened."""
     if not word or "\u0e00" <= word[-1] <= "\u0eff":  # Thai and Lao have no full stop
         return False
-    next_word = re.split(r"[\W_]", begins.lower(), maxsplit=1)[0]
+    next_word = re.split(r"[\W_]", lower(begins), maxsplit=1)[0]
     if word in _LAST or _ORDINAL.fullmatch(word):
-        if word.isdigit() and len(before) > 1 and before[-2].lower() in _NUMBERED:
+        if word.isdigit() and len(before) > 1 and lower(before[-2]) in _NUMBERED:
             return True
         # in lower case, "a" and "i" are words for "and", too: "v 2. a 3. patře"
         return next_word in _STARTERS and (len(next_word) > 1 or begins[0].isupper())
@@ -215,7 +240,7 @@ def _is_shortened(word: str, before: list[str]) -> bool:
     if len(parts) > 1 and "." in word:  # "z.b", "sig.ra", "ph.d"; not "node.js"
         return parts[0] in known or any(len(part) == 1 and part.isalpha() for part in parts)
     last = parts[-1] if parts else word
-    if last in known or " ".join(before[-2:]).lower() in known:
+    if last in known or lower(" ".join(before[-2:])) in known:
         return True
     has_alphabet = last[:1] != last[:1].upper() or "\u0590" <= last[:1] <= "\u06ff"
     if len(last) == 1:  # an initial

@@ -144,23 +144,14 @@ def test_case_and_final_stop_move_no_score_and_the_signature_says_so(embedded, e
         ("[MASK]", "[MASK]"),
         ("1.5 m of snow", "1.5 m of snow"),
         ("3 dogs", "3 dogs"),
+        # what a decoder leaves, whatever the case around it
+        ("startseq a dog endseq", "a dog"),
+        ("a dog endseq", "a dog"),
+        ("a sequence of seqs", "a sequence of seqs"),
     ],
 )
 def test_folding(text, expected):
     assert folded(text) == expected == folded(expected)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("EIN HUND SCHLÄFT", "ein Hund schläft"),
-        ("der hund ist", "der Hund ist"),
-        ("der hund", "der hund"),
-    ],
-)
-def test_german_nouns_get_their_capitals_back(text, expected):
-    """German is known by one word that no other language has, or by two that another may have."""
-    assert folded(text, {"hund"}.__contains__) == expected
 
 
 def test_the_free_image_tower_by_its_formula(embedded_free, photos):

@@ -16,6 +16,7 @@ import capscore
 from capscore.comparing.systems import read_systems
 from capscore.embedding import photos
 from capscore.errors import InputError
+from capscore.options import RowOptions
 
 from ..toy import GREEN, RED, JudgingColours
 from .conftest import assert_refused, flat, read_jsonl, run, write_jsonl
@@ -155,7 +156,6 @@ def test_ids_come_first_and_photos_must_agree(tmp_path):
     assert found.rows.matched_by == "id" and found.scores["mcs"]["b"].tolist() == [0.0, 1.0, 2.0]
     done = run("compare", files["a"], c)
     assert done.exit_code == 1 and "shows '0.jpg'" in done.output and "--match-by photo" in done.output
-    assert capscore.compare({"a": files["a"], "c": c}, "mcs", match_by="photo").matched_by == "photo"
     by_photo = read_systems({"a": files["a"], "c": c}, match_by="photo")
     assert by_photo.scores["mcs"]["c"].tolist() == [0.0, 1.0, 2.0]
 
@@ -277,7 +277,26 @@ def test_a_caution_stands_under_every_comparison_on_an_embedded_backbone(tmp_pat
     write_jsonl(files["b"], [{**row, "caption": "A long caption."} for row in rows([0.3, 0.1])])
     notes = read_systems(files).notes
     assert len(notes) == 2 * n_notes
-    assert all("(a: 1 characters; b: 15 characters)" in note for note in notes[1:])
+    assert all("(a: 1 character; b: 15 characters)" in note for note in notes[1:])
+    for name, path in files.items():  # the column that is named counts
+        said = {"said": "A dog." * len(name), "gold": ["a dog"]}
+        write_jsonl(
+            path, [{**row, **said, "caption": name * 99 ** (name == "b")} for row in rows([0.3, 0.1])]
+        )
+    named = RowOptions(candidate_column="said", references_column="gold")
+    assert len(read_systems(files, rows=named).notes) == n_notes
+
+
+def test_rows_are_matched_by_references_in_a_column_that_is_named(tmp_path):
+    files = {
+        name: write_jsonl(
+            tmp_path / f"{name}.jsonl",
+            [{"gold": [text], "caption": "a", "score": n} for n, text in enumerate(texts)],
+        )
+        for name, texts in {"a": ["x", "y"], "b": ["y", "x"]}.items()
+    }
+    found = read_systems(files, rows=RowOptions(references_column="gold"), match_by="references")
+    assert found.scores["score"]["b"].tolist() == [1, 0]
 
 
 def test_a_caution_stands_under_scores_of_an_embedded_backbone_that_are_compared(embedded_free):

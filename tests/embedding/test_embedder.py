@@ -153,15 +153,6 @@ def test_truncation_and_verdicts_are_remembered_and_an_entry_without_one_is_abse
         assert backbone.judged_texts == judged
 
 
-def test_a_photo_that_shows_nothing_is_named_also_from_the_cache(tmp_path):
-    for _ in range(2):
-        embedder = Embedder(ColourBackbone(), cache=EmbeddingCache(tmp_path))
-        black, other = embedder.images(
-            [np.zeros_like(RED), np.arange(36, dtype=np.uint8).reshape(4, 3, 3)]
-        ).keys
-        assert black in embedder.blank and other not in embedder.blank
-
-
 def test_work_done_before_an_interruption_is_kept(tmp_path):
     class Interrupted(ColourBackbone):
         def encode_pixels(self, pixels):

@@ -276,6 +276,29 @@ def test_a_bad_row_beyond_the_first_piece_is_left_out_by_its_own_number(tmp_path
     assert found.candidates == [row["caption"] for row in rows if "caption" in row]
 
 
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ({"caption": 3}, r"line 2: candidate: expected a caption, got 3 \(int\)"),
+        ({"caption": None}, "line 2: candidate: expected a caption, got None"),
+        ({"caption": "\ud800"}, "line 2: candidate: expected a caption, got .* half a surrogate pair"),
+        ({"references": ["a", 3]}, "line 2: references: reference 1 is 3"),
+        ({"references": None}, "line 2: references: expected a list of references, got None"),
+        ({"references": {"a": 1}}, "line 2: references: expected a list of references"),
+        ({"references": []}, "line 2: references: expected at least one reference"),
+        ({"language": 3}, r"line 2: language: expected a language code, got 3 \(int\)"),
+    ],
+)
+def test_a_cell_of_the_wrong_type_is_an_error_or_left_out(tmp_path, cells, message):
+    right = {"image": "gone.jpg", "caption": "a dog", "references": ["a"], "language": "en"}
+    rows = [right, right | cells, right | {"caption": ""}]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(InputError, match=message):
+        capscore.read_rows(tmp_path / "rows.jsonl")
+    found = capscore.read_rows(tmp_path / "rows.jsonl", on_error="skip")
+    assert found == (["a dog", ""], None, [["a"], ["a"]], ["en", "en"])
+
+
 def test_photos_have_to_be_in_the_folder_that_is_named(tmp_path):
     (tmp_path / "rows.jsonl").write_text('{"image": "gone.jpg", "caption": "a", "references": ["a"]}')
     assert capscore.read_rows(tmp_path / "rows.jsonl").images is None

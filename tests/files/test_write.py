@@ -6,6 +6,10 @@ import csv
 import datetime
 import decimal
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import datasets
 import pyarrow as pa
@@ -18,7 +22,15 @@ from PIL import Image
 from capscore.errors import InputError, ResultWriteError
 from capscore.files.read import open_rows
 from capscore.files.text_files import with_formula
-from capscore.files.write import Writer, check_output, json_bytes, whole_file, without_formula, write_text
+from capscore.files.write import (
+    Writer,
+    check_output,
+    json_bytes,
+    scratch_folder,
+    whole_file,
+    without_formula,
+    write_text,
+)
 
 from ..cli.conftest import write_jsonl
 from ..test_file_format_laws import read
@@ -56,6 +68,30 @@ def test_a_file_has_its_name_when_it_is_whole_and_a_link_stays_a_link(tmp_path):
         pass
     with pytest.raises(ResultWriteError, match=r"the report '.*' could not be written"):
         write_text(tmp_path, "text", "report")
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from capscore.files.write import scratch_folder, whole_file
+with scratch_folder(Path("out")) as folder, whole_file("out") as file:
+    (folder / "part").write_text("x")
+    os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.parametrize("begin", [scratch_folder, whole_file])
+def test_what_killed_runs_left_of_a_target_goes_with_its_next_run_and_nothing_else(tmp_path, begin):
+    with scratch_folder(tmp_path / "out") as alive, scratch_folder(tmp_path / "other"):
+        subprocess.run(
+            [sys.executable, "-c", KILLED],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+        )
+        assert len(list(tmp_path.iterdir())) == 4
+        with begin(tmp_path / "out"):
+            assert len(list(tmp_path.iterdir())) == 3 and alive.is_dir()
+    assert [path.name for path in tmp_path.iterdir()] == ["out"] * (begin is whole_file)
 
 
 def test_half_a_surrogate_pair_is_written_as_its_escape(tmp_path):

@@ -95,16 +95,6 @@ def test_a_collection_mixes_metrics_with_and_without_references_and_takes_their_
         assert float(found[name]) == float(alone(CAPTIONS, PHOTOS, REFERENCES)), name
 
 
-@pytest.mark.parametrize("name", ["rouge_l", "bleu"])
-def test_a_process_without_rows_has_states_of_the_shape_of_the_others(name):
-    idle, busy = CaptionMetric(name, language="en"), CaptionMetric(name, language="en")
-    busy.update(CAPTIONS, references=REFERENCES)
-    states, others = idle._empty(), {key: getattr(busy, key) for key in idle._empty()}
-    for key, batches in others.items():
-        assert states[key].shape[1:] == torch.cat(list(batches)).shape[1:], key
-        assert states[key].dtype == batches[0].dtype
-
-
 TEXT, TEXTS, COLOURS = CAPTIONS[1], REFERENCES[1], "red blue"
 FORMS = {
     "rouge_l": [([TEXT], [TEXTS]), (TEXT, TEXTS), (TEXT, TEXTS[0]), (TEXT, None, TEXTS)],

@@ -35,8 +35,7 @@ def test_strings_and_messages_get_the_score_of_their_caption():
     reward = caption_reward("mcs", **OPTIONS)
     parts = [{"type": "text", "text": "red "}, {"type": "image"}]
     answers = (" red\n", "red blue", parts)
-    first = {"role": "assistant", "content": "blue"}  # the last of several messages counts
-    completions = [answers[0], *([first, {"role": "assistant", "content": answer}] for answer in answers[1:])]
+    completions = [answers[0], *([{"role": "assistant", "content": answer}] for answer in answers[1:])]
     assert reward.__name__ == "mcs"
     expected = pytest.approx([2.5, 2.5 / 2**0.5, 2.5], abs=1e-6)
     assert rewards(reward, completions, image=[RED, BLUE, RED]) == expected

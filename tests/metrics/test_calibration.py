@@ -14,7 +14,8 @@ from PIL import Image
 
 from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
-from capscore.metrics import load
+from capscore.files.text_files import json_document
+from capscore.metrics import calibration, load
 from capscore.metrics.calibration import (
     PERCENTS,
     Calibration,
@@ -187,11 +188,22 @@ def test_scores_are_placed_in_their_own_language(scorer, file, rows):
     }
     some = scorer.score(["red", "red", None], [image] * 3, language=["en", "fr", "en"], on_error="skip")
     placed = standing(some, file)
-    assert (placed.n_rows, placed.n_without) == (1, 1) and "1 rows in other languages" in placed.sentence()
+    assert (placed.n_rows, placed.n_without) == (1, 1) and "1 row in other languages" in placed.sentence()
     for empty in ("score", "skip"):  # what is done with empty captions does not hide the rank of the others
         other = MCS(Embedder(ColourBackbone()), empty=empty).score(["red", ""], [image] * 2, language="en")
         found = other.percentiles(calibration=file)
         assert found[0] == some.percentiles(calibration=file)[0] and np.isnan(found[1]) == (empty == "skip")
+
+
+def test_a_file_is_read_once_until_it_changes(scorer, file, rows, monkeypatch):
+    scores, read = scorer.score(["red"], [rows[0].image], language="en"), []
+    monkeypatch.setattr(calibration, "json_document", lambda *given: read.append(1) or json_document(*given))
+    for _ in range(3):
+        standing(scores, file)
+    assert len(read) <= 1
+    document = json.loads(file.read_text())
+    file.write_text(json.dumps(document | {"set": {"name": "others"}}))
+    assert standing(scores, file).set_name == "others" and len(read) <= 2
 
 
 def test_a_calibration_applies_to_its_own_signature_only(scorer, file, rows):

@@ -80,8 +80,6 @@ def test_systems_in_memory_are_compared_without_files():
         (ROWS, {"metrics": ["rouge_l", "rouge_l"]}, "rouge_l is there twice"),
         (ROWS, {"preset": "coko"}, "expected coco, clipscore"),
         (ROWS, {"top": "30%"}, "keep or drop is missing"),
-        (ROWS, {"min_rank": "5", "drop": "d.jsonl"}, "min_rank='5': expected a number"),
-        (ROWS, {"sort": "rank"}, "sort='rank': expected rouge_l"),
         (ROWS, {"min_scor": 1}, "rouge_l takes no min_scor=1"),
         (ROWS, {"language": "xx"}, "unknown language code 'xx'"),
         (ROWS, {"on_error": "ignore"}, "expected 'raise' or 'skip'"),

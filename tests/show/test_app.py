@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 import socket
+import sys
 
 import pytest
 import requests
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 
 import capscore
 from capscore.cli import app
-from capscore.errors import CapscoreError, install_command
+from capscore.errors import CapscoreError, MissingExtraError, install_command
 from capscore.registry import METRICS
 from capscore.show import app as app_module
 from capscore.show.app import build_app, launch
@@ -223,6 +224,24 @@ def test_no_folder_of_the_server_is_in_an_error_or_a_heading(photo, monkeypatch)
         click(page, photo, "red", "", "")
 
 
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("PATH=/usr/local/bin:/opt/secret/bin", "PATH=bin:bin"),
+        ("cannot read 'file:///srv/app/x.png'", "cannot read 'x.png'"),
+        ("'/srv/a (b), c/d;e/x.jar' is gone", "'x.jar' is gone"),
+        ("(see /srv/a(b)/x, /srv/app/y)", "(see x, y)"),
+        ("PosixPath('/srv/x/y') and ~anna/models/tower", "PosixPath('y') and tower"),
+        (r"\\server\share\x.png", "x.png"),
+        ("mcs|backbone:/srv/models/tower@w1|refs:0", "mcs|backbone:tower@w1|refs:0"),
+        ("it's in /srv/a/b and that's /srv/c/d", "it's in b and that's d"),
+        *[(text, text) for text in ("https://x.org/a/b, s3://a/b/c", "12.5 km/h; 犬/猫, and/or a/b")],
+    ],
+)
+def test_of_a_path_only_the_name_of_the_file_is_shown(message, shown):
+    assert app_module.without_folders(message) == shown
+
+
 def test_the_server_reads_uploads_alone(photo, tmp_path, monkeypatch):
     """What a program may send that is no browser: other files of this machine, and very large ones."""
     secret = tmp_path / "secret.png"
@@ -283,3 +302,6 @@ def test_options_that_do_not_go_together(monkeypatch):
     assert "--backbone does not apply: cider has none" in " ".join(outcome.output.split())
     with pytest.raises(CapscoreError, match="did you mean 'mcs'"):
         build_app("mcss")
+    monkeypatch.setitem(sys.modules, "gradio", None)
+    with pytest.raises(MissingExtraError, match=r"\[app\]"):
+        build_app("mcs")

@@ -15,15 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from capscore.show.explained import (
-    ExplainedCaption,
-    notes,
-    representatives,
-    score_bars,
-    segments,
-    shown_regions,
-    verdict,
-)
+from capscore.show.explained import ExplainedCaption, notes, score_bars, segments, shown_regions, verdict
 from capscore.show.pages import explain_page
 
 from ..infometic.invented import REGIONS, SCORES, caption, explanation
@@ -115,17 +107,6 @@ def test_of_regions_that_show_the_same_the_most_confident_is_shown():
     found = notes(ExplainedCaption("", "", details, SCORES))
     assert "Regions that show the same as one of these: 1" in found
     assert "The number after a region is the probability that the caption mentions it" in found
-
-
-@given(st.lists(st.tuples(*4 * [st.integers(0, 8)]), min_size=2, max_size=2))
-def test_boxes_that_share_half_of_the_smaller_show_the_same(corners):
-    boxes = [(min(a, c), min(b, d), max(a, c) + 1, max(b, d) + 1) for a, b, c, d in corners]
-    cells = [{(x, y) for x in range(a, c) for y in range(b, d)} for a, b, c, d in boxes]
-    regions = [
-        {"name": "dog", "box": box, "mentioned": True, "score": 0.5, "confidence": 0.9} for box in boxes
-    ]
-    same = len(cells[0] & cells[1]) >= 0.5 * min(map(len, cells))
-    assert representatives(regions) == ([0, 0] if same else [0, 1])
 
 
 def test_mentioned_regions_come_first_and_few_missed_ones_are_shown():

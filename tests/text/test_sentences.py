@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from itertools import accumulate
 from pathlib import Path
 
 import pytest
 
+from capscore.text.letters import clean
 from capscore.text.sentences import sentences
 
 PARAGRAPHS = {
@@ -90,6 +93,16 @@ def test_a_part_is_a_sentence_by_itself_and_nothing_is_lost():
         parts = [part for part, _ in sentences(text)]
         assert "".join("".join(parts).split()) == "".join(text.split())
         assert all(sentences(part) == [(part, 1)] for part in parts)
+
+
+def test_the_way_letters_are_written_moves_no_end():
+    for marked in hard_sentences():
+        text = clean(marked.replace("|", ""))
+        hyphens = re.sub(r"(?<=[^\W\d_])(?=[^\W\d_])", "\u00ad", text)
+        for written in (unicodedata.normalize("NFD", text), hyphens):
+            parts = sentences(written)
+            assert "".join("".join(part for part, _ in parts).split()) == "".join(written.split())
+            assert [(clean(part), length) for part, length in parts] == sentences(text)
 
 
 @pytest.mark.parametrize(

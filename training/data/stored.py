@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from capscore.errors import CapscoreError, ResultWriteError
+from capscore.files.write import scratch_folder
 
 
 class StoredRows:
@@ -49,8 +50,8 @@ def whole_folder(target: Path) -> Iterator[Path]:
     """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".partial-", dir=target.parent) as scratch:
-            whole = Path(scratch) / target.name
+        with scratch_folder(target) as scratch:
+            whole = scratch / target.name
             whole.mkdir()
             yield whole
             os.replace(whole, target)

@@ -96,8 +96,8 @@ _INSIDE = (
 )
 _SIGNS = str.maketrans({"_": " ", "\u0640": None, **dict.fromkeys("‐‑–—", "-"), **dict.fromkeys("“”„", '"')})
 _SAYS_SOMETHING = re.compile(r"[^\W_]").search
-# Most captions in lower case, which are read as they are.
-_PLAIN = re.compile(r"(?!startseq\b)[a-z]+(?: [a-z]+)*\Z")
+# Most captions in lower case, which are read as they are where no word ends as "startseq" and "endseq" do.
+_PLAIN = re.compile(r"(?!.*seq\b)[a-z]+(?: [a-z]+)*\Z")
 
 # ---- capitals ----
 

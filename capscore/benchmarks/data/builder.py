@@ -12,7 +12,6 @@ import itertools
 import json
 import os
 import re
-import tempfile
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -25,6 +24,7 @@ from datasets import Features, Value
 
 from ...errors import CapscoreError, InputError, ResultWriteError, Setting, warn
 from ...files.shipped import benchmark_folder
+from ...files.write import whole_file
 from .annotation_files import (
     AnnotationError,
     AnnotationFile,
@@ -398,10 +398,8 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         name = f"{hashlib.sha256(content).hexdigest()[:32]}{suffix}"
         path = Path(os.path.expanduser(str(self._cache_dir_root)), self.name, "photos", name[:2], name)
         if not path.is_file():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as unfinished:
-                unfinished.write(content)
-            os.replace(unfinished.name, path)
+            with whole_file(path, "photo", make_folders=True) as file:
+                file.write(content)
         return str(path)
 
     def checked_rows(self, split: str) -> Iterator[Example]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...errors import CapscoreError, InputError, ResultWriteError, Setting
 from ...files.shipped import benchmark_card
+from ...files.write import scratch_folder
 from .annotation_files import MissingAnnotations
 from .load import benchmark_builder, builder_class, check_data_dir, config_names
 
@@ -66,7 +66,7 @@ def export_benchmark(
     written: dict[str, _Written] = {}
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as workshop:
+        with scratch_folder(out) as workshop:
             for config in names:
                 say(f"{slug} ({config})")
                 builder = benchmark_builder(
@@ -78,12 +78,12 @@ def export_benchmark(
                     cache_dir=f"{workshop}/cache",
                 )
                 try:
-                    written[config] = _write_config(builder, Path(workshop))
+                    written[config] = _write_config(builder, workshop)
                 except MissingAnnotations as error:
                     if configs or (config == names[-1] and not written):
                         raise
                     say(str(error))
-            whole = Path(workshop, "whole")
+            whole = workshop / "whole"
             (whole / "README.md").write_text(_card(slug, written), encoding="utf-8")
             if out.is_dir():
                 shutil.rmtree(out)
