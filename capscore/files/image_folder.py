@@ -73,7 +73,8 @@ class ImageFolder:
 
     def find(self, image: Any) -> Any:
         """The path of an image that a row names, or an ImageError; other values are returned unchanged."""
-        image = id_text(image) or image
+        if not (isinstance(image, str) and image.isascii()):  # an id, or a name that is to be composed
+            image = id_text(image) or image
         if not isinstance(image, str) or not image.strip() or "\0" in image or image[:5].lower() == "data:":
             return image
         if re.match(r"https?://", image, re.IGNORECASE) and not self.allow_urls:

@@ -788,7 +788,7 @@ def _hash_of(name: str) -> int:
 
 def _check_language(scorers: Sequence[Scorer], language: str | None) -> None:
     """Raise an error if a metric cannot score the language that is stated for all rows."""
-    code = option_code(language)
+    code = language and option_code(language)
     for scorer in scorers:
         if code and (problem := scorer.language_problem(code)):
             raise OptionError(Setting("language", language), f": {problem}")
