@@ -250,12 +250,17 @@ train-embedded-published: $(VENV)/.installed ## train PR-MCS as published: DATA=
 
 # Metrics whose percentiles ship: METRIC@BACKBONE, and numbers of references.
 CALIBRATED := --metric mcs@embedded,clip_score@embedded,pr_mcs@embedded-pr-mcs,ref_clip_score@embedded,text_score@embedded \
-	--metric infometic@$(INFOMETIC_BASE) --n-references 1 --n-references 4 --shuffled 3
-calibrate: $(VENV)/.installed ## measure what a good score is: DATA=folder
-	@test -n "$(DATA)" || { echo "make calibrate DATA=<folder with flickr8k>"; exit 2; }
-	$(OFFLINE) $(BIN)/python -m weights.measuring.held_out --flickr8k $(DATA)/flickr8k --out $(TRAINING)/held_out
-	$(OFFLINE) $(BIN)/capscore calibrate $(TRAINING)/held_out/photos.jsonl $(CALIBRATED) --force \
-		--set-name "83 photos of Flickr8k" --output capscore/metrics/calibrations/embedded.json
+	--metric infometic@$(INFOMETIC_BASE) --n-references 1 --n-references 2 --n-references 3 --n-references 4 \
+	--shuffled 3
+calibrate: $(VENV)/.installed ## measure what a good score is: DATA=folder PHOTOS=folder
+	@test -n "$(DATA)" -a -n "$(PHOTOS)" || { \
+		echo "make calibrate DATA=<folder with flickr8k, xflickrco, multi30k> PHOTOS=<folder of Flickr8k's photos>" \
+			"[DESCRIPTIONS=<folder Data of cltl/DutchDescriptions>]"; exit 2; }
+	$(OFFLINE) $(BIN)/python -m weights.measuring.held_out --flickr8k $(DATA)/flickr8k --photos $(PHOTOS) \
+		--xflickrco $(DATA)/xflickrco --multi30k $(DATA)/multi30k $(addprefix --descriptions ,$(DESCRIPTIONS)) \
+		--out $(TRAINING)/held_out
+	$(OFFLINE) $(BIN)/capscore calibrate $(TRAINING)/held_out/calibration.jsonl $(CALIBRATED) --force \
+		--set-name "325 photos of Flickr8k" --output capscore/metrics/calibrations/embedded.json
 	$(BIN)/python docs/scores.py
 
 measure-embedded-infometic: $(VENV)/.installed ## measure InfoMetIC's weights: DATA=folder

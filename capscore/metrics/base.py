@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
@@ -447,6 +448,20 @@ class Scorer(ABC):
         """Why no row in a language ("" for not stated) can be scored; "" if it can."""
         return ""
 
+    def varied_settings(self, rows: PreparedRows) -> dict[str, list[str]]:
+        """Settings that may differ from row to row, besides language and references → n values.
+
+        Each is that of the signature of the row alone; of a row that failed, it does not matter.
+        """
+        kept = {rows.languages[row] for row in np.flatnonzero(rows.kept).tolist()}
+        of_language = {code: self.language_settings(code) for code in kept}
+        names = dict.fromkeys(itertools.chain.from_iterable(of_language.values()))
+        return {name: [of_language.get(code, {}).get(name, "") for code in rows.languages] for name in names}
+
+    def language_settings(self, code: str) -> dict[str, str]:
+        """Settings of a signature that depend on the language ("": not stated) of a row alone."""
+        return {}
+
     def make_scores(
         self,
         rows: PreparedRows,
@@ -484,6 +499,7 @@ class Scorer(ABC):
             ranked_by=self.ranked_by,
             aggregation=self.aggregation,
             lower_is_better=frozenset(filter(self.lower_is_better, ("", *self.component_names))),
+            varied=self.varied_settings(rows),
         )
 
 

@@ -1,17 +1,20 @@
 """What a score means: its rank among the scores of right captions, and of captions of other photos.
 
-`capscore.calibrate` measures both on a set. Scores with the same signature are then ranked among them, each
-in its own language.
+`capscore.calibrate` measures both on a set. `placed` has the rule by which a row is then ranked among them: a
+calibration applies if the row, scored alone, would have its signature, apart from the language. A row is ranked
+among captions of its language, or else, if the backbone knows it or none is stated, among those of all.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +26,7 @@ from ..files.text_files import json_document
 from ..tables import counted
 from .signature import parse_signature
 
-FORMAT = "capscore calibration 1"
+FORMAT = "capscore calibration 2"
 ALL, RIGHT, SHUFFLED = "all", "right", "shuffled"
 KINDS = (RIGHT, SHUFFLED)
 RANKS = ("rank", "rank_shuffled")
@@ -34,11 +37,12 @@ LIKELY_WRONG = 5
 PERCENTS = (0, 0.1, 0.5, *range(1, 100), 99.5, 99.9, 100)
 # photos that a language needs to be calibrated
 MIN_PHOTOS = 20
-# the settings that may differ: each row is looked up in its own language, and what is done with empty
-# or long captions moves the score of no other caption
+# what is done with empty or long captions moves the score of no other caption
 _FREE = ("lang", "empty", "long")
-# settings that name one program per language: the calibration may know more languages than the rows have
-_PER_LANGUAGE = ("words", "segmenter")
+# settings that depend on a row's language alone; those of other rows do not matter
+_PER_LANGUAGE = ("words", "segmenter", "modules")
+# numbers of references among which the best of them differs little; COCO's photos have 5 to 7
+_MANY = range(4, 8)
 
 
 @dataclass(frozen=True)
@@ -80,40 +84,146 @@ class Calibration:
         signature: Signature of the right captions' scores.
         set_name: Name of the set of photos and captions.
         languages: Language, or "all" → "right" and "shuffled" → distribution.
+        among_all: Other languages that are ranked among captions of all languages; None for every one.
+        varied: Setting that may differ from row to row → language, or "all" → its value.
     """
 
     metric: str
     signature: str
     set_name: str
     languages: Mapping[str, Mapping[str, Distribution]]
+    among_all: frozenset[str] | None = None
+    varied: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
-    def differences(self, signature: str) -> dict[str, tuple[str, str]]:
-        """Settings in which another signature differs: name → value here, value there."""
-        here, there = settings_of(self.signature), settings_of(signature)
-        both = {key: (here.get(key, "none"), there.get(key, "none")) for key in {**here, **there}}
-        return {
-            key: (mine, other)
-            for key, (mine, other) in both.items()
-            if mine != other and not (key in _PER_LANGUAGE and _programs(other) <= _programs(mine))
-        }
+    def group(self, language: str) -> str:
+        """Language, or "all", among whose captions rows in a language ("": not stated) are ranked; "" if none."""
+        if language in self.languages:
+            return language
+        if not language or self.among_all is None or language in self.among_all:
+            return ALL
+        return ""
 
-    def percentiles(self, scores: Any) -> dict[str, np.ndarray]:
-        """Percent of the set's "right" and "shuffled" captions that score worse than each row, float64 (n,).
+    @property
+    def n_references(self) -> str:
+        """Number of references of each caption, or "var"."""
+        return _settings_of(self.signature).get("refs", "0")
 
-        Each row is placed among the captions in its language ("": in all); NaN where a row failed or its
-        language was not calibrated.
-        """
-        spoken = np.array([language or ALL for language in scores.languages], dtype=object)
-        rising = scores.rising()
-        found = {kind: np.full(len(rising), np.nan) for kind in KINDS}
-        for language in set(spoken) & set(self.languages):
-            rows = spoken == language
-            for kind in KINDS:
-                captions = self.languages[language][kind]
-                if "" in scores.lower_is_better:
-                    captions = captions.reversed()
-                found[kind][rows] = captions.percent_below(rising[rows])
-        return found
+    @property
+    def ranked(self) -> list[str]:
+        """Languages that have ranks, sorted; `among_all` may be None, for every one."""
+        return sorted({*self.languages, *(self.among_all or ())} - {ALL})
+
+    def differences(self, settings: Mapping[str, str], group: str) -> dict[str, tuple[str, str]]:
+        """Settings of a row that differ from those of a group: name → value here, value there."""
+        here = {**_settings_of(self.signature), "refs": self.n_references}
+        for name, values in self.varied.items():
+            here[name] = values.get(group, "none")
+        both = {key: (here.get(key, "none"), settings.get(key, "none")) for key in {**here, **settings}}
+        if group == ALL:
+            for name in _PER_LANGUAGE:
+                both.pop(name, None)
+        return {key: values for key, values in both.items() if values[0] != values[1]}
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Ranks of n rows.
+
+    Attributes:
+        below: "right" and "shuffled" → percent of the set's captions that score worse, float64 (n,); NaN for
+            a row that failed, or that no calibration applies to.
+        among: Language of the captions that each row is ranked among, "all" for those of all languages, ""
+            without a rank.
+        n_fewer: Number of rows that are ranked among captions with fewer references than they have.
+        right: Distributions of right captions that rows are ranked among, and numbers of these rows.
+        set_name: Name of the set; "" without ranks.
+        reason: Why rows have no rank; "" if all have one, or if no calibration is near.
+    """
+
+    below: Mapping[str, np.ndarray]
+    among: np.ndarray
+    n_fewer: int = 0
+    right: Sequence[tuple[Distribution, int]] = ()
+    set_name: str = ""
+    reason: str = ""
+
+
+def placed(scores: Any, path: str | Path | None = None) -> Placed:
+    """Ranks of scores in the first calibration that applies to each row.
+
+    The settings of a row are those of the signature that it would have if it were scored alone. Where no
+    calibration has so many references, one with fewer of `_MANY` does.
+
+    Args:
+        scores: Scores of n rows.
+        path: File that `capscore calibrate` wrote; None for what ships with the library.
+
+    Raises:
+        InputError: the file is not one of calibrations.
+    """
+    known = _known(path)
+    below = {kind: np.full(len(scores), np.nan) for kind in KINDS}
+    among = np.full(len(scores), "", dtype=object)
+    shared = dict(_settings_of(scores.signature))
+    counts = scores.n_references.astype(str).tolist()
+    if shared.pop("refs", "0") == "var" and any(item.n_references == "var" for item in known):
+        counts = ["var"] * len(scores)
+    columns = [scores.languages, counts, *scores.varied.values()]
+    numbers: dict[tuple[str, ...], int] = {}  # each kind of row once
+    kinds = np.array([numbers.setdefault(kind, len(numbers)) for kind in zip(*columns, strict=True)], int)
+    has_score, rising = ~np.isnan(scores.scores), scores.rising()
+    n_fewer, right, set_name, reasons = 0, [], "", []
+    for (language, *values), number in numbers.items():
+        rows = has_score & (kinds == number)
+        if not rows.any():
+            continue
+        settings = shared | dict(zip(("refs", *scores.varied), values, strict=True))
+        item, reason = _applying(known, settings, language)
+        if item is None:
+            reasons.append(reason)
+            continue
+        group = item.group(language)
+        for kind, captions in item.languages[group].items():
+            if "" in scores.lower_is_better:
+                captions = captions.reversed()
+            below[kind][rows] = captions.percent_below(rising[rows])
+        among[rows], set_name, n_rows = group, item.set_name, int(rows.sum())
+        right.append((item.languages[group][RIGHT], n_rows))
+        if item.n_references != values[0]:
+            n_fewer += n_rows
+    return Placed(below, among, n_fewer, right, set_name, next(filter(None, reasons), ""))
+
+
+def _applying(
+    known: Sequence[Calibration], settings: Mapping[str, str], language: str
+) -> tuple[Calibration | None, str]:
+    """The calibration that applies to a row, or None and why none does ("" if none is near)."""
+    reasons: dict[int, str] = {}
+    fewer = None
+    for item in known:
+        group = item.group(language)
+        differences = item.differences(settings, group or ALL)
+        if not differences and not group:
+            reasons[0] = f"there are ranks in {', '.join(item.ranked)}, not in {language}"
+        elif not differences:
+            return item, ""
+        elif differences.keys() == {"refs"} and group and _are_fewer(*differences["refs"]):
+            fewer = max(fewer or item, item, key=lambda one: int(one.n_references))
+        elif differences.keys().isdisjoint(("metric", "pairs")):  # else of other things
+            if _backbone_name(item.signature) == settings.get("backbone", "").rpartition("@")[0]:
+                listed = (
+                    f"made with {key}:{here}, scored with {key}:{now}"
+                    for key, (here, now) in differences.items()
+                )
+                reasons.setdefault(len(differences), ", ".join(listed))
+    if fewer is None and reasons:
+        return None, reasons[min(reasons)]
+    return fewer, ""
+
+
+def _are_fewer(here: str, there: str) -> bool:
+    numbers = [int(number) for number in (here, there) if number.isdigit()]
+    return len(numbers) == 2 and numbers[0] < numbers[1] and {*numbers} <= {*_MANY}
 
 
 @dataclass(frozen=True)
@@ -123,9 +233,11 @@ class Standing:
     Attributes:
         better_than: "right" and "shuffled" → percent that score lower, the mean over the rows: 50 of right
             ones for a system whose captions score as they do, less where scores tie.
-        n_rows, n_without: Number of rows behind it, and of scored rows whose language was not calibrated.
+        n_rows, n_without: Number of rows behind it, and of scored rows without a rank.
         set_name: Name of the set.
         reason: Why there are no numbers; "" if there are.
+        among_all: Language ("": not stated) → number of its rows that are ranked among captions of all languages.
+        n_fewer: Number of rows that are ranked among captions with fewer references than they have.
     """
 
     better_than: Mapping[str, float]
@@ -133,30 +245,51 @@ class Standing:
     n_without: int
     set_name: str
     reason: str = ""
+    among_all: Mapping[str, int] = field(default_factory=dict)
+    n_fewer: int = 0
 
     def to_dict(self) -> dict[str, object]:
         """Ready for JSON: the numbers, or the reason why there are none."""
         if self.reason:
             return {"reason": self.reason}
         means = {f"better_than_{kind}": value for kind, value in self.better_than.items()}
-        return {**means, "rows": self.n_rows, "rows_without": self.n_without, "set": self.set_name}
+        counts = {
+            "rows": self.n_rows,
+            "rows_without": self.n_without,
+            "rows_with_fewer_references": self.n_fewer,
+        }
+        return {**means, **counts, "among_all_languages": dict(self.among_all), "set": self.set_name}
 
     def sentence(self) -> str:
         """The same in words.
 
         >>> print(Standing({"right": 91.2, "shuffled": 99.95}, 1, 0, "83 photos").sentence())
         better than 91 % of right captions and over 99.9 % of shuffled ones (83 photos)
-        >>> print(Standing({"right": 48.8, "shuffled": 99.3}, 120, 3, "83 photos").sentence())
+        >>> print(Standing({"right": 48.8, "shuffled": 99.3}, 120, 3, "83 photos", "", {"ko": 9}).sentence())
         on average, a caption is better than 49 % of right captions and 99.3 % of shuffled ones (83 photos; \
-3 rows in other languages)
+ko ranked among right captions of all languages; 3 rows have no rank)
         """
         if self.reason:
             return self.reason
         right, shuffled = _percent(self.better_than[RIGHT]), _percent(self.better_than[SHUFFLED])
-        without = f"; {counted(self.n_without, 'row')} in other languages" if self.n_without else ""
-        found = f"better than {right} of right captions and {shuffled} of shuffled ones"
         start = "" if self.n_rows == 1 else "on average, a caption is "
-        return f"{start}{found} ({self.set_name}{without})"
+        remarks = [self.set_name, *self.remarks()]
+        found = f"better than {right} of right captions and {shuffled} of shuffled ones"
+        return f"{start}{found} ({'; '.join(remarks)})"
+
+    def remarks(self) -> list[str]:
+        """What is special about the ranks of some rows, in words."""
+        remarks = []
+        if self.among_all:
+            codes = sorted(self.among_all)
+            named = ", ".join(code or "language not stated" for code in codes)
+            remarks.append(f"{named} ranked among right captions of all languages")
+        if self.n_fewer:
+            remarks.append(f"{counted(self.n_fewer, 'row')} ranked among captions with fewer references")
+        if self.n_without:
+            verb = "has" if self.n_without == 1 else "have"
+            remarks.append(f"{counted(self.n_without, 'row')} {verb} no rank")
+        return remarks
 
 
 def _percent(value: float) -> str:
@@ -179,39 +312,31 @@ def standings(found: Mapping[str, Any], path: str | Path | None = None) -> dict[
     Raises:
         InputError: the file is not one of calibrations.
     """
-    placed, known = {}, _known(path)
+    standing: dict[str, Standing] = {}
     for name, scores in found.items():
-        item = matching(scores.signature, known)
-        if isinstance(item, Calibration):
-            below = item.percentiles(scores)
-            has_rank = ~np.isnan(below[RIGHT])
-            n_rows = int(has_rank.sum())
-            if n_rows:
-                means = {kind: float(values[has_rank].mean()) for kind, values in below.items()}
-                placed[name] = Standing(means, n_rows, scores.n_scored - n_rows, item.set_name)
-                continue
-            item = f"no row is in a calibrated language ({', '.join(sorted(set(item.languages) - {ALL}))})"
-        if item or path is not None:
-            reason = item or f"{path} has no calibration of {name}"
-            placed[name] = Standing({}, 0, 0, "", f"not comparable with a calibration: {reason}")
-    return placed
+        where = placed(scores, path)
+        has_rank = where.among != ""
+        n_rows = int(has_rank.sum())
+        if n_rows:
+            means = {kind: float(values[has_rank].mean()) for kind, values in where.below.items()}
+            among_all = Counter(itertools.compress(scores.languages, where.among == ALL))
+            n_without = scores.n_scored - n_rows
+            standing[name] = Standing(means, n_rows, n_without, where.set_name, "", among_all, where.n_fewer)
+        elif where.reason or path is not None:
+            reason = where.reason or f"{path} has no calibration of {name}"
+            standing[name] = Standing({}, 0, 0, "", f"not comparable with a calibration: {reason}")
+    return standing
 
 
 def right_shares(scores: Any, edges: np.ndarray, path: str | Path | None = None) -> np.ndarray | None:
     """Share of right captions with a score up to each edge, ascending; None where no calibration applies.
 
-    Languages count as they do among the scores; those that are not calibrated are left out.
+    Languages count as they do among the scores; rows without a rank are left out.
     """
-    item = matching(scores.signature, _known(path))
-    if not isinstance(item, Calibration):
-        return None
+    found = placed(scores, path)
     shares, n_rows = np.zeros(len(edges)), 0
-    scored = np.isfinite(scores.scores)
-    spoken = np.array([language or ALL for language in scores.languages], dtype=object)[scored]
-    for language in {*spoken} & {*item.languages}:
-        n = int((spoken == language).sum())
-        values = item.languages[language][RIGHT].values
-        shares += n * np.interp(edges, values, PERCENTS, left=0, right=100) / 100
+    for captions, n in found.right:
+        shares += n * np.interp(edges, captions.values, PERCENTS, left=0, right=100) / 100
         n_rows += n
     return shares / n_rows if n_rows else None
 
@@ -243,43 +368,24 @@ def check_has_ranks(option: str, metric: str, backbone: str = "", path: str | Pa
 
 def ranks(scores: Any, path: str | Path | None = None) -> dict[str, np.ndarray]:
     """`RANKS` of scores; NaN where no calibration applies."""
-    found = matching(scores.signature, _known(path))
-    if isinstance(found, Calibration):
-        return dict(zip(RANKS, found.percentiles(scores).values(), strict=True))
-    return {name: np.full(len(scores), np.nan) for name in RANKS}
+    return dict(zip(RANKS, placed(scores, path).below.values(), strict=True))
 
 
 def percentiles(scores: Any, against: str, path: str | Path | None = None) -> np.ndarray:
     """`Scores.percentiles`."""
     if against not in KINDS:
         raise InputError(Setting("against", against), ": expected 'right' or 'shuffled'")
-    found = matching(scores.signature, _known(path))
-    if not isinstance(found, Calibration):
+    found = placed(scores, path)
+    if not found.set_name and scores.n_scored:
         where = "capscore has no calibration" if path is None else f"{path} has no calibration"
-        why = found or f"none is of {scores.signature}"
+        why = found.reason or f"none is of {scores.signature}"
         raise InputError(f"{where} for these scores: {why}; `capscore calibrate` makes one")
-    return found.percentiles(scores)[against]
-
-
-def matching(signature: str, known: Sequence[Calibration]) -> Calibration | str:
-    """The calibration that applies to scores of a signature, or why none does; "" if none is near."""
-    reasons: dict[int, str] = {}
-    for item in known:
-        differences = item.differences(signature)
-        if not differences:
-            return item
-        is_near = differences.keys().isdisjoint(("metric", "pairs"))  # else of other things
-        if is_near and _backbone_name(item.signature) == _backbone_name(signature):
-            listed = (
-                f"made with {key}:{here}, scored with {key}:{now}" for key, (here, now) in differences.items()
-            )
-            reasons.setdefault(len(differences), ", ".join(listed))
-    return reasons[min(reasons)] if reasons else ""
+    return found.below[against]
 
 
 def _backbone_name(signature: str) -> str:
     """The name of the backbone, without its revision."""
-    return settings_of(signature).get("backbone", "").rpartition("@")[0]
+    return _settings_of(signature).get("backbone", "").rpartition("@")[0]
 
 
 @functools.lru_cache(maxsize=1)
@@ -317,14 +423,18 @@ def read_calibrations(path: str | Path) -> list[Calibration]:
             raise ValueError(f"expected the format {FORMAT!r}")
         calibrations = []
         for entry in found["metrics"]:
-            settings_of(entry["signature"])
+            _settings_of(entry["signature"])
             languages = {
                 str(language): {kind: _distribution(kinds[kind]) for kind in KINDS}
                 for language, kinds in entry["languages"].items()
             }
             _ = languages[ALL]  # a KeyError if it is missing
+            others = entry["among_all"]
+            among_all = None if others is None else frozenset(map(str, others))
+            varied = {str(name): dict(values) for name, values in entry["varied"].items()}
+            name = str(found["set"]["name"])
             calibrations.append(
-                Calibration(str(entry["metric"]), entry["signature"], str(found["set"]["name"]), languages)
+                Calibration(str(entry["metric"]), entry["signature"], name, languages, among_all, varied)
             )
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
         why = f"{type(error).__name__} {error!s:.200}"
@@ -340,11 +450,6 @@ def _distribution(given: Mapping[str, Any]) -> Distribution:
 
 
 @functools.lru_cache(maxsize=64)
-def settings_of(signature: str) -> dict[str, str]:
+def _settings_of(signature: str) -> dict[str, str]:
     metric, settings = parse_signature(signature)
     return {"metric": metric, **{key: value for key, value in settings.items() if key not in _FREE}}
-
-
-def _programs(value: str) -> set[str]:
-    """The programs that split or tag texts, as signatures join them."""
-    return set(value.replace(",", "+").split("+"))

@@ -248,16 +248,24 @@ class Chair(Scorer):
                 values["n_objects"] > 0, values["n_recalled"] / np.maximum(values["n_objects"], 1), 1
             ),
         }
-        named = {1: "references", 2: "given", 4: f"instances@{self._digest}"}
         sources = {int(number) for number in values["source"]}
-        used = [name for bit, name in named.items() if any(number & bit for number in sources)]
         settings = {
             "rules": self.rules,
-            "objects": "+".join(used) + (",var" if len(sources) > 1 else ""),
+            "objects": self._named_sources(sources) + (",var" if len(sources) > 1 else ""),
             **row_settings(rows),
             "version": __version__,
         }
         return self.make_scores(rows, 1 - components["chair_i"], components, settings, values)
+
+    def _named_sources(self, sources: Iterable[int]) -> str:
+        """Where the objects of some rows come from, for signatures; each number is a sum of bits."""
+        named = {1: "references", 2: "given", 4: f"instances@{self._digest}"}
+        return "+".join(name for bit, name in named.items() if any(number & bit for number in sources))
+
+    def varied_settings(self, rows: PreparedRows) -> dict[str, list[str]]:
+        sources = np.nan_to_num(rows.values["source"]).astype(int).tolist()
+        names = {number: self._named_sources({number}) for number in set(sources)}
+        return {**super().varied_settings(rows), "objects": [names[number] for number in sources]}
 
     @classmethod
     def corpus_of(cls, sums: Mapping[str, Mapping[str, float]]) -> dict[str, float]:

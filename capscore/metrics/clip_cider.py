@@ -15,6 +15,7 @@ from .ref_clip_score import ref_clip_score
 from .rows import PreparedRows
 from .scores import Scores
 from .with_backbone import BackboneScorer
+from .with_references import splitting_settings
 
 if TYPE_CHECKING:
     from ..embedding.embedder import Embedder
@@ -74,6 +75,9 @@ class CLIPCIDEr(BackboneScorer):
 
     def language_problem(self, code: str) -> str:
         return self.consensus.language_problem(code)
+
+    def language_settings(self, code: str) -> dict[str, str]:
+        return splitting_settings(code)
 
     def combine(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         image, cider, w = values["image_cosine"], values["cider"], self.backbone.w

@@ -276,8 +276,16 @@ class InfoMetIC(BackboneScorer):
         settings: dict[str, object] = {"regions": self._regions_from(given)}
         if self.aligner.reads_words:  # then the taggers decide the scores
             languages = {rows.languages[row] for row in np.flatnonzero(rows.kept)}
-            settings["words"] = ",".join(sorted({tagger_name(code or None) for code in languages}))
+            taggers = {self.language_settings(code)["words"] for code in languages}
+            settings["words"] = ",".join(sorted(taggers))
         return self.finish_with(rows, {}, settings)
+
+    def language_settings(self, code: str) -> dict[str, str]:
+        return {"words": tagger_name(code or None)} if self.aligner.reads_words else {}
+
+    def varied_settings(self, rows: PreparedRows) -> dict[str, list[str]]:
+        given = [bool(detail and detail["boxes_given"]) for detail in rows.details or [None] * len(rows)]
+        return {**super().varied_settings(rows), "regions": [self._regions_from({each}) for each in given]}
 
     def combine(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         overall = values["recall"] + values["precision"]

@@ -286,6 +286,9 @@ class Judge(Scorer):
         components |= {name: values[name] for name in (*self.reading.more_components, *self._of_model)}
         return self.make_scores(rows, scores, components, settings)
 
+    def varied_settings(self, rows: PreparedRows) -> dict[str, list[str]]:
+        return {"context": ["yes" if shown else "none" for shown in np.nan_to_num(rows.values["context"])]}
+
     def _contexts(self, rows: InputRows) -> list[str]:
         """The text around the photo of each row, "" for none; a bad one is a failure of its row."""
         contexts = [*rows.extra.get("context", [""] * len(rows))]

@@ -365,6 +365,9 @@ class METEOR(ReferenceScorer):
             return f"{self.metric} scores captions in {_codes()}, but the given language is {code!r}"
         return super().language_problem(code)
 
+    def language_settings(self, code: str) -> dict[str, str]:
+        return {"modules": _LANGUAGES[code or UNSTATED].modules, **super().language_settings(code)}
+
     def compare(self, texts: Texts) -> Compared:
         scores, counts = np.zeros(len(texts.candidates)), np.ones((len(texts.candidates), len(_COUNTS)))
         for code, indices, its_texts in texts.by_language():

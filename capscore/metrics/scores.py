@@ -47,6 +47,7 @@ class Scores:
         aggregation: What stands for the rows together: "mean", or a key of `corpus`.
         lower_is_better: Components of which less is better; "" among them stands for the score.
         statistics: Name → float64 (n,), numbers whose sums make those of the corpus; NaN without a score.
+        varied: Setting that may differ from row to row → n values, each as in the signature of the row alone.
     """
 
     metric: str
@@ -66,6 +67,7 @@ class Scores:
     aggregation: str = "mean"
     lower_is_better: frozenset[str] = frozenset()
     statistics: dict[str, np.ndarray] = field(default_factory=dict)
+    varied: dict[str, list[str]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -175,13 +177,14 @@ class Scores:
             against: "right" for captions that people wrote for the photos of the set, "shuffled" for the same
                 captions with photos that they were not written for.
             calibration: File that `capscore calibrate` wrote; None for the calibrations in the library. It
-                applies to scores with the same signature, each row in its own language.
+                applies to rows that have its signature when they are scored alone. Each is ranked in its own
+                language; where that is not stated, or only known to the backbone, in all languages together.
 
         Returns:
-            float64 (n,) in [0, 100]; NaN where a row failed or its language was not calibrated.
+            float64 (n,) in [0, 100]; NaN where a row failed or nothing applies to it.
 
         Raises:
-            InputError: no calibration applies (says why), or the file holds no calibrations.
+            InputError: no calibration applies to any row (says why), or the file holds no calibrations.
 
         >>> scores.percentiles(), scores.percentiles("shuffled")                  # doctest: +SKIP
         (array([71.3]), array([99.6]))

@@ -42,6 +42,13 @@ def splitting_problem(code: str) -> str:
     return ""
 
 
+def splitting_settings(code: str) -> dict[str, str]:
+    """What splits texts in a language ("": not stated) into words, for signatures."""
+    from ..text.segmentation import segmenter_name
+
+    return {"segmenter": segmenter_name(code or UNSTATED)}
+
+
 @dataclass(frozen=True)
 class Texts:
     """The texts of the rows that did not fail.
@@ -190,6 +197,9 @@ class ReferenceScorer(Scorer):
         found = self.compare(Texts.of(rows, rows.kept))
         settings = {**found.settings, **row_settings(rows), "version": __version__}
         return self.make_scores(rows, found.scores, found.components, settings, found.statistics)
+
+    def language_settings(self, code: str) -> dict[str, str]:
+        return splitting_settings(code)
 
     @abstractmethod
     def compare(self, texts: Texts) -> Compared:

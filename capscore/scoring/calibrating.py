@@ -275,8 +275,9 @@ def calibrate_metric(
     if scorer.needs_references and not has_references:
         rows = with_references(_distinct(rows), n_references)
     backbone = getattr(scorer, "backbone", None)
+    known = getattr(backbone, "languages", None)
     present = [f"{n} in {code or 'no language'}" for code, n in _photos_per_language(rows).most_common()]
-    rows = usable_rows(rows, getattr(backbone, "languages", None))
+    rows = usable_rows(rows, known)
     owners, others = other_captions(rows, shuffled, seed)
     if not owners:
         and_references = " and references" if scorer.needs_references else ""
@@ -301,9 +302,25 @@ def calibrate_metric(
         "signature": right.signature,
         "backbone": backbone and {"name": backbone.name, "fingerprint": backbone.fingerprint},
         "truncated": right.n_truncated,
+        "among_all": None if known is None else sorted(known - {*languages}),
+        "varied": _varied(right, languages),
         "languages": languages,
         "learned": learned,
     }
+
+
+def _varied(scores: Scores, languages: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Setting that may differ from row to row → language, or "all" → its value; several are joined."""
+    found: dict[str, dict[str, str]] = {}
+    for name, values in scores.varied.items():
+        for language in languages:
+            present = {
+                value
+                for value, spoken in zip(values, scores.languages, strict=True)
+                if language in (ALL, spoken)
+            }
+            found.setdefault(name, {})[language] = "+".join(sorted(present))
+    return found
 
 
 def other_captions(rows: Sequence[CaptionedPhoto], number: int, seed: int) -> tuple[list[int], list[int]]:

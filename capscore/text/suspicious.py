@@ -153,7 +153,7 @@ KINDS: dict[str, OddKind] = {
         r"|\[/?(?i:unk|sep|cls|pad|bos|eos|start|end)\]",
         signs="<[",
         begins=r"(?:start|begin)(?:of)?(?:seq|sequence|token)\b|unk\b",
-        ends=r"(?:end|start)(?:of)?(?:seq|sequence|token)|(?:unk|eos|bos)(?<=\W...)",
+        ends=r"(?:end|start)(?:of)?(?:seq|sequence|token)|(?:unk|eos)(?<=\W...)",
     ),
     "pieces": OddKind(
         "have pieces of a tokenizer",

@@ -51,10 +51,13 @@ def test_scores_are_ranked_by_the_file_that_is_written(captions, tmp_path):
         "better_than_shuffled": 100.0,
         "rows": 1,
         "rows_without": 0,
+        "rows_with_fewer_references": 0,
+        "among_all_languages": {"": 1},
         "set": "colours",
     }
-    said = "mcs: better than 0 % of right captions and over 99.9 % of shuffled ones (colours)"
-    assert said in run("score", preds, "--calibration", out).output
+    said = "mcs: better than 0 % of right captions and over 99.9 % of shuffled ones (colours; language not stated "
+    said += "ranked among right captions of all languages)"
+    assert said in flat(run("score", preds, "--calibration", out).output)
     done = run("score", preds, "--calibration", out, "--prefix", "a ")
     assert "not comparable with a calibration: made with prefix:none, scored with prefix:a" in done.output
     assert "better than" not in run("score", preds).output  # nothing ships for the toy
@@ -63,17 +66,17 @@ def test_scores_are_ranked_by_the_file_that_is_written(captions, tmp_path):
 def test_ranks_are_columns_of_the_result_where_the_metric_is_calibrated(captions, tmp_path):
     out = tmp_path / "mine.json"
     run("calibrate", captions, "-m", "mcs", "-o", out)
-    rows = [("red green", "en", 1), ("red", "de", 2), ("red", "en", 3)]
+    rows = [("red green", "en", 1), ("red", "fr", 2), ("red", "de", 3)]
     rows = [{"image": "red.png", "caption": text, "language": code, "rank": n} for text, code, n in rows]
     preds, scored = write_jsonl(captions.with_name("preds.jsonl"), rows), tmp_path / "o.csv"
     run("score", preds, "--calibration", out, "-m", "clip_score,mcs", "-o", scored)
     lines = scored.read_text().splitlines()
     assert lines[0] == "image,caption,language,rank,clip_score,mcs,mcs_rank,rank_shuffled"  # rank is taken
-    # German was not calibrated; 1.7677669 in 6 digits; no right caption is below the lowest
+    # the toy does not know French, but German; 1.7677669 in 6 digits; no right caption is below the lowest
     assert lines[1:] == [
         "red.png,red green,en,1,1.76777,1.76777,0.0,100.0",
-        "red.png,red,de,2,2.5,2.5,,",
-        "red.png,red,en,3,2.5,2.5,0.0,100.0",
+        "red.png,red,fr,2,2.5,2.5,,",
+        "red.png,red,de,3,2.5,2.5,0.0,100.0",
     ]
     run("score", preds, "--calibration", out, "--prefix", "a ", "-o", tmp_path / "other.jsonl")
     assert [row["mcs_rank"] for row in read_jsonl(tmp_path / "other.jsonl")] == [None] * 3
@@ -82,12 +85,12 @@ def test_ranks_are_columns_of_the_result_where_the_metric_is_calibrated(captions
 def test_each_of_a_few_rows_has_its_rank(captions, tmp_path):
     out = tmp_path / "mine.json"
     run("calibrate", captions, "-m", "mcs,clip_score", "-o", out)
-    rows = [("red", "en"), ("blue", "en"), ("red", "de"), ("red red", "en")]
+    rows = [("red", "en"), ("blue", "en"), ("red", "fr"), ("red red", "en")]
     rows = [{"image": "red.png", "caption": text, "language": language} for text, language in rows]
     preds = write_jsonl(captions.with_name("preds.jsonl"), rows)
     done = run("score", preds, "--calibration", out)
     shown = [line.split() for line in done.output.splitlines() if "red.png" in line]
-    # every right caption scores 2.5, so none is below it; German was not calibrated
+    # every right caption scores 2.5, so none is below it; the toy does not know French
     assert [line[-2:] for line in shown] == [["0", "%"], ["0", "%"], ["2.5000", "–"], ["0", "%"]]
     assert "rank: percent of right captions" in done.output
     assert "in mcs" in run("score", preds, "--calibration", out, "-m", "mcs,clip_score").output
@@ -96,7 +99,7 @@ def test_each_of_a_few_rows_has_its_rank(captions, tmp_path):
 def test_the_lowest_rows_are_printed_and_marked_as_likely_wrong(captions, tmp_path):
     out, page = tmp_path / "mine.json", tmp_path / "page.html"
     run("calibrate", captions, "-m", "mcs", "-o", out)
-    rows = [("red", "en"), ("red blue", "en"), ("green", "de"), ("blue", "en"), ("red", "en")]
+    rows = [("red", "en"), ("red blue", "de"), ("green", "fr"), ("blue", "en"), ("red", "en")]
     rows = [{"image": "red.png", "caption": text, "language": language} for text, language in rows]
     preds = write_jsonl(captions.with_name("preds.jsonl"), rows)
 
@@ -104,14 +107,20 @@ def test_the_lowest_rows_are_printed_and_marked_as_likely_wrong(captions, tmp_pa
         lines = run("score", preds, "--calibration", out, *options).stdout.splitlines()
         return [line.split()[1] for line in lines if line.strip().startswith("line ")]
 
-    # German is not calibrated: where a row has no rank, scores decide
+    # the toy does not know French: where a row has no rank, scores decide
     assert shown("--worst", 2) == ["3", "4"] and shown("--worst", 9) == shown("--sort", "mcs")
     assert shown("--sort", "mcs") == ["3", "4", "2", "1", "5"]
     said = run("score", preds, "--calibration", out, "--worst", 2, "-o", tmp_path / "o.jsonl").stdout
     assert "1 row has no rank, so all are sorted by mcs" in said
-    assert re.findall(r"^(de|en) +(\d) +\S+ +(\S)$", said, re.M) == [("en", "4", "4"), ("de", "1", "–")]
+    assert re.findall(r"^(de|en|fr) +(\d) +\S+ +(.*)$", said, re.M) == [
+        ("en", "3", "0 %             3"),
+        ("de", "1", "0 %             1"),
+        ("fr", "1", "–             –"),
+    ]
+    assert "(captions; de ranked among right captions of all languages; 1 row has no rank)" in flat(said)
     summary = json.loads((tmp_path / "o.summary.json").read_text())["languages"]
-    assert summary["de"] == {"rows": 1, "mcs": 0.0, "likely_wrong": None} and summary["en"]["rows"] == 4
+    assert summary["fr"] == {"rows": 1, "mcs": 0.0, "rank": None, "ranked_among": None, "likely_wrong": None}
+    assert [summary[code]["ranked_among"] for code in ("en", "de")] == ["en", "all"]
     assert_refused(run("score", preds, "--sort", "kind"), "--sort kind: expected mcs")
     run("score", preds, "--calibration", out, "--report", page)
     assert re.findall(r'data-wrong="(.)"', page.read_text()) == ["0", "1", "1", "1", "1"]
@@ -179,7 +188,7 @@ def test_too_many_captions_that_are_likely_wrong_end_with_4(captions, tmp_path, 
     document = json.loads(out.read_text())  # so that a right caption has a rank
     document["metrics"][0]["languages"]["en"]["right"]["values"][:50] = [0.0] * 50
     out.write_text(json.dumps(document))
-    rows = [("red", "en"), ("blue", "en"), ("green", "en"), ("blue", "en"), ("red", "de")]
+    rows = [("red", "en"), ("blue", "en"), ("green", "en"), ("blue", "en"), ("red", "fr")]
     rows = [{"image": "red.png", "caption": text, "language": language} for text, language in rows]
     preds = write_jsonl(captions.with_name("preds.jsonl"), rows)
     done = run("score", preds, "--calibration", out, "--fail-under", limit, "-o", scored)

@@ -20,7 +20,7 @@ from capscore.metrics.calibration import (
     PERCENTS,
     Calibration,
     Distribution,
-    matching,
+    placed,
     read_calibrations,
     shipped_calibrations,
     standings,
@@ -28,6 +28,7 @@ from capscore.metrics.calibration import (
 from capscore.metrics.cider import CIDEr
 from capscore.metrics.mcs import MCS
 from capscore.metrics.rouge_l import ROUGEL
+from capscore.metrics.scores import Scores
 from capscore.metrics.signature import parse_signature
 from capscore.metrics.text_score import TextScore
 from capscore.scoring import calibrating
@@ -47,7 +48,7 @@ pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
 # what `make calibrate` measures: metric, backbone, number of references
 SHIPPED = [
     *(("mcs", "embedded", 0), ("clip_score", "embedded", 0), ("pr_mcs", "embedded-pr-mcs", 0)),
-    *((metric, "embedded", n) for metric in ("ref_clip_score", "text_score") for n in (1, 4)),
+    *((metric, "embedded", n) for metric in ("ref_clip_score", "text_score") for n in (1, 2, 3, 4)),
     ("infometic", "embedded", 0),
 ]
 HALF = 2.5 / math.sqrt(2)  # one colour against two
@@ -184,11 +185,13 @@ def test_scores_are_placed_in_their_own_language(scorer, file, rows):
         "better_than_shuffled": pytest.approx(shuffled.mean()),
         "rows": 3,
         "rows_without": 0,
+        "rows_with_fewer_references": 0,
+        "among_all_languages": {"": 1},
         "set": "three colours",
     }
     some = scorer.score(["red", "red", None], [image] * 3, language=["en", "fr", "en"], on_error="skip")
-    placed = standing(some, file)
-    assert (placed.n_rows, placed.n_without) == (1, 1) and "1 row in other languages" in placed.sentence()
+    where = standing(some, file)
+    assert (where.n_rows, where.n_without) == (1, 1) and "1 row has no rank" in where.sentence()
     for empty in ("score", "skip"):  # what is done with empty captions does not hide the rank of the others
         other = MCS(Embedder(ColourBackbone()), empty=empty).score(["red", ""], [image] * 2, language="en")
         found = other.percentiles(calibration=file)
@@ -215,8 +218,7 @@ def test_a_calibration_applies_to_its_own_signature_only(scorer, file, rows):
     with pytest.raises(InputError, match=r"has no calibration for these scores: made with prefix:none, sc"):
         with_prefix.percentiles(calibration=file)
     spoken = scorer.score(["red"], [image], language="fr")
-    assert "no row is in a calibrated language (de, en)" in standing(spoken, file).reason
-    assert np.isnan(spoken.percentiles(calibration=file)).all()
+    assert "there are ranks in de, en, not in fr" in standing(spoken, file).reason
     assert standing(spoken) is None  # nothing ships for the toy
     with pytest.raises(InputError, match="capscore has no calibration for these scores"):
         spoken.percentiles()
@@ -224,25 +226,112 @@ def test_a_calibration_applies_to_its_own_signature_only(scorer, file, rows):
         spoken.percentiles("wrong", calibration=file)
 
 
-def test_a_calibration_in_more_languages_applies_too_and_the_nearest_gives_the_reason(file):
-    (colours,) = read_calibrations(file)
-    other = colours.signature.replace("w:2.5", "w:1")
-    assert matching(other, [colours]) == "made with w:2.5, scored with w:1"
-    for signature in ("mcs|backbone:other@w1|w:2.5", colours.signature.replace("mcs|", "pr_mcs|", 1)):
-        assert matching(signature, [colours]) == ""
-    assert matching(colours.signature.replace("lang:de+en", "lang:ja"), [colours]) is colours
-    whole = {"right": Distribution.of(np.arange(9.0)), "shuffled": Distribution.of(np.arange(9.0))}
-    one = Calibration("x", "x|words:a-1,b-2+c|lang:de+en", "s", {"all": whole})
-    assert matching("x|words:a-1|lang:en", [one]) is one
-    assert matching("x|words:a-2|lang:en", [one]) == "made with words:a-1,b-2+c, scored with words:a-2"
-    assert matching("x|lang:en", [one]) == "made with words:a-1,b-2+c, scored with words:none"
+# metric → what it was calibrated with: number of references → languages
+CALIBRATED = {
+    "mcs": {0: ("en", "de")},
+    "infometic": {0: ("en", "de")},
+    "ref_clip_score": {1: ("en", "de"), 2: ("en",), 4: ("en",)},
+    "rouge_l": {1: ("en", "de")},
+}
+# language of a row → what it is ranked among: its own language, those of all ("it" the backbone knows), or none
+SPOKEN = {"en": ("en", "en"), "de": ("de", "all"), "it": ("all", "all"), "": ("all", "all"), "fi": ("", "")}
+NUMBERS = {
+    0: 0,
+    1: 1,
+    2: 2,
+    3: None,
+    4: 4,
+    5: 4,
+    7: 4,
+    8: None,
+}  # references of a row → of the captions it is among
+
+
+def calibrated(metric, n_references, languages):
+    """A calibration in which the score .5 ranks at 10, 20, … in the languages and in all together."""
+    words = {"infometic": "words", "rouge_l": "segmenter"}.get(metric)
+    varied = {words: {code: f"{code}-1" for code in (*languages, "all")}} if words else {}
+    kinds = {}
+    for place, code in enumerate(("all", *languages), 1):
+        cut = [0.0] * PERCENTS.index(10 * place) + [1.0] * (len(PERCENTS) - PERCENTS.index(10 * place))
+        kinds[code] = dict.fromkeys(("right", "shuffled"), Distribution(100, tuple(cut)))
+    signature = f"{metric}|backbone:b@1|w:1|refs:{n_references}|lang:{'+'.join(languages)}"
+    known = frozenset({"en", "de", "it"} - {*languages}) if metric != "rouge_l" else None
+    return Calibration(metric, signature, "set", kinds, known, varied)
+
+
+def scored(metric, rows, **settings):
+    """Scores of .5 of rows (language, number of references)."""
+    languages, counts = map(list, zip(*rows, strict=True))
+    stated = {"backbone": "b@1", "w": 1, "refs": counts[0] if len({*counts}) == 1 else "var", **settings}
+    words = {"infometic": "words", "rouge_l": "segmenter"}.get(metric)
+    varied = {words: [f"{code or 'en'}-1" for code in languages]} if words else {}
+    if words:
+        stated[words] = ",".join(sorted({*varied[words]}))
+    n = len(rows)
+    return Scores(
+        *(metric, np.full(n, 0.5), {}, stated, [""] * n, np.zeros(n, bool), np.array(counts), languages),
+        varied=varied,
+    )
+
+
+@pytest.mark.parametrize("metric", CALIBRATED)
+def test_a_row_has_the_rank_that_it_has_alone(metric, monkeypatch):
+    """Over languages, stated or not, and numbers of references: other rows of a file change nothing."""
+    known = [calibrated(metric, n, languages) for n, languages in CALIBRATED[metric].items()]
+    monkeypatch.setattr(calibration, "shipped_calibrations", lambda: known)
+    needed = [n for n in NUMBERS if (n > 0) == ("ref" in metric or metric == "rouge_l")]
+    rows = [(language, n) for language in SPOKEN for n in needed]
+    together = placed(scored(metric, rows))
+    for index, (language, n) in enumerate(rows):
+        alone = placed(scored(metric, [(language, n)]))
+        captions = CALIBRATED[metric].get(NUMBERS[n])
+        among = SPOKEN[language][language not in (captions or ())]
+        if metric == "rouge_l" and language == "fi":
+            among = "all"  # without a backbone, every language is ranked
+        expected = among if captions else ""
+        assert alone.among[0] == together.among[index] == expected, (language, n)
+        assert alone.n_fewer == (n in (5, 7) and bool(expected))
+        assert bool(alone.reason) == (not expected)
+        rank = 10 * (1 + ["all", *captions].index(expected)) if expected else np.nan
+        for kind in ("right", "shuffled"):
+            found = [alone.below[kind][0], together.below[kind][index]]
+            np.testing.assert_allclose(found, [rank, rank], atol=1)
+
+
+OTHERS = {
+    "a setting": (scored("mcs", [("en", 0)], w=2), "made with w:1, scored with w:2"),
+    "another backbone": (scored("mcs", [("en", 0)], backbone="c@1"), ""),
+    "another metric": (scored("pr_mcs", [("en", 0)]), ""),
+    "other references": (scored("ref_clip_score", [("en", 8)]), "made with refs:1, scored with refs:8"),
+    "a language": (scored("mcs", [("fi", 0)]), "there are ranks in de, en, it, not in fi"),
+}
+
+
+@pytest.mark.parametrize(("scores", "reason"), OTHERS.values(), ids=OTHERS)
+def test_the_nearest_calibration_says_why_there_is_no_rank(scores, reason, monkeypatch):
+    known = [calibrated(metric, n, codes) for metric, of in CALIBRATED.items() for n, codes in of.items()]
+    monkeypatch.setattr(calibration, "shipped_calibrations", lambda: known)
+    found = placed(scores)
+    assert found.reason == reason and np.isnan(found.below["right"]).all() and not found.set_name
+
+
+def test_only_a_tagger_of_the_row_s_own_language_matters(monkeypatch):
+    monkeypatch.setattr(
+        calibration, "shipped_calibrations", lambda: [calibrated("infometic", 0, ("en", "de"))]
+    )
+    scores = scored("infometic", [("en", 0), ("de", 0), ("it", 0)])
+    scores.varied["words"][1:] = ["de-2", "it-9"]
+    found = placed(scores)
+    assert found.among.tolist() == ["en", "", "all"]
+    assert found.reason == "made with words:de-1, scored with words:de-2"
 
 
 @pytest.mark.parametrize(
     "content",
     [
-        *(b"{", b"\xff\xfe", b"[]", b'{"format": "capscore calibration 1"}', b"[" * 100_000),
-        b'{"format": "capscore calibration 1", "percents": [1], "set": {"name": "x"}, "metrics": []}',
+        *(b"{", b"\xff\xfe", b"[]", b'{"format": "capscore calibration 2"}', b"[" * 100_000),
+        b'{"format": "capscore calibration 2", "percents": [1], "set": {"name": "x"}, "metrics": []}',
     ],
 )
 def test_damaged_files_are_refused_by_name(content, file):
@@ -269,9 +358,9 @@ def test_shipped_calibrations_apply_to_scores(metric, backbone, n_references):
     scores = load(metric, backbone=backbone, cache=False).score(
         ["a dog"], [Image.fromarray(noise())], references, language="en"
     )
-    placed = standing(scores)
-    assert placed is not None and not placed.reason, f"run make calibrate DATA=… ({placed})"
-    assert 0 <= placed.better_than["right"] <= placed.better_than["shuffled"] <= 100
+    where = standing(scores)
+    assert where is not None and not where.reason, f"run make calibrate DATA=… ({where})"
+    assert 0 <= where.better_than["right"] <= where.better_than["shuffled"] <= 100
 
 
 def test_shipped_calibrations_separate_right_captions_from_shuffled_ones():

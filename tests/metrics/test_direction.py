@@ -107,7 +107,7 @@ def test_ranks_are_percents_of_right_captions_with_larger_errors(tmp_path):
     values = [9 * percent / 100 for percent in PERCENTS]
     right = {"n": 100, "values": values}
     entry = {"metric": "length_error", "signature": scores.signature, "backbone": None, "truncated": 0}
-    entry["languages"] = {"all": {"right": right, "shuffled": right}}
+    entry |= {"languages": {"all": {"right": right, "shuffled": right}}, "among_all": None, "varied": {}}
     path = tmp_path / "calibration.json"
     whole = document([entry], [], name="errors", made="2026-01-01", shuffled=1, seed=0)
     path.write_text(json.dumps(whole), encoding="utf-8")

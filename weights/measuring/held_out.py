@@ -1,12 +1,16 @@
 """Captions of photos that no weights of ours learned from → files for `capscore robustness`.
 
     python -m weights.measuring.held_out --flickr8k flickr8k --out held_out
+    python -m weights.measuring.held_out --flickr8k flickr8k --photos Flicker8k_Dataset --xflickrco xflickrco \
+        --multi30k multi30k --descriptions DutchDescriptions/Data --out held_out
     python -m weights.measuring.held_out --dutch Test --multi30k multi30k --out held_out
     python -m weights.measuring.held_out --xtd10 XTD10 --trained captions.jsonl --out held_out
 
 In: Flickr8k's text files, and, for photos with captions in several languages, `multilingual_captions.json`
 ({photo: {language: [captions]}}) with the folder `images`. Out: `photos.jsonl` (photo, caption, language) and
-`english.jsonl`, the test split's captions, the first of each photo standing for it.
+`english.jsonl`, the test split's captions, the first of each photo standing for it. With the folder of all of
+Flickr8k's photos also `calibration.jsonl`: those of `photos.jsonl`, and captions of the photos that are in the
+test split of XFlickr&CO and Multi30k too, the Dutch and German ones of van Miltenburg et al. (2017) among them.
 
 Or in: the Dutch descriptions of Flickr30k's test photos (van Miltenburg et al. 2017) and Multi30k's files,
 whose `test_2016_flickr` has the same photos in the same order. Out: `dutch.jsonl`.
@@ -35,6 +39,15 @@ from weights.making.package_texts import photo_name
 
 XTD10 = ("es", "it", "ko", "pl", "ru", "tr", "zh")
 Rows = list[dict[str, str]]
+# test sets of Flickr30k's photos: benchmark → its split, and languages with captions that people wrote
+SHARED = {
+    "xflickrco": ("test", ("de", "en", "es", "ja", "ru", "tr", "zh")),
+    "multi30k": ("test_2016_flickr", ("fr",)),
+}
+# files of five descriptions of each of these photos
+DESCRIBED = {"nl": ("Dutch/Test", "test.[0-4]"), "de": ("German/Test", "de_test.[1-5]")}
+MAX_DESCRIBED = 100
+"""Photos with five descriptions in a language; of more, the first, so that no language outweighs the others."""
 
 
 def photo_rows(folder: Path) -> Rows:
@@ -47,6 +60,39 @@ def photo_rows(folder: Path) -> Rows:
         for language, captions in languages.items()
         if isinstance(captions, list) and not language.endswith("_mt")
         for caption in captions
+    ]
+
+
+def shared_rows(
+    photos: Path, xflickrco: Path, multi30k: Path, descriptions: Path | None, apart: Iterable[str]
+) -> Rows:
+    """One row per caption of a photo of Flickr8k that a test set of Flickr30k's photos shares.
+
+    Args:
+        photos: Folder of all of Flickr8k's photos.
+        xflickrco, multi30k, descriptions: Folders of captions.
+        apart: Photos that are left out, by their names.
+    """
+    known = {photo_of(name) for name in apart}
+    names = sorted(path.name for path in photos.iterdir() if photo_of(path.name) not in known)
+    found: dict[str, list[tuple[str, str]]] = {}
+    for (slug, (split, languages)), folder in zip(SHARED.items(), (xflickrco, multi30k), strict=True):
+        for language in languages:
+            found.setdefault(language, []).extend(translated(folder, slug, language, names, (split,)))
+    listed = _lines(multi30k / "image_splits" / "test_2016_flickr.txt")
+    of_number = {photo_of(name): name for name in names}
+    at = [
+        (of_number[photo], line) for line, name in enumerate(listed) if (photo := photo_of(name)) in of_number
+    ]
+    for language, (folder_name, pattern) in DESCRIBED.items() if descriptions else ():
+        for path in sorted((descriptions / folder_name).glob(pattern)):
+            texts = _lines(path)
+            found.setdefault(language, []).extend((name, texts[line]) for name, line in at[:MAX_DESCRIBED])
+    return [
+        {"image": str((photos / name).resolve()), "caption": text.strip(), "language": language}
+        for language, captions in found.items()
+        for name, text in captions
+        if text.strip()
     ]
 
 
@@ -136,7 +182,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--flickr8k", type=Path, help="folder of its files")
     parser.add_argument("--dutch", type=Path, help="folder of test.0 to test.4")
-    parser.add_argument("--multi30k", type=Path, help="folder of its files, for --dutch")
+    parser.add_argument("--multi30k", type=Path, help="folder of its files, for --dutch and --photos")
+    parser.add_argument("--photos", type=Path, help="folder of all of Flickr8k's photos, for --flickr8k")
+    parser.add_argument("--xflickrco", type=Path, help="folder of its files, for --photos")
+    parser.add_argument(
+        "--descriptions", type=Path, help="folder of Dutch/Test and German/Test, for --photos"
+    )
     parser.add_argument("--xtd10", type=Path, help="folder of test_1kcaptions_en.txt and others")
     parser.add_argument("--trained", type=Path, help="captions of the training, for --xtd10")
     parser.add_argument("--out", type=Path, required=True, help="folder for the files")
@@ -144,6 +195,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     written = {}
     if options.flickr8k:
         written = {"photos": photo_rows(options.flickr8k), "english": english_rows(options.flickr8k)}
+    if options.flickr8k and options.photos and options.xflickrco and options.multi30k:
+        first = written["photos"]
+        apart = {Path(row["image"]).name for row in first}
+        more = (options.photos, options.xflickrco, options.multi30k, options.descriptions)
+        written["calibration"] = first + shared_rows(*more, apart)
     if options.dutch and options.multi30k:
         written["dutch"] = dutch_rows(options.dutch, options.multi30k)
     if options.xtd10 and options.trained:

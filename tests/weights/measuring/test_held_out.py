@@ -6,7 +6,7 @@ import gzip
 import json
 
 from tests.datasets_scripts.official import write_jsonl, write_lines
-from weights.measuring.held_out import XTD10, main, translated
+from weights.measuring.held_out import SHARED, XTD10, main, translated
 
 
 def written(folder, name):
@@ -73,3 +73,29 @@ def test_captions_of_shared_photos_are_found_by_the_photo_s_number(tmp_path):
     write_jsonl(tmp_path / "es" / "test.jsonl", lines)
     photos = ["12_ab.jpg", "14_cd.jpg"]
     assert translated(tmp_path, "xflickrco", "es", photos, ["test"]) == [("12_ab.jpg", "Un perro.")]
+
+
+def test_captions_to_calibrate_on_are_those_of_photos_that_test_sets_share(tmp_path):
+    folder, photos = tmp_path / "flickr8k", tmp_path / "photos"
+    for name in ("flickr8k/images/1_a.jpg", "photos/1_a.jpg", "photos/2_b.jpg", "photos/3_c.jpg"):
+        write_lines(tmp_path / name, [])
+    (folder / "multilingual_captions.json").write_text(json.dumps({"1_a.jpg": {"en": ["one"]}}))
+    write_lines(folder / "Flickr_8k.testImages.txt", [])
+    write_lines(folder / "Flickr8k.token.txt", [])
+    for code in SHARED["xflickrco"][1]:
+        lines = [{"id": n, "img_path": f"{n}.jpg", "sentences": [f"{code} {n}"]} for n in "12"]
+        write_jsonl(tmp_path / "xflickrco" / code / "test.jsonl", lines)
+    write_lines(tmp_path / "multi30k" / "image_splits" / "test_2016_flickr.txt", ["9.jpg", "2.jpg"])
+    for code in ("en", "fr"):
+        french = gzip.compress(f"{code} 9\n{code} 2\n".encode())
+        (tmp_path / "multi30k" / f"test_2016_flickr.{code}.gz").write_bytes(french)
+    for number in range(5):
+        write_lines(tmp_path / "Data" / "Dutch" / "Test" / f"test.{number}", ["nl 9", f"nl 2 {number} "])
+    given = ("flickr8k", "photos", "xflickrco", "multi30k", "descriptions")
+    paths = (folder, photos, tmp_path / "xflickrco", tmp_path / "multi30k", tmp_path / "Data")
+    options = [text for name, path in zip(given, paths, strict=True) for text in (f"--{name}", str(path))]
+    main([*options, "--out", str(tmp_path)])
+    first, *others = written(tmp_path, "calibration")
+    assert first["caption"] == "one" and {row["image"] for row in others} == {str(photos / "2_b.jpg")}
+    expected = [f"{code} 2" for code in (*SHARED["xflickrco"][1], "fr")] + [f"nl 2 {n}" for n in range(5)]
+    assert sorted(row["caption"] for row in others) == sorted(expected)
