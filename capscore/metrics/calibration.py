@@ -1,8 +1,8 @@
 """What a score means: its rank among the scores of right captions, and of captions of other photos.
 
-`capscore.calibrate` measures both on a set. `placed` has the rule by which a row is then ranked among them: a
-calibration applies if the row, scored alone, would have its signature, apart from the language. A row is ranked
-among captions of its language, or else, if the backbone knows it or none is stated, among those of all.
+`capscore.calibrate` measures both on a set. `placed` has the rule by which a row is then ranked among them:
+a calibration applies if the row, scored alone, would have its signature, apart from the language. A row is
+ranked among captions of its language; if only the backbone knows that, or none is stated, among those of all.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Calibration:
     varied: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def group(self, language: str) -> str:
-        """Language, or "all", among whose captions rows in a language ("": not stated) are ranked; "" if none."""
+        """Language, or "all", whose captions rows in a language ("": not stated) are ranked among; or ""."""
         if language in self.languages:
             return language
         if not language or self.among_all is None or language in self.among_all:
@@ -236,7 +236,7 @@ class Standing:
         n_rows, n_without: Number of rows behind it, and of scored rows without a rank.
         set_name: Name of the set.
         reason: Why there are no numbers; "" if there are.
-        among_all: Language ("": not stated) → number of its rows that are ranked among captions of all languages.
+        among_all: Language ("": not stated) → number of its rows that are ranked among all languages.
         n_fewer: Number of rows that are ranked among captions with fewer references than they have.
     """
 

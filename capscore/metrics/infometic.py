@@ -205,15 +205,20 @@ class InfoMetIC(BackboneScorer):
 
     @classmethod
     def wrong_words(cls, detail: Mapping[str, Any]) -> list[WrongWord]:
-        """Words that are likely wrong; of a caption that does not fit as a whole, those with p below 0.5."""
+        """Words that are likely wrong.
+
+        Of a caption that does not fit as a whole, those with p below 0.5, or else the least likely one.
+        """
         if "wrong" in detail:
             return [*detail["wrong"]]
-        found = []
-        for word in detail["words"]:
-            p = word["p_correct"]
-            if word["correct"] is False or (detail["fits"] is False and p is not None and p < 0.5):
-                found.append((word["start"], word["end"], word["text"]))
-        return found
+        judged = [word for word in detail["words"] if word["semantic"] and word["score"] is not None]
+        wrong = [word for word in judged if word["correct"] is False]
+        if detail["fits"] is False:
+            known = [word for word in judged if word["p_correct"] is not None]
+            wrong = [word for word in known if word["p_correct"] < 0.5]
+            if not wrong and judged:
+                wrong = [min(known or judged, key=lambda word: word["p_correct" if known else "score"])]
+        return [(word["start"], word["end"], word["text"]) for word in wrong]
 
     # ------------------------------------------------------------------ signature and scores
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..metrics.calibration import RANKS, ranks
+from ..metrics.calibration import ALL, RIGHT, placed
 from ..registry import METRICS
 from ..tables import fixed
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 MAX_MISSED = 3
 """Maximum of missed regions shown; all of them would hide the photo."""
+MAX_LEAST = 3
+"""Maximum of words that are named of a caption that does not fit."""
 _NOTHING_LIKE_IT = 0.03  # right words that are marked by mistake are mostly more probable than that
 SCORES = {"precision": "Text precision", "recall": "Vision recall", "overall": "Overall"}
 
@@ -35,7 +37,9 @@ class ExplainedCaption:
         scores: "precision", "recall" and "overall" where words are marked, else "score" and the components;
             NaN where there is no score.
         rank: Percent of right captions that score worse; NaN where the scores are not calibrated.
+        among: Language of these captions, or "all"; "" without a rank.
         found, reason, doubt: What the metric says of the caption, and of its own score; "" for nothing.
+        wrong: Where its words begin that are likely wrong.
     """
 
     text: str
@@ -43,9 +47,16 @@ class ExplainedCaption:
     explanation: Mapping[str, Any]
     scores: Mapping[str, float]
     rank: float = math.nan
+    among: str = ""
     found: str = ""
     reason: str = ""
     doubt: str = ""
+    wrong: frozenset[int] = frozenset()
+
+    @property
+    def fits(self) -> bool:
+        """Whether the caption as a whole fits the photo, as far as the metric can tell."""
+        return self.explanation.get("fits") is not False
 
 
 def explained_captions(captions: Sequence[str], scores: Scores) -> list[ExplainedCaption]:
@@ -55,7 +66,7 @@ def explained_captions(captions: Sequence[str], scores: Scores) -> list[Explaine
     if kind.marks_words():
         columns = {name: scores.components[name] for name in ("precision", "recall")}
         columns["overall"] = scores.scores
-    rank = ranks(scores)[RANKS[0]]
+    ranks = placed(scores)
     details = scores.details or [None] * len(captions)
     explained = []
     for row, caption in enumerate(captions):
@@ -66,10 +77,12 @@ def explained_captions(captions: Sequence[str], scores: Scores) -> list[Explaine
                 scores.languages[row],
                 details[row] or {},
                 numbers,
-                rank[row],
+                ranks.below[RIGHT][row],
+                ranks.among[row],
                 scores.found(row),
                 scores.reason(row),
                 kind.doubt({name: float(values[row]) for name, values in scores.components.items()}),
+                frozenset(start for start, _, _ in scores.wrong_words(row)),
             )
         )
     return explained
@@ -98,7 +111,7 @@ class Segment:
     Attributes:
         text: Its characters.
         kind: "right", "wrong" (likely wrong) or "unsure" (cannot tell) for content words, "unseen" for words
-            that were cut off, else "plain".
+            that were cut off, else "plain", as words are that need no mark in a caption that does not fit.
         score: Score of a content word; None for others.
         region: Number of the region most like a content word, counted from 0; None if there is none.
         p: Probability that a content word is right; None without a mark calibration.
@@ -122,7 +135,6 @@ class Segment:
 
 def segments(caption: ExplainedCaption) -> list[Segment]:
     """The whole caption in pieces, in order."""
-    fits = caption.explanation.get("fits") is not False
     pieces: list[Segment] = []
     last = 0
     for word in sorted(caption.explanation["words"], key=lambda word: word["start"]):
@@ -131,11 +143,13 @@ def segments(caption: ExplainedCaption) -> list[Segment]:
             kind, p = "unseen", None
         elif not word["semantic"]:
             continue
-        elif correct is not None:
-            kind = {True: "right", False: "wrong"}[correct]
-        elif fits and p is not None:
+        elif word["start"] in caption.wrong:
+            kind = "wrong"
+        elif correct:
+            kind = "right"
+        elif caption.fits and p is not None:
             kind = "unsure"
-        else:  # words of a caption that does not fit are not judged one by one
+        else:
             continue
         pieces.append(Segment(caption.text[last : word["start"]], "plain"))
         last = word["end"]
@@ -159,32 +173,36 @@ def wrong_because(wrong: Sequence[Segment]) -> str:
     return "; nothing in the photo looks like it"
 
 
-def verdict(caption: ExplainedCaption) -> str:
-    """A sentence about the caption that names the words that are likely wrong."""
-    if caption.explanation.get("fits") is False:
-        return (
-            f"This caption does not fit the photo; words are not judged one by one{_least_likely(caption)}."
-        )
-    wrong = wrong_words(caption)
+class Verdict(NamedTuple):
+    """A sentence about a caption: what comes before the words that it names, these, and what follows."""
+
+    before: str
+    words: Sequence[Segment] = ()
+    after: str = "."
+
+    def __str__(self) -> str:
+        return f"{self.before}{', '.join(f'{word.text} ({word.title})' for word in self.words)}{self.after}"
+
+
+def verdict(caption: ExplainedCaption) -> Verdict:
+    """What is said of a caption; it names the words that are likely wrong, or else the least likely one."""
+    pieces, wrong = segments(caption), wrong_words(caption)
+    if not caption.fits:
+        if not wrong:
+            return Verdict("This caption does not fit the photo; it has no word that can be judged")
+        if all(piece.p is not None for piece in wrong):
+            wrong.sort(key=lambda piece: piece.p or 0.0)
+        return Verdict("This caption does not fit the photo. Least likely: ", wrong[:MAX_LEAST])
     if wrong:
-        listed = ", ".join(f"{piece.text} ({piece.title})" for piece in wrong)
-        return f"Likely wrong: {listed}{wrong_because(wrong)}."
-    kinds = {piece.kind for piece in segments(caption)}
-    if "right" in kinds:
-        return "No word looks wrong."
-    if "unsure" in kinds:
-        return "No word can be judged with this photo."
-    return "There is no content word, so none can be wrong."
-
-
-def _least_likely(caption: ExplainedCaption) -> str:
-    """The word of a caption that is least likely right, to follow what is said of it; "" if none is known."""
-    known = [word for word in caption.explanation["words"] if word.get("p_correct") is not None]
-    if not known:
-        return ""
-    least = min(known, key=lambda word: word["p_correct"])
-    text = caption.text[least["start"] : least["end"]]
-    return f"; least likely: {text} (right with probability {percent(least['p_correct'])})"
+        return Verdict("Likely wrong: ", wrong, f"{wrong_because(wrong)}.")
+    known = [piece for piece in pieces if piece.p is not None]
+    least = min(known, key=lambda piece: piece.p or 0.0, default=None)
+    doubted = [least] if least is not None and (least.p or 0.0) < 0.5 else []
+    if any(piece.kind == "right" for piece in pieces):
+        return Verdict(f"No word looks wrong{'; least likely: ' * len(doubted)}", doubted)
+    if any(piece.kind == "unsure" for piece in pieces):
+        return Verdict(f"No word can be judged with this photo{'; least likely: ' * len(doubted)}", doubted)
+    return Verdict("There is no content word, so none can be wrong")
 
 
 # ---- regions ----
@@ -200,7 +218,8 @@ class ShownRegion:
         mentioned: Whether the caption mentions it.
         score: Share of the caption that it accounts for.
         confidence: Confidence of the detector that there is an object.
-        label: A name for what it shows; "" if it has none.
+        label: A name for what it shows: its own, or the word of the caption that is most like it, or else
+            where it is in the photo.
         index: Index among all regions.
         p: Probability that the caption mentions it; None without a mark calibration.
     """
@@ -244,16 +263,38 @@ def shown_regions(explanation: Mapping[str, Any]) -> list[ShownRegion]:
     Of regions that have one name and overlap, the one with the highest confidence is shown.
     """
     regions = explanation["regions"]
+    words: dict[int, str] = {}
+    for word in explanation["words"]:
+        if word.get("word_class") == "noun" and word["correct"] and word.get("region") is not None:
+            words.setdefault(word["region"], word["text"])
     mentioned, missed = _distinct(regions)
     mentioned.sort(key=lambda index: -(regions[index].get("p_mentioned") or regions[index]["score"]))
     shown = []
     for number, index in enumerate([*mentioned, *missed[:MAX_MISSED]], 1):
         region = regions[index]
         left, top, right, bottom = map(float, region["box"])
-        label, p = region.get("name") or region["label"], region.get("p_mentioned")
+        label = region.get("name") or region["label"]
+        if not label and region["mentioned"]:
+            label = words.get(index, "")
+        label, p = label or place_of(region["box"], explanation["image_size"]), region.get("p_mentioned")
         numbers = bool(region["mentioned"]), region["score"], region["confidence"]
         shown.append(ShownRegion(number, (left, top, right, bottom), *numbers, label, index, p))
     return shown
+
+
+def place_of(box: Sequence[float], size: Sequence[float]) -> str:
+    """Where a box is in a photo, in words.
+
+    >>> [place_of(box, (40, 30)) for box in ((0, 0, 10, 10), (10, 8, 30, 25), (1, 1, 40, 30))]
+    ['top left', 'middle', 'most of the photo']
+    """
+    left, top, right, bottom = map(float, box)
+    width, height = map(float, size)
+    if (right - left) * (bottom - top) > 0.6 * width * height:
+        return "most of the photo"
+    across = ("left", "", "right")[min(int(1.5 * (left + right) / width), 2)]
+    down = ("top", "", "bottom")[min(int(1.5 * (top + bottom) / height), 2)]
+    return f"{down} {across}".strip() or "middle"
 
 
 def representatives(regions: Sequence[Mapping[str, object]]) -> list[int]:
@@ -293,22 +334,27 @@ def _distinct(regions: Sequence[Mapping[str, object]]) -> tuple[list[int], list[
 
 
 def notes(caption: ExplainedCaption) -> list[str]:
-    """Sentences besides the marks: words that were cut off, regions that are not drawn, the null token."""
-    explanation = caption.explanation
-    regions = explanation["regions"]
-    mentioned, missed = _distinct(regions)
-    found = []
+    """Sentences besides the marks: the rank, words without a mark, words and regions that are missing."""
+    explanation, found = caption.explanation, []
     if not math.isnan(caption.rank):
-        found.append(f"Rank: {caption.rank:.0f} % of right captions have a lower overall score")
+        among = " of all languages" if caption.among == ALL else ""
+        found.append(f"Rank: {caption.rank:.0f} % of right captions{among} have a lower overall score")
     unsure = [piece.text for piece in segments(caption) if piece.kind == "unsure"]
     if unsure:
         found.append(f"Cannot tell: {', '.join(unsure)}")
     if explanation["n_words_cut"]:
         found.append(f"Words past the limit, not scored: {explanation['n_words_cut']:,}")
-    if not regions:
+    if not explanation["regions"]:
         found.append("No region was found in the photo")
-    elif not mentioned:
-        found.append("The caption mentions none of the regions")
+    return found
+
+
+def footnotes(caption: ExplainedCaption) -> list[str]:
+    """Sentences that few readers need: regions that are not drawn, what numbers mean, the null token."""
+    explanation = caption.explanation
+    regions = explanation["regions"]
+    mentioned, missed = _distinct(regions)
+    found = []
     if len(missed) > MAX_MISSED:
         found.append(f"Missed regions that are not drawn: {len(missed) - MAX_MISSED:,}")
     doubles = len(regions) - len(mentioned) - len(missed)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InputError, Setting
 from ..files.cells import is_empty
 from ..files.console import make_console
+from ..metrics.calibration import ALL
 from ..registry import METRICS
 from ..tables import fixed
 from ..text.languages import NAMES, is_plainly_other, language_code
@@ -118,6 +119,8 @@ class Explanation:
             if self.marks_below is not None:
                 below = f", with a score of {self.marks_below:g} or below"
             others = f"?word: cannot tell. {cut}(word): cut off, not scored."
+            if self.marks_below is None:
+                others += " (%): probability that the caption mentions the region."
             console.print(Text(f"{wrong}[word]: likely wrong{below}. {others}", "dim"))
         _print_lines(console, [self.scores.signature])
 
@@ -233,21 +236,23 @@ def _print_marked(console: Console, caption: ExplainedCaption) -> None:
     """A caption with its words marked by signs and colours; in ASCII where a terminal shows no more."""
     from rich.text import Text
 
-    console.print("", _marked(caption, *_signs(console)), "", Text(_clean(verdict(caption))), sep="\n")
+    console.print("", _marked(caption, *_signs(console)), "", Text(_clean(str(verdict(caption)))), sep="\n")
     lines = [(label, fixed(caption.scores[name], 2, "no score")) for name, label in SCORES.items()]
     regions: dict[bool, list[str]] = {True: [], False: []}
     for item in shown_regions(caption.explanation):
-        regions[item.mentioned].append(f"{_clean(item.label or f'region {item.number}')} ({item.note})")
+        regions[item.mentioned].append(f"{_clean(item.label)} ({item.note})")
     lines += [("Mentioned", ", ".join(regions[True])), ("Missed", ", ".join(regions[False]))]
     _print_lines(console, [f"{label:<16}{text or '–'}" for label, text in lines])
-    console.print(Text("\n".join(f"{note}." for note in notes(caption)), "dim"))
+    if said := notes(caption):
+        console.print(Text("\n".join(f"{note}." for note in said), "dim"))
 
 
 def _print_scores(console: Console, caption: ExplainedCaption) -> None:
     """A caption, its score and the components of it, and what the metric says in words."""
     lines = {name: fixed(value, 4, "no score") for name, value in caption.scores.items()}
     if not math.isnan(caption.rank):
-        lines["rank"] = f"{caption.rank:.0f} % of right captions score worse"
+        among = " of all languages" if caption.among == ALL else ""
+        lines["rank"] = f"{caption.rank:.0f} % of right captions{among} score worse"
     if caption.found:
         lines["found"] = _clean(caption.found)
     if caption.reason:

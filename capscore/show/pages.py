@@ -29,14 +29,13 @@ from .explained import (
     ShownRegion,
     bars_end,
     bars_note,
+    footnotes,
     notes,
     representatives,
     score_bars,
     segments,
     shown_regions,
     verdict,
-    wrong_because,
-    wrong_words,
 )
 
 if TYPE_CHECKING:
@@ -239,7 +238,6 @@ def explained_cards(
             if piece.region is not None:
                 piece = replace(piece, region=shown[piece.region])
             pieces.append(piece)
-        wrong = wrong_words(caption)
         lit = sorted({piece.region for piece in pieces if piece.region is not None})
         drawn = shown_regions(caption.explanation)
         cards.append(
@@ -249,11 +247,10 @@ def explained_cards(
                 "pieces": pieces,
                 "near": [(index, _inside(regions[index]["box"], image.size)) for index in lit],
                 "verdict": verdict(caption),
-                "wrong": wrong,
-                "wrong_because": wrong_because(wrong),
                 "bars": score_bars(caption, end),
                 "regions": drawn,
                 "notes": notes(caption),
+                "footnotes": footnotes(caption),
                 "drawn": _drawn(drawn, image.size),
             }
         )

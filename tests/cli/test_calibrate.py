@@ -55,8 +55,8 @@ def test_scores_are_ranked_by_the_file_that_is_written(captions, tmp_path):
         "among_all_languages": {"": 1},
         "set": "colours",
     }
-    said = "mcs: better than 0 % of right captions and over 99.9 % of shuffled ones (colours; language not stated "
-    said += "ranked among right captions of all languages)"
+    said = "mcs: better than 0 % of right captions and over 99.9 % of shuffled ones (colours; language not "
+    said += "stated ranked among right captions of all languages)"
     assert said in flat(run("score", preds, "--calibration", out).output)
     done = run("score", preds, "--calibration", out, "--prefix", "a ")
     assert "not comparable with a calibration: made with prefix:none, scored with prefix:a" in done.output

@@ -55,7 +55,9 @@ def explanation(
 
 
 def caption(text: str, language: str = "en", scores: dict[str, float] = SCORES, **told) -> ExplainedCaption:
-    return ExplainedCaption(text, language, explanation(text, **told), scores)
+    details = explanation(text, **told)
+    wrong = frozenset(word["start"] for word in details["words"] if word["correct"] is False)
+    return ExplainedCaption(text, language, details, scores, wrong=wrong)
 
 
 # mentioned or not in no order; by confidence the missed ones are "sky", "tree", "sign", "bin"

@@ -233,7 +233,7 @@ CALIBRATED = {
     "ref_clip_score": {1: ("en", "de"), 2: ("en",), 4: ("en",)},
     "rouge_l": {1: ("en", "de")},
 }
-# language of a row → what it is ranked among: its own language, those of all ("it" the backbone knows), or none
+# language of a row → what it is ranked among: its own language, all (the backbone knows "it"), or none
 SPOKEN = {"en": ("en", "en"), "de": ("de", "all"), "it": ("all", "all"), "": ("all", "all"), "fi": ("", "")}
 NUMBERS = {
     0: 0,

@@ -15,7 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from capscore.show.explained import ExplainedCaption, notes, score_bars, segments, shown_regions, verdict
+from capscore.metrics.infometic import InfoMetIC
+from capscore.show.explained import (
+    ExplainedCaption,
+    footnotes,
+    notes,
+    score_bars,
+    segments,
+    shown_regions,
+    verdict,
+)
 from capscore.show.pages import explain_page
 
 from ..infometic.invented import REGIONS, SCORES, caption, explanation
@@ -31,7 +40,9 @@ def judged(text, *, fits=True, **p):
         if word["text"] in p:
             word["p_correct"], word["correct"] = p[word["text"]]
             word["word_class"] = "noun"
-    return ExplainedCaption(text, "en", {**details, "fits": fits, "p_fits": 0.9 if fits else 0.1}, SCORES)
+    details |= {"fits": fits, "p_fits": 0.9 if fits else 0.1}
+    wrong = frozenset(start for start, _, _ in InfoMetIC.wrong_words(details))
+    return ExplainedCaption(text, "en", details, SCORES, wrong=wrong)
 
 
 # ---- words ----
@@ -51,8 +62,8 @@ def test_a_caption_in_pieces():
     found = judged("red cat sits", red=(0.4, None), cat=(0.05, False), sits=(0.94, True))
     kinds = {piece.text: (piece.kind, piece.p) for piece in segments(found) if piece.kind != "plain"}
     assert kinds == {"red": ("unsure", 0.4), "cat": ("wrong", 0.05), "sits": ("right", 0.94)}
-    unfit = judged("red cat", fits=False, red=(0.4, None), cat=(0.05, None))
-    assert {piece.kind for piece in segments(unfit)} == {"plain"}
+    unfit = judged("red cat", fits=False, red=(0.6, None), cat=(0.05, None))
+    assert [(piece.text, piece.kind) for piece in segments(unfit)] == [("red ", "plain"), ("cat", "wrong")]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +72,7 @@ def test_a_caption_in_pieces():
         (caption("red cat", right="red cat"), "No word looks wrong."),
         (caption("a cat", wrong="cat"), "Likely wrong: cat (score 0.02)."),
         (caption("of the"), "There is no content word, so none can be wrong."),
-        (judged("red", red=(0.4, None)), "No word can be judged with this photo."),
+        (judged("red", red=(0.5, None)), "No word can be judged with this photo."),
         (judged("cat", cat=(0.03, False)), "Likely wrong: cat (right with probability 3 %)."),
         (
             judged("cat mat", cat=(0.029, False), mat=(0.004, False)),
@@ -69,14 +80,27 @@ def test_a_caption_in_pieces():
             "the photo looks like them.",
         ),
         (
-            judged("cat", fits=False, cat=(0.05, None)),
-            "This caption does not fit the photo; words are not judged one by one; least likely: cat "
-            "(right with probability 5 %).",
+            judged("red cat mat", fits=False, red=(0.4, None), cat=(0.05, None), mat=(0.6, None)),
+            "This caption does not fit the photo. Least likely: cat (right with probability 5 %), red (right "
+            "with probability 40 %).",
+        ),
+        (
+            judged("cat mat", fits=False, cat=(0.8, None), mat=(0.7, None)),
+            "This caption does not fit the photo. Least likely: mat (right with probability 70 %).",
+        ),
+        (
+            judged("group cat", fits=False, group=(None, None), cat=(None, None)),
+            "This caption does not fit the photo. Least likely: group (score 0.31).",
+        ),
+        (judged("of", fits=False), "This caption does not fit the photo; it has no word that can be judged."),
+        (
+            judged("cat mat", cat=(0.9, True), mat=(0.3, None)),
+            "No word looks wrong; least likely: mat (right with probability 30 %).",
         ),
     ],
 )
 def test_verdicts(item, sentence):
-    assert verdict(item) == sentence
+    assert str(verdict(item)) == sentence
 
 
 # ---- regions, notes and bars ----
@@ -104,7 +128,7 @@ def test_of_regions_that_show_the_same_the_most_confident_is_shown():
         ("bus", "70 %"),
         ("bus", "10 %"),
     ]
-    found = notes(ExplainedCaption("", "", details, SCORES))
+    found = footnotes(ExplainedCaption("", "", details, SCORES))
     assert "Regions that show the same as one of these: 1" in found
     assert "The number after a region is the probability that the caption mentions it" in found
 
@@ -118,18 +142,22 @@ def test_mentioned_regions_come_first_and_few_missed_ones_are_shown():
 @pytest.mark.parametrize(
     ("item", "expected"),
     [
-        (caption("a cat", regions=REGIONS), ["Missed regions that are not drawn: 1"]),
-        (caption("a cat", regions=REGIONS[1:]), []),
+        (caption("a cat", regions=REGIONS), []),
         (
             caption("a cat", cut="a cat"),
             ["Words past the limit, not scored: 2", "No region was found in the photo"],
         ),
-        (caption("a", regions=REGIONS[:1]), ["The caption mentions none of the regions"]),
         (judged("red", red=(0.4, None)), ["Cannot tell: red", "No region was found in the photo"]),
     ],
 )
 def test_notes(item, expected):
-    assert notes(item) == [*expected, "Score of the null token, what no region accounts for: 0.25"]
+    assert notes(item) == expected
+
+
+def test_footnotes():
+    null = "Score of the null token, what no region accounts for: 0.25"
+    assert footnotes(caption("a cat", regions=REGIONS)) == ["Missed regions that are not drawn: 1", null]
+    assert footnotes(caption("a cat", regions=REGIONS[1:])) == [null]
 
 
 def test_bars_go_from_the_middle_to_both_sides():
@@ -157,8 +185,10 @@ def test_bars_of_one_signature_share_one_scale(weights, end):
 def test_a_calibrated_score_has_its_rank():
     item = caption("", scores={"precision": 1.0, "recall": 1.0, "overall": 2.0})
     assert not any(note.startswith("Rank") for note in notes(item))
-    ranked = dataclasses.replace(item, rank=42.4)
+    ranked = dataclasses.replace(item, rank=42.4, among="en")
     assert notes(ranked)[0] == "Rank: 42 % of right captions have a lower overall score"
+    ranked = dataclasses.replace(item, rank=42.4, among="all")
+    assert notes(ranked)[0] == "Rank: 42 % of right captions of all languages have a lower overall score"
 
 
 # ---- the page ----

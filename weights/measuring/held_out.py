@@ -1,16 +1,16 @@
 """Captions of photos that no weights of ours learned from → files for `capscore robustness`.
 
     python -m weights.measuring.held_out --flickr8k flickr8k --out held_out
-    python -m weights.measuring.held_out --flickr8k flickr8k --photos Flicker8k_Dataset --xflickrco xflickrco \
-        --multi30k multi30k --descriptions DutchDescriptions/Data --out held_out
+    python -m weights.measuring.held_out --flickr8k flickr8k --photos Flicker8k_Dataset \
+        --xflickrco xflickrco --multi30k multi30k --descriptions DutchDescriptions/Data --out held_out
     python -m weights.measuring.held_out --dutch Test --multi30k multi30k --out held_out
     python -m weights.measuring.held_out --xtd10 XTD10 --trained captions.jsonl --out held_out
 
 In: Flickr8k's text files, and, for photos with captions in several languages, `multilingual_captions.json`
 ({photo: {language: [captions]}}) with the folder `images`. Out: `photos.jsonl` (photo, caption, language) and
-`english.jsonl`, the test split's captions, the first of each photo standing for it. With the folder of all of
-Flickr8k's photos also `calibration.jsonl`: those of `photos.jsonl`, and captions of the photos that are in the
-test split of XFlickr&CO and Multi30k too, the Dutch and German ones of van Miltenburg et al. (2017) among them.
+`english.jsonl`, the test split's captions, the first of each photo standing for it. With the folder of
+all of Flickr8k's photos also `calibration.jsonl`: those of `photos.jsonl`, and captions of the photos that
+XFlickr&CO and Multi30k test, too, with Dutch and German ones of van Miltenburg et al. (2017).
 
 Or in: the Dutch descriptions of Flickr30k's test photos (van Miltenburg et al. 2017) and Multi30k's files,
 whose `test_2016_flickr` has the same photos in the same order. Out: `dutch.jsonl`.
@@ -47,7 +47,7 @@ SHARED = {
 # files of five descriptions of each of these photos
 DESCRIBED = {"nl": ("Dutch/Test", "test.[0-4]"), "de": ("German/Test", "de_test.[1-5]")}
 MAX_DESCRIBED = 100
-"""Photos with five descriptions in a language; of more, the first, so that no language outweighs the others."""
+"""Photos with five descriptions in a language; of more, the first, so that no language outweighs others."""
 
 
 def photo_rows(folder: Path) -> Rows:
