@@ -274,13 +274,18 @@ ko ranked among right captions of all languages; 3 rows have no rank)
         right, shuffled = _percent(self.better_than[RIGHT]), _percent(self.better_than[SHUFFLED])
         start = "" if self.n_rows == 1 else "on average, a caption is "
         remarks = [self.set_name, *self.remarks()]
-        found = f"better than {right} of right captions and {shuffled} of shuffled ones"
+        found = f"better than {right} of {self.captions} and {shuffled} of shuffled ones"
         return f"{start}{found} ({'; '.join(remarks)})"
+
+    @property
+    def captions(self) -> str:
+        """What all rows with a rank are ranked among, in words."""
+        return "right captions" + " of all languages" * (sum(self.among_all.values()) == self.n_rows)
 
     def remarks(self) -> list[str]:
         """What is special about the ranks of some rows, in words."""
         remarks = []
-        if self.among_all:
+        if 0 < sum(self.among_all.values()) < self.n_rows:
             codes = sorted(self.among_all)
             named = ", ".join(code or "language not stated" for code in codes)
             remarks.append(f"{named} ranked among right captions of all languages")

@@ -414,7 +414,7 @@ class ScoredFile(Result):
             if numbered and self.output.sort is None and (n_without := self._n_without_rank()):
                 has = "row has" if n_without == 1 else "rows have"
                 parts.append(f"{n_without:,} {has} no rank, so all are sorted by {metric}")
-            parts.append(f"rank{of}: percent of right captions ({standing.set_name}) that score {worse}")
+            parts.append(f"rank{of}: percent of {standing.captions} ({standing.set_name}) that score {worse}")
         return parts
 
     def row_name(self, row: int, line: int | None, photo: str) -> str:

@@ -80,8 +80,8 @@ def test_captions_to_calibrate_on_are_those_of_photos_that_test_sets_share(tmp_p
     for name in ("flickr8k/images/1_a.jpg", "photos/1_a.jpg", "photos/2_b.jpg", "photos/3_c.jpg"):
         write_lines(tmp_path / name, [])
     (folder / "multilingual_captions.json").write_text(json.dumps({"1_a.jpg": {"en": ["one"]}}))
-    write_lines(folder / "Flickr_8k.testImages.txt", [])
-    write_lines(folder / "Flickr8k.token.txt", [])
+    write_lines(folder / "Flickr_8k.testImages.txt", ["1_a.jpg"])
+    write_lines(folder / "Flickr8k.token.txt", ["1_a.jpg#0\tfirst"])
     for code in SHARED["xflickrco"][1]:
         lines = [{"id": n, "img_path": f"{n}.jpg", "sentences": [f"{code} {n}"]} for n in "12"]
         write_jsonl(tmp_path / "xflickrco" / code / "test.jsonl", lines)
