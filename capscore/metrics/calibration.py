@@ -248,6 +248,18 @@ class Standing:
     among_all: Mapping[str, int] = field(default_factory=dict)
     n_fewer: int = 0
 
+    def __add__(self, other: Standing) -> Standing:
+        """The standing of the rows of both, which scores of the same metric have."""
+        n_rows = self.n_rows + other.n_rows
+        means = {}
+        for kind in KINDS if n_rows else ():
+            total = sum(one.n_rows * one.better_than.get(kind, 0.0) for one in (self, other))
+            means[kind] = total / n_rows
+        among_all = dict(Counter(self.among_all) + Counter(other.among_all))
+        counts = (n_rows, self.n_without + other.n_without, self.set_name or other.set_name)
+        reason = "" if n_rows else self.reason or other.reason
+        return Standing(means, *counts, reason, among_all, self.n_fewer + other.n_fewer)
+
     def to_dict(self) -> dict[str, object]:
         """Ready for JSON: the numbers, or the reason why there are none."""
         if self.reason:
@@ -329,7 +341,8 @@ def standings(found: Mapping[str, Any], path: str | Path | None = None) -> dict[
             standing[name] = Standing(means, n_rows, n_without, where.set_name, "", among_all, where.n_fewer)
         elif where.reason or path is not None:
             reason = where.reason or f"{path} has no calibration of {name}"
-            standing[name] = Standing({}, 0, 0, "", f"not comparable with a calibration: {reason}")
+            reason = f"not comparable with a calibration: {reason}"
+            standing[name] = Standing({}, 0, scores.n_scored, "", reason)
     return standing
 
 

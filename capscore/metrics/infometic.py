@@ -213,7 +213,7 @@ class InfoMetIC(BackboneScorer):
             return [*detail["wrong"]]
         judged = [word for word in detail["words"] if word["semantic"] and word["score"] is not None]
         wrong = [word for word in judged if word["correct"] is False]
-        if detail["fits"] is False:
+        if detail.get("fits") is False:
             known = [word for word in judged if word["p_correct"] is not None]
             wrong = [word for word in known if word["p_correct"] < 0.5]
             if not wrong and judged:

@@ -24,7 +24,7 @@ from ..files.image_folder import ImageFolder
 from ..files.references import Files, are_files, open_with_references
 from ..files.row_source import CHUNK_ROWS, RowSource, rows_in_memory
 from ..metrics.base import Scorer, sums_by_language
-from ..metrics.calibration import has_calibration, ranks
+from ..metrics.calibration import Standing, has_calibration, ranks, standings
 from ..metrics.rows import PreparedRows
 from ..metrics.scores import COUNTS, Scores
 from ..options import RowOptions, check_whole_number, split_options
@@ -145,6 +145,7 @@ class BatchScorer:
         )
         self._running = {scorer.metric: RunningSummary(scorer) for scorer in scorers}
         self._n_rows, self._failures = 0, list[Mapping[str, object]]()
+        self._standings: dict[str, Standing] = {}
 
     @property
     def odd(self) -> OddRows:
@@ -209,6 +210,10 @@ class BatchScorer:
             self._failures.append({"row": self._n_rows + row, "line": None, "error": errors[row]})
         self._n_rows += len(rows)
         found_ranks = {metric: ranks(scores[metric], self._calibration) for metric in self._ranked}
+        ranked = {metric: scores[metric] for metric in self._ranked}
+        for metric, standing in standings(ranked, self._calibration).items():
+            before = self._standings.get(metric)
+            self._standings[metric] = standing if before is None else before + standing
         return column_values(new, scores, errors, range(len(rows)), found_ranks)
 
     def _rows(self, batch: Mapping[str, Sequence[object]], names: ColumnNames) -> list[dict[str, object]]:
@@ -229,6 +234,8 @@ class BatchScorer:
         for metric, running in self._running.items():
             if summary := running.summary():
                 found[metric] = named_summary(metric, summary)
+                if metric in self._standings:
+                    found[metric]["calibration"] = self._standings[metric].to_dict()
         return summary_document(found, self._n_rows, self._failures)
 
 

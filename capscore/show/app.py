@@ -314,7 +314,7 @@ def scored(
         score = float(scores.scores[index])
         terms = [f"{name}: {fixed(values[index], 3)}" for name, values in scores.components.items()]
         if not math.isnan(caption.rank):
-            terms.append(f"rank: {caption.rank:.0f} % of right captions score {worse}")
+            terms.append(f"rank: {caption.rank:.0f} % of {caption.right_captions} score {worse}")
         terms += filter(None, (caption.found, caption.reason))
         is_best = scores.rising()[index] == best
         share = max(score, 0.0) / top

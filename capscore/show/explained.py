@@ -54,6 +54,11 @@ class ExplainedCaption:
     wrong: frozenset[int] = frozenset()
 
     @property
+    def right_captions(self) -> str:
+        """What it is ranked among, in words."""
+        return "right captions of all languages" if self.among == ALL else "right captions"
+
+    @property
     def fits(self) -> bool:
         """Whether the caption as a whole fits the photo, as far as the metric can tell."""
         return self.explanation.get("fits") is not False
@@ -337,8 +342,7 @@ def notes(caption: ExplainedCaption) -> list[str]:
     """Sentences besides the marks: the rank, words without a mark, words and regions that are missing."""
     explanation, found = caption.explanation, []
     if not math.isnan(caption.rank):
-        among = " of all languages" if caption.among == ALL else ""
-        found.append(f"Rank: {caption.rank:.0f} % of right captions{among} have a lower overall score")
+        found.append(f"Rank: {caption.rank:.0f} % of {caption.right_captions} have a lower overall score")
     unsure = [piece.text for piece in segments(caption) if piece.kind == "unsure"]
     if unsure:
         found.append(f"Cannot tell: {', '.join(unsure)}")

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InputError, Setting
 from ..files.cells import is_empty
 from ..files.console import make_console
-from ..metrics.calibration import ALL
 from ..registry import METRICS
 from ..tables import fixed
 from ..text.languages import NAMES, is_plainly_other, language_code
@@ -251,8 +250,7 @@ def _print_scores(console: Console, caption: ExplainedCaption) -> None:
     """A caption, its score and the components of it, and what the metric says in words."""
     lines = {name: fixed(value, 4, "no score") for name, value in caption.scores.items()}
     if not math.isnan(caption.rank):
-        among = " of all languages" if caption.among == ALL else ""
-        lines["rank"] = f"{caption.rank:.0f} % of right captions{among} score worse"
+        lines["rank"] = f"{caption.rank:.0f} % of {caption.right_captions} score worse"
     if caption.found:
         lines["found"] = _clean(caption.found)
     if caption.reason:

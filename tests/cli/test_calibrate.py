@@ -55,7 +55,9 @@ def test_scores_are_ranked_by_the_file_that_is_written(captions, tmp_path):
         "among_all_languages": {"": 1},
         "set": "colours",
     }
-    said = "mcs: better than 0 % of right captions of all languages and over 99.9 % of shuffled ones (colours)"
+    said = (
+        "mcs: better than 0 % of right captions of all languages and over 99.9 % of shuffled ones (colours)"
+    )
     assert said in flat(run("score", preds, "--calibration", out).output)
     done = run("score", preds, "--calibration", out, "--prefix", "a ")
     assert "not comparable with a calibration: made with prefix:none, scored with prefix:a" in done.output
@@ -173,6 +175,10 @@ def test_files_are_sorted_and_rows_of_a_low_rank_are_dropped(captions, tmp_path,
     assert scored.rising() == [1, 2, 0, 3]
     streamed = capscore.score_stream(rows, mcs, images=captions.parent, batch_rows=size, **options)
     ranks = [row["rank"] for row in streamed]
+    standing = streamed.summary()["metrics"]["mcs"]["calibration"]
+    for name, value in scored.to_dict()["metrics"]["mcs"]["calibration"].items():
+        assert standing[name] == (pytest.approx(value) if isinstance(value, float) else value), name
+    assert (standing["rows"], standing["rows_without"]) == (3, 1)
     np.testing.assert_allclose(ranks[:3], scored.ranks["mcs"]["rank"][:3], atol=1e-9)
     assert ranks[3:] == [None, None]
 
