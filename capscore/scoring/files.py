@@ -44,7 +44,6 @@ from ..files.row_source import (
 from ..files.write import Writer, check_output
 from ..metrics.base import Scorer
 from ..metrics.calibration import (
-    ALL,
     LIKELY_WRONG,
     RANKS,
     Standing,
@@ -212,32 +211,29 @@ class ScoredFile(Result):
         without = scored & np.isnan(self._first_ranks())
         return int(without.sum()) if without.sum() < scored.sum() else 0
 
-    def languages(self) -> dict[str, dict[str, float | int | str | None]]:
+    def languages(self) -> dict[str, dict[str, float | int | None]]:
         """Language → its numbers; {} where all rows are in one language.
 
         Each has "rows", the mean score of every metric by its name and, where the first metric has ranks,
-        "rank", their mean, "ranked_among", the language of the captions that they are among ("all" for those
-        of all languages), and "likely_wrong", the number of such captions; None in a language without ranks.
+        "rank", their mean, and "likely_wrong", the number of such captions; None in a language without ranks.
         """
         languages = np.array(next(iter(self.scores.values())).languages)
         codes = [*dict.fromkeys(languages.tolist())]
         if len(codes) < 2:
             return {}
-        standing = self.standings.get(next(iter(self.scores)))
-        found: dict[str, dict[str, float | int | str | None]] = {}
+        found: dict[str, dict[str, float | int | None]] = {}
         for code in codes:
             rows = languages == code
-            numbers: dict[str, float | int | str | None] = {"rows": int(rows.sum())}
+            numbers: dict[str, float | int | None] = {"rows": int(rows.sum())}
             for metric, part in self.scores.items():
                 present = part.scores[rows & np.isfinite(part.scores)]
                 numbers[metric] = float(present.mean()) if len(present) else None
             if any(self.ranks.values()):
                 n_wrong, n_ranked = self._counts_of_ranks(rows)
-                numbers |= {"rank": None, "ranked_among": None, "likely_wrong": None}
-                if n_ranked and standing is not None:
-                    among = ALL if code in standing.among_all else code
+                numbers |= {"rank": None, "likely_wrong": None}
+                if n_ranked:
                     rank = float(np.nanmean(self._first_ranks()[rows]))
-                    numbers |= {"rank": rank, "ranked_among": among, "likely_wrong": n_wrong}
+                    numbers |= {"rank": rank, "likely_wrong": n_wrong}
             found[code] = numbers
         return found
 

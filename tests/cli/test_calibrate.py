@@ -120,8 +120,8 @@ def test_the_lowest_rows_are_printed_and_marked_as_likely_wrong(captions, tmp_pa
     ]
     assert "(captions; de ranked among right captions of all languages; 1 row has no rank)" in flat(said)
     summary = json.loads((tmp_path / "o.summary.json").read_text())["languages"]
-    assert summary["fr"] == {"rows": 1, "mcs": 0.0, "rank": None, "ranked_among": None, "likely_wrong": None}
-    assert [summary[code]["ranked_among"] for code in ("en", "de")] == ["en", "all"]
+    assert summary["fr"] == {"rows": 1, "mcs": 0.0, "rank": None, "likely_wrong": None}
+    assert summary["de"]["rank"] == 0.0
     assert_refused(run("score", preds, "--sort", "kind"), "--sort kind: expected mcs")
     run("score", preds, "--calibration", out, "--report", page)
     assert re.findall(r'data-wrong="(.)"', page.read_text()) == ["0", "1", "1", "1", "1"]
