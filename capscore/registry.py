@@ -273,6 +273,7 @@ PROTOCOLS: Registry[Any] = Registry(
     {
         "ratings": "capscore.benchmarks.tasks:RatingTask",
         "pairs": "capscore.benchmarks.tasks:PairTask",
+        "battles": "capscore.benchmarks.tasks:BattleTask",
         "foils": "capscore.benchmarks.tasks:FoilTask",
         "hallucination": "capscore.benchmarks.tasks:HallucinationTask",
         "localisation": "capscore.benchmarks.tasks:LocalisationTask",

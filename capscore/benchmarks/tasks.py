@@ -22,10 +22,12 @@ from ..metrics.signature import format_signature
 from ..options import Sampling
 from ..registry import BENCHMARKS, PROTOCOLS
 from ..statistics.agreement import agreement, compare
+from ..statistics.battles import TIE_BAND
 from ..statistics.columns import check_missing
 from .protocols import (
     ProtocolResult,
     Statistic,
+    battles_with_people,
     captokeneval,
     foils,
     localisation,
@@ -297,6 +299,30 @@ class PairTask(Task):
         return pairwise_by_category(scores[0::2], scores[1::2], labels, categories, **how)
 
 
+class BattleTask(PairTask):
+    """CapArena: which of two captions people prefer, and how they rank the systems that wrote them.
+
+    A metric scores both captions; one that `compares_candidates` sees them together.
+    """
+
+    def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> ProtocolResult:
+        return self._outcome(rows, scores[0::2] - scores[1::2], TIE_BAND, options)
+
+    def _outcome(
+        self, rows: KeyedRows, margins: np.ndarray, tie: float, options: TaskOptions
+    ) -> ProtocolResult:
+        columns = (_column(rows, name) for name in ("winner", "systems", "level"))
+        return battles_with_people(margins, *columns, tie=tie, **options.for_rows(rows))
+
+    def measure(self, rows: KeyedRows, scorer: Scorer, component: str, options: TaskOptions) -> Measurement:
+        if not scorer.compares_candidates:
+            return super().measure(rows, scorer, component, options)
+        queries = self.queries(rows)
+        found = _score(scorer, queries, slice(0, None, 2), rival=queries.candidates[1::2])
+        margins = found.components[component] if component else found.scores - 0.5
+        return Measurement(self._outcome(rows, margins, scorer.tie_band, options), found.signature, None)
+
+
 class FoilTask(Task):
     """VALSE: how often a caption scores higher than a false one that differs little."""
 
@@ -537,6 +563,7 @@ _TASKS = {
     "flickr8k_human/crowdflower": "ratings tau_b tau_c spearman",
     "composite": "ratings tau_c tau_b spearman",
     "pascal50s": "pairs",
+    "caparena": "battles",
     "thumb": "thumb",
     "captokeneval": "captokeneval",
     "vicr": "ratings tau_c tau_b spearman",

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .prompts import Prompt
+from .prompts import Prompt, Prompter
 from .readings import ANSWERS, Yes, two_words
 
 
@@ -39,6 +39,11 @@ class Battle(Yes):
                 f'Caption {other}: "{{rival}}"\n\nWhich one describes the photo better? It should be '
                 f"correct first, and then complete. Answer {one} or {other}."
             )
+
+    def bind(self, prompter: Prompter, prompt: Prompt) -> None:
+        super().bind(prompter, prompt)
+        for word, ids in zip(self.words, self.spellings, strict=True):  # "a" is an article, not the letter A
+            ids[:] = [token for token in ids if prompter.tokenizer.decode([token]).strip() == word] or ids
 
     def prompts(self, caption: str, references: Sequence[str], context: str, rival: str = "") -> list[Prompt]:
         (prompt,) = super().prompts(caption, references, context)

@@ -13,6 +13,7 @@ from .. import __version__
 from ..errors import InputError, OptionError, Setting
 from ..files.columns import is_missing
 from ..files.image_folder import image_key
+from ..statistics.battles import TIE_BAND
 from ..statistics.columns import plain
 from ..text.suspicious import OddRows, are_tokens
 from .rows import (
@@ -122,7 +123,7 @@ class Scorer(ABC):
     extra_columns: ClassVar[tuple[ExtraColumn, ...]] = ()
     explaining: ClassVar[Mapping[str, object]] = {}
     battling: ClassVar[Mapping[str, object]] = {}
-    tie_band: ClassVar[float] = 1e-5
+    tie_band: ClassVar[float] = TIE_BAND
     about_scores: ClassVar[str] = ""
     retrieves_by_cosine: ClassVar[bool] = False
     embedder: Embedder | None = None

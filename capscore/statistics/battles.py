@@ -17,6 +17,8 @@ START, SCALE, K = 1000.0, 400.0, 4.0
 """Rating of an average system, difference at which one of eleven battles is lost, and step of Elo ratings."""
 ELO_DRAWS, MAX_ELO_BATTLES = 1000, 20_000
 ELO_SEED = 42
+TIE_BAND = 1e-5
+"""Difference up to which scores tie: what scores with one signature may differ by."""
 _MAX_STEPS = 200
 
 

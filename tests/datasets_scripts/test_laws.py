@@ -55,7 +55,7 @@ def test_no_benchmark_is_gone():
     names = (
         "flickr8k_human composite pascal50s thumb captokeneval vicr polaris nebula capeval1k m_capeval1k "
         "m_finecap3k valse xvnli marvl xm3600 multi30k xflickrco coco_captions flickr30k_entities nocaps "
-        "vizwiz_captions foil hat longcap_arena"
+        "vizwiz_captions foil hat longcap_arena caparena"
     )
     assert set(names.split()) <= set(benchmark_slugs())
 

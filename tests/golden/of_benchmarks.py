@@ -13,6 +13,7 @@ from .table import KERNELS, case
 
 # benchmark → the configurations that are measured, with the metrics that ask nothing of a photo's words
 MEASURED = {
+    "caparena": ("default",),
     "capeval1k": ("default",),
     "captokeneval": ("default",),
     "coco_captions": ("karpathy",),

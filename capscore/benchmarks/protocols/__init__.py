@@ -28,6 +28,7 @@ from .accuracy import (
     pairwise_by_category,
     xvnli,
 )
+from .battles import battles_with_people
 from .correlation import thumb
 from .recall import retrieval
 from .results import ProtocolResult, Statistic
@@ -40,6 +41,7 @@ __all__ = [
     "XVNLI_LABELS",
     "ProtocolResult",
     "Statistic",
+    "battles_with_people",
     "captokeneval",
     "foils",
     "localisation",
