@@ -14,7 +14,7 @@ from PIL import Image
 import capscore
 from capscore.errors import TruncationWarning
 from capscore.infometic.network import InfoMetIC
-from training.convert_infometic import convert
+from training.convert import Settings, convert
 
 from ..backbones.tiny_transformers import write_clip
 from ..infometic.public_code import Clip, public_scores, random_checkpoint
@@ -44,7 +44,8 @@ def public(tmp_path_factory):
     write_clip(folder / "clip", context=77)
     state = random_checkpoint()
     torch.save(state, folder / "best_model.pth")
-    convert(folder / "best_model.pth", folder / "network", backbone=str(folder / "clip"))
+    network = str(folder / "network")
+    convert(Settings(str(folder / "best_model.pth"), network, backbone=str(folder / "clip")))
     clip = Clip(folder / "clip")
     opened = {photo: Image.open(photo).convert("RGB") for photo in BOXES}
     return folder, [public_scores(state, clip, opened[photo], BOXES[photo], text) for photo, text in ROWS]

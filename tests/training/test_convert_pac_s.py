@@ -14,8 +14,8 @@ from torchvision import transforms
 import capscore
 from capscore.errors import CapscoreError, InputError
 from capscore.hub.weights import plan_weights
-from training import convert_pac_s
-from training.convert_pac_s import convert, main
+from training import convert as module
+from training.convert import Settings, main
 
 from ..backbones.tiny_open_clip import DIM, TEXT, VISION, build
 from ..photos import noise
@@ -34,8 +34,12 @@ def tiny(tmp_path_factory, monkeypatch):
     (folder / "tiny-pac-s.json").write_text(json.dumps(MODEL))
     open_clip.add_model_config(folder)
     record = {"quick_gelu": True, "mean": MEAN, "std": STD, "hf_hub": "nobody/nothing/"}
-    monkeypatch.setattr(convert_pac_s, "tag_config", lambda model, tag: record)
+    monkeypatch.setattr(module, "tag_config", lambda model, tag: record)
     return record
+
+
+def convert(checkpoint, out, **options):
+    return module.convert(Settings(str(checkpoint), str(out), **options))
 
 
 def clip(seed=3):
@@ -152,7 +156,7 @@ def test_wrong_settings_are_one_error(tmp_path):
     with pytest.raises(InputError, match="there is no file"):
         convert(tmp_path / "none.pth", tmp_path / "out", backbone=NAME)
     with pytest.raises(InputError, match="'vit/x': open_clip has no architecture 'vit'"):
-        convert(tmp_path / "none.pth", tmp_path / "out", backbone="vit/x")
+        convert(saved(tmp_path, STATE), tmp_path / "out", backbone="vit/x")
     with pytest.raises(InputError, match="is not empty"):
         convert(saved(tmp_path, STATE), tmp_path, backbone=NAME)
 

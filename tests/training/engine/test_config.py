@@ -12,7 +12,7 @@ import pytest
 
 import training
 from capscore.errors import CapscoreError, MissingExtraError, Setting
-from training import convert_pac_s, pr_mcs
+from training import convert, pr_mcs
 from training.engine.config import main, parse
 
 from ...processes import run
@@ -126,7 +126,7 @@ def test_help_says_what_the_docstring_says(capsys):
         (["the file is empty"], None, 1, "the file is empty"),
         ([Setting("learning_rate", 0), ": expected more"], None, 2, "--learning_rate 0: expected more"),
         ([Setting("backbone", "embedded")], pr_mcs.Settings, 2, "--base embedded"),
-        ([Setting("backbone", "embedded")], convert_pac_s.Settings, 2, "--backbone embedded"),
+        ([Setting("backbone", "embedded")], convert.Settings, 2, "--backbone embedded"),
         ([Setting("images")], pr_mcs.Settings, 2, "--image_dir"),
         (["or ", Setting("force", True)], pr_mcs.Settings, 1, "or force=True"),
     ],
