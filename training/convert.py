@@ -4,8 +4,8 @@
         --backbone ViT-B-32-quickgelu/openai
     python -m training.convert --checkpoint clip_ViT-B-32.pth --out runs/pac-s
 
-In: a file of the public code; its tensors say which. Out: a folder with a card, which appears whole, or not at
-all. Of InfoMetIC (Hu et al. 2023, github.com/HAWLYQ/InfoMetIC) it is for
+In: a file of the public code; its tensors say which. Out: a folder with a card, which appears whole, or not
+at all. Of InfoMetIC (Hu et al. 2023, github.com/HAWLYQ/InfoMetIC) it is for
 `capscore.load("infometic", weights=folder)`. Of PAC-S and PAC-S++ (Sarto et al. 2023, 2025,
 github.com/aimagelab/pacscore), a whole CLIP with other weights, it is a backbone in open_clip's form with the
 prefix "A photo depicts " and w = 2: with it `clip_score` is PAC-S, and `ref_clip_score` RefPAC-S.
@@ -163,8 +163,8 @@ def _infometic(settings: Settings, tensors: Mapping[str, Tensor]) -> InfoMetIC:
     if norm is None or norm.ndim != 1:
         few = ", ".join(list(network)[:3]) or "nothing else"
         raise CapscoreError(
-            f"{path} is not a checkpoint of InfoMetIC's public code: it has no vector ln.weight (it has {few}). "
-            "Nor is it one of PAC-S: no name begins with visual."
+            f"{path} is not a checkpoint of InfoMetIC's public code: it has no vector ln.weight (it has "
+            f"{few}). Nor is it one of PAC-S: no name begins with visual."
         )
     layers = set(re.findall(r"^(\w+)\.resblocks\.(\d+)\.", "\n".join(network), re.MULTILINE))
     depths = Counter(stack for stack, _ in layers)

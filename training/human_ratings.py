@@ -31,16 +31,12 @@ from training.data.split import Split
 from training.engine import recipe
 from training.engine.config import main as run_as_command
 from training.engine.early_stopping import EarlyStopping
-from training.engine.loop import run
 from training.engine.loop_settings import ABOVE_ZERO, require, require_range
 from training.engine.processes import device, is_main_process, say
 from training.engine.ratings import RatingsCheck, RatingsLoss, as_percent
 from training.engine.texts import TextSide
 from training.engine.trainable_parts import PartSettings, TrainedPart
 
-RECIPE = "human_ratings"
-# Settings that do not make a run what it is.
-_NO_IDENTITY = recipe.NOT_IN_WEIGHTS | {"ratings", "validation", "patience"}
 # Number of training captions on which the scale of an image tower's cosines is measured.
 _SCALE_ROWS = 2000
 
@@ -63,7 +59,11 @@ class Settings(PartSettings, recipe.RecipeSettings):
             keeps the last weights.
     """
 
+    recipe: ClassVar[str] = "human_ratings"
     module: ClassVar[str] = "training.human_ratings"
+    not_in_weights: ClassVar[frozenset[str]] = recipe.RecipeSettings.not_in_weights | {
+        *("ratings", "validation", "patience")
+    }
     needs_data: ClassVar[bool] = False
 
     epochs: int = 5
@@ -109,7 +109,7 @@ def train(settings: Settings) -> recipe.Trained:
     part = TrainedPart(backbone, settings, seed=settings.seed)
     pictures, texts = TrainedPictures(backbone, part.fixed, recipe.temporary_folder(out)), TextSide(backbone)
     rows = RatedRows(sources, pictures)
-    split = settings.split(rows.photos, measured=rows.measured())
+    split = settings.split(rows.captions.photos, measured=rows.measured())
     rows.check(split)
     check = _check(settings, rows, split, pictures, texts)
     images = recipe.images_in_words(len(pictures.keys), len(pictures.stand_ins))
@@ -129,27 +129,27 @@ def train(settings: Settings) -> recipe.Trained:
     stopping = None
     if settings.patience is not None:
         stopping = EarlyStopping(settings.stop_by, settings.patience)
-    identity = {
-        **recipe.own_settings(settings, _NO_IDENTITY),
-        "base_fingerprint": backbone.fingerprint,
-        "training_data": rows.digest(split.training),
-    }
-    evaluate = recipe.evaluation_by(check)
-    result = run(
-        part.network, batches, loss, settings, evaluate=evaluate, identity=identity, early_stopping=stopping
+    digest = rows.captions.digest(split.training, rows.file)
+    trained = recipe.run_measured(
+        settings,
+        part.network,
+        batches,
+        loss,
+        split=split,
+        check=check,
+        identity={"base_fingerprint": backbone.fingerprint, "training_data": digest},
+        early_stopping=stopping,
     )
-    part.network.eval()
-    trained = recipe.outcome(out, result, split, check, result.evaluation)
-    if result.finished and is_main_process():
+    if trained.run.finished and is_main_process():
         if check is not None:
-            say(f"before: {as_percent(check.base_numbers)}; after: {as_percent(result.evaluation)}")
+            say(f"before: {as_percent(trained.base)}; after: {as_percent(trained.evaluation)}")
         part.merge()
         now = _mean_cosine(texts, pictures, rows, split)
-        notes = {"base": settings.base, "best_step": result.best_step, "validation": trained.numbers}
+        notes = {"base": settings.base, "best_step": trained.run.best_step, "validation": trained.numbers}
         w = 1.0
         if cosine > 0 and now > 0:
             w = cosine / now  # scores stay as large as they were
-        part.save(out, settings.base, recipe=RECIPE, notes=notes, dtype=settings.stored_dtype, w=w)
+        part.save(out, settings.base, recipe=settings.recipe, notes=notes, dtype=settings.stored_dtype, w=w)
         _write_card(settings, trained, rows, pictures, scale)
     return trained
 
@@ -200,9 +200,9 @@ def _mean_cosine(texts: TextSide, pictures: TrainedPictures, rows: RatedRows, sp
     if not isinstance(pictures.backbone, EmbeddedBackbone):
         return 0.0
     chosen = split.training[:: max(1, len(split.training) // _SCALE_ROWS)].tolist()
-    images = pictures.embedded(rows.image[chosen].tolist())
+    images = pictures.embedded(rows.captions.image[chosen].tolist())
     with torch.no_grad():
-        captions = texts([rows.rows[row].caption for row in chosen]).cpu().numpy()
+        captions = texts([rows.captions.rows[row].caption for row in chosen]).cpu().numpy()
     return float((images * captions).sum(axis=1).mean())
 
 
@@ -220,8 +220,7 @@ def _write_card(
     recipe.write_run(
         settings,
         trained,
-        RECIPE,
-        languages=sorted({rows.rows[row].language for row in trained.split.training.tolist()}),
+        languages=sorted({rows.captions.rows[row].language for row in trained.split.training.tolist()}),
         sources=[*rows.sources["data"], *rows.sources["ratings"]],
         shown={"logit_scale": scale},
         limitations=limitations,

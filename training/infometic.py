@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,17 +35,15 @@ from training.engine import recipe
 from training.engine.alignment_check import AlignmentCheck
 from training.engine.config import main as run_as_command
 from training.engine.infometic_losses import AlignmentLoss
-from training.engine.loop import run
 from training.engine.loop_settings import require, require_range
 from training.engine.processes import device, is_main_process, main_process_first, say
 
-RECIPE = "infometic"
 FEATURES = "features"
 # Settings with which a CPU takes seconds per step, and training captions below which it does anyway.
 FOR_A_CPU = "--negatives 4 --batch_size 16 --width 256 --heads 4 --intra_layers 1 --inter_layers 1"
 _SMALL = 16
-# What finishes a trained network, from the check of its validation pairs, if there is one.
-Finish = Callable[[InfoMetIC, AlignmentCheck | None], None]
+# What changes a trained network by the check of its validation pairs.
+Finish = Callable[[InfoMetIC, AlignmentCheck], None]
 
 
 @dataclass
@@ -70,6 +68,7 @@ class Settings(recipe.RecipeSettings):
             `capscore.infometic.network.InfoMetICConfig`, whose others are the paper's.
     """
 
+    recipe: ClassVar[str] = "infometic"
     module: ClassVar[str] = "training.infometic"
 
     validation_share: float = 0.05
@@ -128,7 +127,7 @@ def train(
     Args:
         settings: Settings of the run.
         prepare, batches, loss: What makes features, batches and the loss, in place of the paper's.
-        finish: What changes the trained network before it is measured and saved.
+        finish: What changes the trained network by its check before it is measured and saved.
 
     Returns:
         The outcome; its numbers are those of `AlignmentCheck`, compared with InfoCLIP, the baseline without
@@ -166,21 +165,18 @@ def train(
         torch.manual_seed(settings.seed)
         model = InfoMetIC(settings.network(backbone.dim).on(backbone)).train()
     identity = {
-        **recipe.own_settings(settings, recipe.NOT_IN_WEIGHTS),
         "base_fingerprint": backbone.fingerprint,
         "features_digest": data.digest,
         "training_pairs": xxhash.xxh3_128_hexdigest(np.ascontiguousarray(split.training).tobytes()),
     }
     minimised = loss(data, negatives=settings.negatives, hard_negatives=settings.hard_negatives)
-    evaluate = recipe.evaluation_by(check, model)
-    result = run(model, drawn, minimised, settings, evaluate=evaluate, identity=identity)
-    model.eval()
-    evaluation = result.evaluation
-    if finish is not None and result.finished and is_main_process():
-        finish(model, check)
-        evaluation = check(model) if check is not None else {}
-    trained = recipe.outcome(out, result, split, check, evaluation)
-    if result.finished and is_main_process():
+    trained = recipe.run_measured(
+        settings, model, drawn, minimised, split=split, check=check, measured=[model], identity=identity
+    )
+    if trained.run.finished and is_main_process():
+        if finish is not None and check is not None:
+            finish(model, check)
+            trained = replace(trained, evaluation=check(model))
         _save(settings, trained, model, data, sources)
     return trained
 
@@ -205,21 +201,15 @@ def _save(
     """Write the weights, the card and the result."""
     languages = sorted(set(data.pair_language[trained.split.training].tolist()))
     notes = {
-        "recipe": RECIPE,
+        "recipe": settings.recipe,
         "languages": languages,
         "regions": settings.regions,
         "steps": trained.run.step,
         "validation": trained.numbers,
     }
     model.save_pretrained(trained.folder, dtype=settings.stored_dtype, notes=notes)
-    recipe.write_run(
-        settings,
-        trained,
-        RECIPE,
-        languages=languages,
-        sources=sources,
-        more={"features": data.digest},
-    )
+    more = {"features": data.digest}
+    recipe.write_run(settings, trained, languages=languages, sources=sources, more=more)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -16,8 +16,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal
 
-import xxhash
-
 from capscore import load_backbone
 from capscore.backbones.base import Backbone
 from capscore.embedding.cache import EmbeddingCache
@@ -25,22 +23,18 @@ from capscore.embedding.embedder import EmbeddedRows, Embedder
 from capscore.errors import CapscoreError
 from capscore.perturbations import KINDS, P
 from training.data.captions import Captions, check_captions, embed_captions
+from training.data.pictures import Pictures
 from training.data.rows import CAPTIONS
 from training.data.source import Source, rows_of
-from training.data.split import Split
+from training.data.stored import StoredRows
 from training.data.triples import Noise, TripleBatches
 from training.engine import recipe
 from training.engine.config import main as run_as_command
-from training.engine.loop import run
 from training.engine.loop_settings import ABOVE_ZERO, require_range
 from training.engine.pr_mcs_losses import LossWeights, TripleLoss
 from training.engine.processes import device, is_main_process, main_process_first
 from training.engine.robustness_check import RobustnessCheck
 from training.engine.saved_towers import save_tuned
-
-RECIPE = "pr_mcs"
-# Settings that do not make a run what it is.
-_NO_IDENTITY = recipe.NOT_IN_WEIGHTS | {"evaluate_captions"}
 
 
 @dataclass
@@ -65,7 +59,9 @@ class Settings(recipe.RecipeSettings):
         evaluate_captions: Largest number of validation captions to measure.
     """
 
+    recipe: ClassVar[str] = "pr_mcs"
     module: ClassVar[str] = "training.pr_mcs"
+    not_in_weights: ClassVar[frozenset[str]] = recipe.RecipeSettings.not_in_weights | {"evaluate_captions"}
 
     epochs: int = 5
     learning_rate: float = 5e-5
@@ -116,7 +112,7 @@ def train(settings: Settings) -> recipe.Trained:
         CapscoreError, InputError: malformed data or settings; a loss that is not finite names its batch.
         BackboneUnavailable: the base is not available.
     """
-    out = recipe.run_folder(settings)
+    recipe.run_folder(settings)
     backbone = load_backbone(settings.base, device=device(), dtype="float32")
     sources = [Source(spec, settings, CAPTIONS) for spec in settings.data]
     with main_process_first():  # the others find the embeddings in the cache
@@ -145,16 +141,14 @@ def train(settings: Settings) -> recipe.Trained:
         backbone, captions, settings.weights, logit_scale=scale, shared_negatives=shared, before=before
     )
     identity = {
-        **recipe.own_settings(settings, _NO_IDENTITY),
         "base_fingerprint": backbone.fingerprint,
-        "training_data": _digest(captions, split),
+        "training_data": captions.digest(split.training),
         "nouns": batches.noun_finders,
     }
-    evaluate = recipe.evaluation_by(check, backbone)
-    result = run(network, batches, loss, settings, evaluate=evaluate, identity=identity)
-    network.eval()
-    trained = recipe.outcome(out, result, split, check, result.evaluation)
-    if result.finished and is_main_process():
+    trained = recipe.run_measured(
+        settings, network, batches, loss, split=split, check=check, measured=[backbone], identity=identity
+    )
+    if trained.run.finished and is_main_process():
         shown = {"logit_scale": scale, "nouns": batches.noun_finders}
         _save(settings, trained, backbone, captions, sources, shown)
     return trained
@@ -165,10 +159,9 @@ def _read(
 ) -> tuple[Captions, EmbeddedRows | None]:
     """The captions, and their embeddings in the base where the loss needs them."""
     embedder = Embedder(backbone, cache=EmbeddingCache(None))
-    out = Path(settings.out).expanduser()
-    nouns = "substitution" in settings.kinds
-    check_captions(rows_of(sources), nouns=nouns)
-    captions = embed_captions(rows_of(sources), embedder, folder=recipe.temporary_folder(out))
+    folder = recipe.temporary_folder(Path(settings.out).expanduser())
+    check_captions(rows_of(sources), nouns="substitution" in settings.kinds)
+    captions = embed_captions(rows_of(sources), Pictures(embedder, StoredRows(backbone.dim, folder)))
     if not settings.keep_close:
         return captions, None
     return captions, embedder.texts(captions.texts, prefix=backbone.prefix)
@@ -190,7 +183,7 @@ def _save(
         trained.folder,
         base=load_backbone(settings.base, device="cpu", dtype="float32"),
         base_spec=settings.base,
-        recipe=RECIPE,
+        recipe=settings.recipe,
         languages=languages,
         notes={"loss": weights, "noise": noise, "validation": trained.numbers},
         dtype=settings.stored_dtype,
@@ -207,16 +200,8 @@ def _save(
             "published, some of three or more may stay, which is harder to notice."
         )
     recipe.write_run(
-        settings, trained, RECIPE, languages=languages, sources=sources, shown=shown, limitations=limitations
+        settings, trained, languages=languages, sources=sources, shown=shown, limitations=limitations
     )
-
-
-def _digest(captions: Captions, split: Split) -> str:
-    digest = xxhash.xxh3_128()
-    for row in split.training.tolist():
-        key, caption = captions.keys[captions.image[row]], captions.rows[row]
-        digest.update(repr((key, caption.caption, caption.language, caption.objects)).encode())
-    return digest.hexdigest()
 
 
 def main(argv: Sequence[str] | None = None) -> None:

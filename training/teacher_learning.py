@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 from capscore.backbones.loading import load_backbone
 from capscore.errors import CapscoreError
@@ -25,9 +26,9 @@ from training.data.source import Origin
 from training.engine.config import main, parse
 from training.engine.loop import RunResult, run
 from training.engine.loop_settings import require, require_whole
-from training.engine.model_card import ModelCard, Result, write_card
+from training.engine.model_card import Result, write_card
 from training.engine.processes import device, is_main_process, main_process_first, say
-from training.engine.recipe import command_of, compute_of, own_settings, shown_settings, write_settings
+from training.engine.recipe import card_of, command_of, compute_of, own_settings, write_settings
 from training.engine.saved_towers import StudentRecord, save_student
 from training.engine.student import (
     StudentSettings,
@@ -38,7 +39,6 @@ from training.engine.student import (
     teacher_embeddings,
 )
 
-RECIPE = "teacher_learning"
 # Settings that do not make a run what it is: where its files are, and what the card says.
 _NO_IDENTITY = (
     *("data", "validation", "languages", "image_tower"),
@@ -70,6 +70,9 @@ class TeacherLearning(StudentSettings):
     Raises:
         CapscoreError: a value outside its range, or no data.
     """
+
+    recipe: ClassVar[str] = "teacher_learning"
+    module: ClassVar[str] = "training.teacher_learning"
 
     epochs: int = 5
     batch_size: int = 256
@@ -167,11 +170,10 @@ def _write_card(
     """Write the card and the settings beside the student's weights."""
     folder = Path(settings.out).expanduser() / "student"
     write_settings(folder, settings)
-    data = []
+    sources = []
     for path, rows in zip(settings.data, text.rows, strict=True):
-        origin = Origin(path, Path(path).name, settings.data_license)
-        origin.n = rows
-        data += origin.described()
+        sources.append(Origin(path, Path(path).name, settings.data_license))
+        sources[-1].n = rows
     results, held_out = [], "nothing: no validation text was given"
     if validation is not None:
         n_rows = {**validation.counts(), ENGLISH: len(validation.sources)}
@@ -180,23 +182,19 @@ def _write_card(
             title = f"{measure} of the sentence"
             if measure == "cosine":
                 title = "cosine to the teacher's embedding"
-            result = Result(
-                "validation", measure, value, command_of(f"training.{RECIPE}"), title, language=language
-            )
+            command = command_of(settings.module)
+            result = Result("validation", measure, value, command, title, language=language)
             results.append(replace(result, rows=n_rows[language]))
         held_out = f"{counted(len(validation.sources), 'sentence')} of the validation text"
         if shared:
             held_out += f"; {counted(shared, 'other sentence')} of it, in the training text too, left out"
-    card = ModelCard(
-        name=settings.name or folder.resolve().parent.name,
-        recipe=RECIPE,
+    card = card_of(
+        settings,
+        folder.parent,
+        sources,
+        [held_out],
         base=settings.student,
         languages=sorted(student.languages or ()),
-        license=settings.license,
-        command=command_of(f"training.{RECIPE}"),
-        settings=shown_settings(settings),
-        data=data,
-        held_out=held_out,
         results=results,
         not_measured=["Agreement with human ratings.", "Agreement with photos."],
         teacher=student.teacher,

@@ -17,7 +17,6 @@ from tests.backbones import tiny_transformers as tiny
 from tests.datasets_scripts.official import write_jsonl
 from tests.toy import BLUE, RED, ColourBackbone
 from training import pr_mcs
-from training.data.captions import embed_captions
 from training.data.rows import Row, file_rows
 from training.data.split import split_by_image
 from training.data.triples import Noise, TripleBatches
@@ -27,6 +26,7 @@ from training.engine.robustness_check import RobustnessCheck
 from training.pr_mcs import Settings, train
 
 from .caption_file import LANGUAGES, write_captions
+from .data.test_triples import embedded
 from .two_processes import assert_two_processes_are_one
 
 pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
@@ -83,8 +83,8 @@ def test_the_saved_text_tower_scores_as_the_run_measured(trained, data, embedded
     tuned = capscore.load_backbone(str(trained.folder), device="cpu")
     assert tuned.languages == set(LANGUAGES)
     assert load_file(trained.folder / WEIGHTS).keys() <= set(embedded_free.text_network().state_dict())
-    captions = embed_captions(file_rows(data), Embedder(embedded_free))
-    again = embed_captions(file_rows(data), Embedder(tuned))
+    captions = embedded(file_rows(data), embedded_free)
+    again = embedded(file_rows(data), tuned)
     photos = [not row.stand_in for row in file_rows(data)]
     one, two = (part.embeddings[part.image[photos]] for part in (captions, again))
     np.testing.assert_allclose(one, two, rtol=0, atol=1e-6)
@@ -97,7 +97,7 @@ def test_the_saved_text_tower_scores_as_the_run_measured(trained, data, embedded
 
 
 def test_the_loss_on_rows_is_that_of_their_embeddings(data, embedded_free):
-    captions = embed_captions(file_rows(data), Embedder(embedded_free))
+    captions = embedded(file_rows(data), embedded_free)
     rows = TripleBatches(captions, range(24), batch_size=8, noise=Noise()).batch(0, 1)
     loss = TripleLoss(
         embedded_free,
@@ -131,7 +131,7 @@ def test_the_loss_on_rows_is_that_of_their_embeddings(data, embedded_free):
 def test_the_check_counts_by_hand():
     backbone = ColourBackbone()
     rows = [Row("red", "en", image=RED), Row("blue", "en", image=BLUE)]
-    captions = embed_captions(rows, Embedder(backbone))
+    captions = embedded(rows, backbone)
     check = RobustnessCheck(captions, np.arange(2), Noise(kinds=("masking",)), backbone)
     numbers = check.base_numbers
     # a text without a colour is (1, 1, 1) / √3, as far from every image
@@ -170,13 +170,13 @@ def test_each_weight_of_the_loss_is_its_setting(settings):
 
 
 def test_a_bad_row_ends_the_run_before_anything_is_embedded(settings, tmp_path, monkeypatch):
-    def embedded(*_, **__):
+    def refused(*_, **__):
         raise AssertionError("captions were embedded")
 
     def missing(language):
         raise MissingExtraError("rippletagger", "nouns-gpl", "the nouns of French captions")
 
-    monkeypatch.setattr("training.pr_mcs.embed_captions", embedded)
+    monkeypatch.setattr("training.pr_mcs.embed_captions", refused)
     monkeypatch.setattr("training.data.captions.noun_finder", missing)
     rows = [{"caption": f"un chien {n}", "stand_in": "a dog", "language": "fr"} for n in range(1100)]
     bad = tmp_path / "bad.jsonl"

@@ -5,17 +5,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
+import xxhash
 
-from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
 from capscore.perturbations import noun_finder
 from training.data.photos import Photos, photos_of
 from training.data.pictures import Pictures
 from training.data.rows import Row
-from training.data.stored import StoredRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +44,16 @@ class Captions:
         """The captions themselves."""
         return [row.caption for row in self.rows]
 
+    def digest(self, chosen: np.ndarray, file: np.ndarray | None = None) -> str:
+        """Digest of the chosen captions, and of the number of the file that each is in."""
+        digest = xxhash.xxh3_128()
+        for index in chosen.tolist():
+            row, key = self.rows[index], self.keys[self.image[index]]
+            of_file = 0 if file is None else int(file[index])
+            parts = (key, row.caption, row.language, row.objects, row.rating, of_file)
+            digest.update(repr(parts).encode())
+        return digest.hexdigest()
+
 
 def check_captions(rows: Iterable[Row], *, nouns: bool) -> None:
     """Read all captions once before any is embedded, so that a bad row ends a run in its first seconds.
@@ -69,16 +77,15 @@ def check_captions(rows: Iterable[Row], *, nouns: bool) -> None:
                 noun_finder(language)
 
 
-def embed_captions(rows: Iterable[Row], embedder: Embedder, *, folder: str | Path | None = None) -> Captions:
+def embed_captions(rows: Iterable[Row], pictures: Pictures) -> Captions:
     """Read captions and embed what they describe: each image once, from the cache where possible.
 
-    Rows are read in chunks. The embeddings are in a temporary file in `folder`; None for the system's.
+    Rows are read in chunks; `pictures` takes in what they describe.
 
     Raises:
         InputError: there are no rows, or a row is malformed; names it.
         ImageError: an image cannot be read; names its row.
     """
-    pictures = Pictures(embedder, StoredRows(embedder.backbone.dim, folder))
     known, image = pictures.add(rows)
     if not known:
         raise InputError("there are no captions to train on")

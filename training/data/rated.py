@@ -6,14 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
-import xxhash
 
 from capscore.errors import InputError, Setting
 from training.data.batches import ShuffledBatches
-from training.data.photos import photos_of
+from training.data.captions import embed_captions
 from training.data.pictures import Pictures
 from training.data.rows import Row
-from training.data.source import Source
+from training.data.source import Source, rows_of
 from training.data.split import Split
 
 # What a file is for: the contrast, the correlation, or only to measure on.
@@ -45,44 +44,26 @@ class RatedRows:
 
     Attributes:
         sources: The files.
-        rows: The rows, without their images.
-        image, file: int64 (n,), numbers of each row's picture and file.
+        captions: Their rows, one file after the other.
+        file: int64 (n,), number of each row's file.
         files: Role and name of each file.
-        photos: The photos of the rows.
-        keys: Content key of each picture.
     """
 
     def __init__(self, sources: Mapping[Role, Sequence[Source]], pictures: Pictures):
         self.sources = sources
-        self.rows: list[Row] = []
-        self.files: list[tuple[Role, str]] = []
-        image: list[int] = []
-        file: list[int] = []
-        for role, listed in sources.items():
-            for source in listed:
-                rows, numbers = pictures.add(source.rows())
-                image += numbers
-                file += [len(self.files)] * len(rows)
-                self.rows += rows
-                self.files.append((role, source.spec))
-        self.keys, self.image, self.file = pictures.keys, np.array(image, np.int64), np.array(file, np.int64)
-        self.photos = photos_of(self.rows, [self.keys[number] for number in image])
+        listed = [(role, source) for role, several in sources.items() for source in several]
+        self.captions = embed_captions(rows_of(source for _, source in listed), pictures)
+        self.files = [(role, source.spec) for role, source in listed]
+        self.file = np.repeat(np.arange(len(listed)), [source.n for _, source in listed])
 
     def parts(self, role: Role, chosen: np.ndarray) -> Iterator[FilePart]:
         """Of each file of a role, those of the chosen rows that are its own."""
+        of = self.captions
         for number, (own, spec) in enumerate(self.files):
             if own == role:
                 kept = chosen[self.file[chosen] == number].tolist()
-                pictures, photos = self.image[kept].tolist(), self.photos.number[kept].tolist()
-                yield FilePart(spec, pictures, photos, [self.rows[row] for row in kept])
-
-    def digest(self, chosen: np.ndarray) -> str:
-        """Digest of the chosen rows."""
-        digest = xxhash.xxh3_128()
-        for index in chosen.tolist():
-            row, key, file = self.rows[index], self.keys[self.image[index]], int(self.file[index])
-            digest.update(repr((key, row.caption, row.language, row.rating, file)).encode())
-        return digest.hexdigest()
+                pictures, photos = of.image[kept].tolist(), of.photos.number[kept].tolist()
+                yield FilePart(spec, pictures, photos, [of.rows[row] for row in kept])
 
     def measured(self) -> np.ndarray | None:
         """bool (n,): the rows of the files named by `validation`; None without such files."""
@@ -91,13 +72,13 @@ class RatedRows:
 
     def check(self, split: Split) -> None:
         """Raise InputError if a photo is in both parts of a split; names the rows."""
-        photo = self.photos.number
+        photo, rows = self.captions.photos.number, self.captions.rows
         shared = split.training[np.isin(photo[split.training], photo[split.validation])]
         if len(shared):
             other = split.validation[photo[split.validation] == photo[shared[0]]][0]
             raise InputError(
-                f"{self.rows[shared[0]].where}: its photo is in the measured rows too, "
-                f"{self.rows[other].where}; remove one of the two, or name the photo in a list ",
+                f"{rows[shared[0]].where}: its photo is in the measured rows too, "
+                f"{rows[other].where}; remove one of the two, or name the photo in a list ",
                 Setting("hold_out"),
                 field="validation",
             )

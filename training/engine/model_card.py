@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import yaml
+
 from capscore.backbones import find
 from capscore.errors import CapscoreError, InputError, Setting
 from capscore.files.write import write_text
@@ -213,7 +215,7 @@ def card_text(card: ModelCard) -> str:
         licence=_licence(card),
         base_licence=licence_of(card.base),
         argument=argument,
-        settings=[(name, _shown(value)) for name, value in card.settings.items()],
+        settings=_anonymous(yaml.safe_dump(dict(card.settings), sort_keys=False, allow_unicode=True)),
         measured=any(result.value is not None for result in card.results),
         anonymous=_anonymous,
         cell=lambda text: " ".join(str(text).split()).replace("|", r"\|"),
@@ -320,16 +322,6 @@ def _hub_id(base: str) -> str | None:
     if known is not None:
         plain = repository_of(known)
     return plain if _HUB_ID.fullmatch(plain) else None
-
-
-def _shown(value: object) -> str:
-    if value is None or value is True or value is False:
-        return {None: "none", True: "yes", False: "no"}[value]
-    if isinstance(value, float):
-        return f"{value:g}"
-    if isinstance(value, (list, tuple)):
-        return ", ".join(map(_shown, value)) or "none"
-    return _anonymous(str(value)) or "empty"
 
 
 def _anonymous(text: str) -> str:

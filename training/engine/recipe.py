@@ -5,22 +5,26 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
 import torch
 import yaml
+from torch import nn
 
 from capscore.backbones import find
 from capscore.errors import CapscoreError, Setting
 from capscore.files.write import write_text
 from capscore.tables import counted
+from training.data.batches import Batches
 from training.data.photos import Photos, read_names
-from training.data.source import DataSource, Origin, SourceSettings
+from training.data.source import Origin, SourceSettings
 from training.data.split import Split, split_by_image
 from training.engine.config import parse
-from training.engine.loop import Evaluate, RunResult
+from training.engine.early_stopping import EarlyStopping
+from training.engine.loop import Loss, RunResult, run
 from training.engine.loop_settings import LoopSettings
 from training.engine.model_card import ModelCard, Result, write_card
 from training.engine.processes import device, say
@@ -29,10 +33,6 @@ from training.engine.training_log import LOG, for_json
 RESULT = "result.json"
 SETTINGS = "settings.yaml"
 WEIGHTS = "model.safetensors"
-# Settings that change what a card says, or where things are, but not the weights.
-NOT_IN_WEIGHTS = frozenset(
-    ("data", "data_dir", "image_dir", "hold_out", "name", "license", "data_license", "stored_dtype")
-)
 
 
 @dataclass
@@ -53,7 +53,12 @@ class RecipeSettings(LoopSettings, SourceSettings):
     out: str = ""
     base: str = ""
     needs_data: ClassVar[bool] = True
+    recipe: ClassVar[str]  # name in `training.engine.model_card.RECIPES`
     module: ClassVar[str]  # whose command trains such weights
+    # settings that change what a card says, or where things are, but not the weights
+    not_in_weights: ClassVar[frozenset[str]] = frozenset(
+        ("data", "data_dir", "image_dir", "hold_out", "name", "license", "data_license", "stored_dtype")
+    )
 
     data: list[str] = field(default_factory=list)
     validation_share: float = 0.1
@@ -133,20 +138,40 @@ class Trained:
         return {"this": for_json(self.evaluation), "base": for_json(self.base)}
 
 
-def outcome(
-    folder: Path, run: RunResult, split: Split, check: Check | None, evaluation: dict[str, float]
+def run_measured(
+    settings: RecipeSettings,
+    model: nn.Module,
+    batches: Batches,
+    loss: Loss,
+    *,
+    split: Split,
+    check: Check | None,
+    measured: Sequence[object] = (),
+    identity: Mapping[str, object],
+    early_stopping: EarlyStopping | None = None,
 ) -> Trained:
-    """The outcome of a run that a check measured, or that nothing measured."""
-    if check is None:
-        return Trained(folder, run, evaluation, {}, split, 0)
-    return Trained(folder, run, evaluation, check.base_numbers, split, check.n)
+    """Run the loop, measured by a check, which is called with `measured`; the model is then in eval mode.
 
+    `identity` is what makes the run what it is besides the settings; other arguments as of `loop.run`.
+    """
 
-def evaluation_by(check: Check | None, *measured: object) -> Evaluate | None:
-    """The evaluation of a run by a check, which is called with what is measured; None without a check."""
-    if check is None:
-        return None
-    return lambda model, step: check(*measured)
+    def evaluate(model: nn.Module, step: int) -> dict[str, float]:
+        return check(*measured) if check is not None else {}
+
+    found = run(
+        model,
+        batches,
+        loss,
+        settings,
+        evaluate=None if check is None else evaluate,
+        identity={**own_settings(settings, settings.not_in_weights), **identity},
+        early_stopping=early_stopping,
+    )
+    model.eval()
+    folder, base, n = Path(settings.out).expanduser(), {}, 0
+    if check is not None:
+        base, n = check.base_numbers, check.n
+    return Trained(folder, found, found.evaluation, base, split, n)
 
 
 def images_in_words(n: int, n_stand_ins: int) -> str:
@@ -236,10 +261,30 @@ def compute_of(run: RunResult, digits: int = 1) -> str:
     return f"{torch.device(device()).type}, {run.seconds / 60:.{digits}f} minutes"
 
 
+def card_of(
+    settings: Any, folder: Path, sources: Sequence[Origin], held_out: Sequence[str], **others: Any
+) -> ModelCard:
+    """The card of a run: `others` are further attributes of `ModelCard`, and the settings say what trained.
+
+    The folder names the model where the settings do not; the origins of the training data may say what was
+    held out, and `held_out` what else was.
+    """
+    said = [source.held_out for source in sources if source.held_out]
+    stated: dict[str, Any] = {
+        "name": settings.name or folder.resolve().name,
+        "recipe": settings.recipe,
+        "license": settings.license,
+        "command": command_of(settings.module),
+        "settings": shown_settings(settings),
+        "data": [found for found in chain(*map(Origin.described, sources)) if found.rows != 0],
+        "held_out": "; ".join(dict.fromkeys([*said, *held_out])) or "nothing",
+    }
+    return ModelCard(**{**stated, **others})
+
+
 def write_run(
     settings: RecipeSettings,
     trained: Trained,
-    recipe: str,
     *,
     languages: Sequence[str],
     sources: Sequence[Origin],
@@ -251,6 +296,7 @@ def write_run(
     """Write the settings, the card and the result of a finished run into its folder.
 
     Args:
+        settings, trained: Settings and outcome.
         languages, sources: Languages and origins of the training captions.
         shown: What the card says of settings that the run itself decided.
         limitations, not_measured: Sentences for the card.
@@ -258,34 +304,25 @@ def write_run(
     """
     out, split, numbers = trained.folder, trained.split, trained.numbers
     write_settings(out, settings)
-    results = []
+    results, command = [], command_of(settings.module)
     for name, value in numbers["this"].items():
         title, before = name.replace("_", " "), numbers["base"][name]
-        measured = Result(
-            "validation split", name, value, command_of(settings.module), title, base_value=before
-        )
+        measured = Result("validation split", name, value, command, title, base_value=before)
         results.append(replace(measured, rows=trained.n_measured))
-    data: list[DataSource] = []
     held_out = []
-    for source in sources:
-        data += source.described()
-        if source.held_out:
-            held_out.append(source.held_out)
     if trained.n_validation:
         n = counted(trained.n_validation, "caption")
         held_out.append(f"{n} of images that no training caption has, for the validation below")
     if split.held_out:
         held_out.append(f"{split.held_out}; they are not used here")
-    card = ModelCard(
-        name=settings.name or out.resolve().name,
-        recipe=recipe,
+    card = card_of(
+        settings,
+        out,
+        sources,
+        held_out,
         base=settings.base,
         languages=languages,
-        license=settings.license,
-        command=command_of(settings.module),
         settings=shown_settings(settings, **(shown or {})),
-        data=data,
-        held_out="; ".join(held_out) or "nothing",
         results=results,
         not_measured=not_measured,
         limitations=limitations,

@@ -23,7 +23,7 @@ from capscore.errors import InputError
 from training.data.source import DataSource, Origin
 from training.engine.config import main as run_as_command
 from training.engine.model_card import ModelCard, Result, read_card, write_card
-from training.engine.recipe import SETTINGS
+from training.engine.recipe import card_of, command_of
 from weights.making.captions import describe
 from weights.making.held_out import HeldOut
 from weights.making.image_tower.rows import COCO, FLICKR8K, SOURCES, TrainingRows
@@ -60,29 +60,14 @@ _NOT_SEEN = "Other languages of the text encoder, and photos of other kinds than
 _RATED = ("tau_b", "tau_c", "accuracy_hc", "accuracy_hi", "accuracy_hm", "accuracy_mm")
 
 
-def _command(recipe: str) -> str:
-    return f"python -m weights.making.{recipe} --config {SETTINGS}"
-
-
-def _card(settings: Any, recipe: str, *, w: float | None = None, **others: Any) -> ModelCard:
-    """A card with what the settings say; others: further fields of `ModelCard`."""
+def _card(
+    settings: Any, files: Sequence[str], held_out: str, w: float | None = None, **others: Any
+) -> ModelCard:
+    """A card with what the settings and the origins of files say; others: further fields of `ModelCard`."""
     known = asdict(settings) | ({} if w is None else {"w": w})
-    return ModelCard(
-        name=settings.name or Path(settings.out).resolve().name,
-        recipe=recipe,
-        license=settings.license,
-        command=_command(recipe),
-        settings={name: value for name, value in known.items() if name not in _NOT_ON_CARD},
-        **others,
-    )
-
-
-def _origins(files: Sequence[str], held_out: str) -> dict[str, Any]:
-    """Fields of a card: the sources of files of rows, and what they and the recipe held out."""
+    stated = {name: value for name, value in known.items() if name not in _NOT_ON_CARD}
     origins = [Origin(path, Path(path).name, "unknown") for path in files]
-    data = [source for origin in origins for source in origin.described() if source.rows != 0]
-    said = dict.fromkeys(origin.held_out for origin in origins if origin.held_out)
-    return {"data": data, "held_out": "; ".join([*said, held_out])}
+    return card_of(settings, Path(settings.out), origins, [held_out], **{"settings": stated, **others})
 
 
 def image_tower_card(
@@ -92,12 +77,12 @@ def image_tower_card(
     trained_with = f"{len(rows.photos):,} photos and the captions of {len(rows.texts):,} more"
     return _card(
         settings,
-        "image_tower",
-        w=w,
+        [],
+        held.statement(),
+        w,
         base="EfficientNet-Lite2 (ImageNet) and the text encoder of embedded-free",
         languages=sorted({language for _, language in rows.counts if language in LANGUAGES}),
         data=image_tower_data(settings, rows),
-        held_out=held.statement(),
         limitations=[f"It was trained with {trained_with}."],
         compute=compute,
     )
@@ -134,13 +119,13 @@ def noise_gate_card(settings: NoiseGateSettings, *, results: Sequence[Result], c
     share = f"{settings.validation_share:.0%}"
     return _card(
         settings,
-        "noise_gate",
+        settings.texts,
+        f"the captions of {share} of the photos, for the validation below",
         base=settings.base,
         languages=sorted(settings.language_shares),
         results=results,
         not_measured=["Agreement with human ratings."],
         compute=compute,
-        **_origins(settings.texts, f"the captions of {share} of the photos, for the validation below"),
     )
 
 
@@ -150,7 +135,7 @@ def validation_results(
     """The numbers of `NoiseGateCheck` over n samples, and by language, → results for the card."""
     entries = [(metric, value, "", n) for metric, value in numbers.items()]
     entries += [("kept_right", kept, language, rows) for language, (rows, kept) in languages.items()]
-    command = _command("noise_gate")
+    command = command_of(NoiseGateSettings.module)
     return [
         Result(
             "validation captions", metric, value, command, metric.replace("_", " "), "share", code, rows=rows
@@ -168,7 +153,7 @@ def mark_calibration_card(
             "calibration captions",
             f"{word_class}s_found",
             found,
-            _command("mark_calibration"),
+            command_of(settings.module),
             f"wrong {word_class}s marked, at 5 % of right ones",
             "share",
             "" if language == "shared" else language,
@@ -177,18 +162,16 @@ def mark_calibration_card(
         for word_class, found in classes.items()
     ]
     n = notes["photos"]["calibrate"]
-    origins = _origins(
-        [settings.rows], f"{n:,} of the held-out photos set the thresholds; nothing is measured on them"
-    )
-    return _card(
+    card = _card(
         settings,
-        "mark_calibration",
+        [settings.rows],
+        f"{n:,} of the held-out photos set the thresholds; nothing is measured on them",
         base=settings.base,
         languages=sorted(language for language in notes["found"] if language != "shared"),
         results=results,
         compute=compute,
-        **{**origins, "data": [*origins["data"], _DETECTOR, _NAMES]},
     )
+    return replace(card, data=[*card.data, _DETECTOR, _NAMES])
 
 
 def image_tower_results(

@@ -259,9 +259,8 @@ def set_sharpness(
 def train(settings: Settings) -> recipe.Trained:
     """Run the recipe; returns and errors are those of `training.infometic.train`."""
 
-    def finish(model: InfoMetIC, check: AlignmentCheck | None) -> None:
-        if check is not None:
-            set_sharpness(model, check, settings.false_alarms)
+    def finish(model: InfoMetIC, check: AlignmentCheck) -> None:
+        set_sharpness(model, check, settings.false_alarms)
 
     return infometic.train(
         settings,

@@ -14,8 +14,10 @@ from capscore.perturbations import perturb
 from tests.toy import BLUE, RED, ColourBackbone
 from training.data.captions import Captions, check_captions, embed_captions
 from training.data.photos import held_out, photos_of
+from training.data.pictures import Pictures
 from training.data.rows import Row
 from training.data.split import split_by_image
+from training.data.stored import StoredRows
 from training.data.triples import Noise, TripleBatches, epoch_seed
 
 ENGLISH = [
@@ -25,6 +27,10 @@ ENGLISH = [
     "a blue boat waits in the harbour",
 ]
 WORDS = ("repetition", "removal", "masking", "jumble")
+
+
+def embedded(rows, backbone) -> Captions:
+    return embed_captions(rows, Pictures(Embedder(backbone), StoredRows(backbone.dim, None)))
 
 
 def made(texts, images=None, *, languages=None, objects=None) -> Captions:
@@ -73,7 +79,7 @@ def test_each_image_is_embedded_once_and_equal_pixels_are_one_image(monkeypatch)
         Row("the blue sea", "en", image=BLUE),
         Row("a field", "en", stand_in=("red",)),
     ]
-    captions = embed_captions(rows, Embedder(backbone))
+    captions = embedded(rows, backbone)
     assert (backbone.encoded_images, backbone.encoded_texts) == (2, 1)
     assert captions.image.tolist() == [0, 0, 2, 1, 2]
     half = 0.5**0.5  # a stand-in goes through the text tower with its prefix
@@ -85,9 +91,9 @@ def test_each_image_is_embedded_once_and_equal_pixels_are_one_image(monkeypatch)
 def test_rows_that_cannot_be_embedded_are_named():
     rows = [Row("a", "en", image=RED), Row("b", "en", image=b"no image", where="c.jsonl, line 2")]
     with pytest.raises(ImageError, match=r"c\.jsonl, line 2, image: "):
-        embed_captions(rows, Embedder(ColourBackbone()))
+        embedded(rows, ColourBackbone())
     for check in (
-        lambda rows: embed_captions(rows, Embedder(ColourBackbone())),
+        lambda rows: embedded(rows, ColourBackbone()),
         lambda rows: check_captions(rows, nouns=True),
         lambda rows: TripleBatches(made(ENGLISH), rows, batch_size=2, noise=Noise()),
     ):

@@ -43,7 +43,7 @@ from training.engine.loop import RunResult, run
 from training.engine.loop_settings import require
 from training.engine.model_card import read_card
 from training.engine.processes import Gather, device, is_main_process, main_process_first, say
-from training.engine.recipe import SETTINGS, compute_of, own_settings
+from training.engine.recipe import compute_of, own_settings
 from weights.making.caption_grammar import generate
 from weights.making.cards import image_tower_card
 from weights.making.held_out import HeldOut
@@ -332,7 +332,6 @@ def train(settings: SecondStageSettings) -> RunResult:
     card = image_tower_card(settings, rows, held, w=w, compute=f"{before.compute}; then {compute_of(result)}")
     card = replace(
         card,
-        command=f"python -m weights.making.image_tower.second --config {SETTINGS}",
         data=list({source.name: source for source in (*before.data, *card.data)}.values()),
         limitations=[
             *card.limitations,

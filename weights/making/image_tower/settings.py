@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from capscore.errors import CapscoreError
 from training.engine.loop_settings import LoopSettings, require
@@ -63,6 +64,9 @@ class TowerSettings(LoopSettings):
         name: Name of the model for its card; "" for the name of the folder `out`.
         license: Licence of the weights, as the Hub writes it.
     """
+
+    recipe: ClassVar[str] = "image_tower"
+    module: ClassVar[str] = "weights.making.image_tower"
 
     out: str = ""
     data: str = ""
@@ -152,6 +156,8 @@ class SecondStageSettings(TowerSettings):
         anchor_weight: Weight of these similarities; 0 for none.
         start_share: Share of the start's weights in the mean of both that is written.
     """
+
+    module: ClassVar[str] = "weights.making.image_tower.second"
 
     start: str = ""
     text_hidden: int = 768

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from capscore.errors import CapscoreError
 from training.engine.loop_settings import LoopSettings, require
@@ -27,6 +28,9 @@ class MarkCalibrationSettings(LoopSettings):
         thing_weight: Weight of the loss of the finder of things.
         name, license: For the card.
     """
+
+    recipe: ClassVar[str] = "mark_calibration"
+    module: ClassVar[str] = "weights.making.mark_calibration"
 
     base: str = "embedded"
     rows: str = ""

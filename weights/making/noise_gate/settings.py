@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from capscore.errors import CapscoreError
 from training.engine.loop_settings import LoopSettings, require
@@ -31,6 +31,9 @@ class NoiseGateSettings(LoopSettings):
         stored_dtype: Type of the numbers in the saved weights.
         name, license: For the card.
     """
+
+    recipe: ClassVar[str] = "noise_gate"
+    module: ClassVar[str] = "weights.making.noise_gate"
 
     base: str = "embedded"
     texts: list[str] = field(default_factory=list)
