@@ -18,7 +18,7 @@ import numpy as np
 
 from ..errors import CapscoreError, Setting
 from ..text.languages import language_code
-from ..text.letters import lower
+from ..text.letters import folded
 from .kinds import KINDS, check_captions, kind_of
 from .objects import Object, exchange_objects, find_nouns, find_objects
 from .published import MASK
@@ -130,7 +130,7 @@ def _exchange(
     share = degree * len(spans)
     number = int(share + 0.5) if kind == "jumble" else math.ceil(share - 1e-9)
     order = rng.sample(list(spans), len(spans))
-    names = [lower(caption[start:end]).casefold() for start, end in order]
+    names = [folded(caption[start:end]) for start, end in order]
     if len(set(names)) < 2:
         return caption, []
     # two different texts come first, so that the least degree changes the caption too

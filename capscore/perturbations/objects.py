@@ -19,7 +19,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..files.columns import is_missing
-from ..text.letters import lower
+from ..text.letters import folded
 from ..text.segmentation import has_spaces
 from ..text.word_classes import tag, tagger_name
 from .words import Span, is_one_sign, overlaps, with_texts
@@ -194,7 +194,7 @@ def exchange_objects(
     ('a dog and a cat', [(2, 5), (12, 15)])
     """
     texts = [caption[start:end] for start, end in spans]
-    names = [lower(" ".join(text.split())).casefold() for text in texts]
+    names = list(map(folded, texts))
     if len(set(names)) < 2:
         return caption, []
     new = [texts[source] for source in _ORDERS[order](names, rng)]

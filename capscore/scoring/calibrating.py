@@ -41,6 +41,7 @@ from ..options import LoadOptions, RowOptions, check_whole_number, split_options
 from ..registry import METRICS
 from ..tables import Report, Result, Table, fixed
 from ..text.languages import language_code
+from ..text.letters import folded
 from .files import open_rows_to_score
 
 if TYPE_CHECKING:
@@ -342,7 +343,7 @@ def other_captions(rows: Sequence[CaptionedPhoto], number: int, seed: int) -> tu
         # photos side by side, so that "not of this photo" is all but one stretch
         indices = sorted(indices, key=lambda index: (rows[index].photo, index))
         photos = [rows[index].photo for index in indices]
-        captions = [_folded(rows[index].caption) for index in indices]
+        captions = [folded(rows[index].caption).rstrip(".!。 ") for index in indices]
         places: dict[tuple[str, str], list[int]] = defaultdict(list)
         for place, (photo, caption) in enumerate(zip(photos, captions, strict=True)):
             places["photo", photo].append(place)
@@ -361,11 +362,6 @@ def other_captions(rows: Sequence[CaptionedPhoto], number: int, seed: int) -> tu
                 owners.append(index)
                 others.append(indices[int(place)])
     return owners, others
-
-
-def _folded(caption: str) -> str:
-    """A caption as right ones are compared: without capitals, and without blanks and stops at its ends."""
-    return " ".join(caption.casefold().split()).rstrip(".!。 ")
 
 
 def document(

@@ -58,6 +58,15 @@ def lower(text: str, code: str = "") -> str:
     return text
 
 
+def folded(text: str) -> str:
+    """A text as texts are compared, in any language: whatever its capitals, composition and white space.
+
+    >>> folded(" Die  STRASSE") == folded("die Straße")
+    True
+    """
+    return " ".join(lower(text).casefold().split())
+
+
 def upper(text: str, code: str = "") -> str:
     """A text in the capitals of a language: i becomes İ where `lower` makes i of İ.
 

@@ -26,6 +26,7 @@ from capscore.infometic.words import (
     split_pieces,
     word_shares,
 )
+from capscore.text.letters import folded
 from capscore.text.word_classes import tagger_name
 from training.data.alignment_data import (
     PIECES,
@@ -44,7 +45,6 @@ from training.data.word_pollution import (
     WRONG,
     Polluted,
     Replacements,
-    folded,
     frequent_words,
     pollute,
     word_labels,

@@ -13,6 +13,7 @@ from capscore.errors import InputError
 from capscore.files.matching import match_hold_out
 from capscore.files.photo_names import parts_of
 from capscore.tables import counted
+from capscore.text.letters import folded
 from training.data.rows import Row
 
 # Number of a photo, or its name without suffix, and behind it the folders, from the innermost.
@@ -47,7 +48,7 @@ def photos_of(rows: Sequence[Row], contents: Sequence[str]) -> Photos:
         contents: Content key of the image, or of the stand-in, of each.
     """
     nameless = [row for row in rows if row.stand_in and not row.photo]
-    texts = {_folded(text) for row in nameless for text in row.stand_in}
+    texts = {folded(text) for row in nameless for text in row.stand_in}
     ids = {row.names[0] for row in nameless if row.names}
     given = {_split_name(name) for name in ids.union(*(row.photo for row in rows))}
     linked = DisjointSet(contents)
@@ -64,7 +65,7 @@ def photos_of(rows: Sequence[Row], contents: Sequence[str]) -> Photos:
         said = set(row.stand_in)
         if np.isnan(row.rating):  # a caption that people rated may be of another photo
             said.add(row.caption)
-        for text in map(_folded, said):
+        for text in map(folded, said):
             if text in texts:
                 link(content, f"said {text}")
     keys: dict[Hashable, str] = {}
@@ -138,7 +139,3 @@ def _split_name(name: str) -> _Name:
 def _tails(name: _Name) -> list[_Name]:
     """A name with ever more of its folders."""
     return [name[:end] for end in range(1, len(name) + 1)]
-
-
-def _folded(text: str) -> str:
-    return " ".join(text.casefold().split())

@@ -16,7 +16,7 @@ import numpy as np
 
 from capscore.infometic.words import CaptionWord
 from capscore.text.languages import language_code
-from capscore.text.letters import lower
+from capscore.text.letters import folded, lower
 
 CORRECT, WRONG, EXCLUDED = 1, 0, -1
 # A word → the words that may replace it.
@@ -51,11 +51,6 @@ class Polluted:
     words: tuple[CaptionWord, ...]
     labels: tuple[int, ...]
     replaced: int
-
-
-def folded(word: str) -> str:
-    """A word as words are compared, whatever its capitals."""
-    return lower(word).casefold()
 
 
 def frequent_words(captions: Sequence[Sequence[CaptionWord]], *, most: int = 300) -> dict[str, list[str]]:

@@ -26,13 +26,14 @@ from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError
 from capscore.infometic.network import InfoMetIC, InfoMetICConfig, WordContext
 from capscore.infometic.words import CaptionWord, added_by_words, spread
+from capscore.text.letters import folded
 from training import infometic
 from training.data.alignment_batches import TASKS, AlignmentBatches, AlignmentItem
 from training.data.alignment_data import AlignmentData, TextBatch
 from training.data.alignment_features import Embed, FeatureOptions, embedded, prepare
 from training.data.rows import Row
 from training.data.stored import StoredRows
-from training.data.word_pollution import Choices, Replacements, folded
+from training.data.word_pollution import Choices, Replacements
 from training.engine import recipe
 from training.engine.alignment_check import AlignmentCheck
 from training.engine.config import main as run_as_command

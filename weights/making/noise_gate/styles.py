@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from capscore.perturbations.words import is_punctuation
+from capscore.text.letters import lower as lower_case
+from capscore.text.letters import upper as upper_case
 from weights.making.noise_gate.texts import MarkedText, Span
 
 # Words that open a noun phrase; a phrase is right with them and without.
@@ -68,7 +70,7 @@ def as_written(text: MarkedText) -> Styled:
     opening = frozenset(
         number
         for number, (start, end) in enumerate(text.words)
-        if _lower(text.text[slice(*_core(text.text, start, end))], text.language) in openers
+        if lower_case(text.text[slice(*_core(text.text, start, end))], text.language) in openers
     )
     return Styled(text.text, text.language, text.words, text.objects, opening)
 
@@ -84,12 +86,12 @@ def _core(text: str, start: int, end: int) -> Span:
 
 def lower(text: Styled) -> Styled | None:
     """In lower case."""
-    return _recased(text, _lower(text.text, text.language))
+    return _recased(text, lower_case(text.text, text.language))
 
 
 def upper(text: Styled) -> Styled | None:
     """IN CAPITALS."""
-    return _recased(text, _upper(text.text, text.language))
+    return _recased(text, upper_case(text.text, text.language))
 
 
 def title(text: Styled) -> Styled | None:
@@ -98,21 +100,13 @@ def title(text: Styled) -> Styled | None:
     for start, end in text.words:
         for place in range(start, end):
             if letters[place].isalpha():
-                letters[place] = _upper(letters[place], text.language)
+                letters[place] = upper_case(letters[place], text.language)
                 break
     return _recased(text, "".join(letters))
 
 
 def _recased(text: Styled, content: str) -> Styled | None:
     return replace(text, text=content) if len(content) == len(text.text) else None
-
-
-def _lower(text: str, language: str) -> str:
-    return text.replace("İ", "i").replace("I", "ı").lower() if language == "tr" else text.lower()
-
-
-def _upper(text: str, language: str) -> str:
-    return text.replace("i", "İ").replace("ı", "I").upper() if language == "tr" else text.upper()
 
 
 def bare(text: Styled) -> Styled | None:
@@ -178,7 +172,7 @@ def finished(text: Styled, chance: random.Random) -> Styled | None:
     """As a sentence is written, with a capital and a full stop: "A bus." of "a bus"."""
     if not text.text or is_punctuation(text.text[-1]) or text.text[-1].isspace():
         return None
-    first = _upper(text.text[0], text.language)
+    first = upper_case(text.text[0], text.language)
     stop = "。" if text.language in ("ja", "zh") else "!" if chance.random() < 0.1 else "."
     start, end = text.words[-1]
     written = (first if len(first) == 1 else text.text[0]) + text.text[1:] + stop
