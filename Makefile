@@ -30,7 +30,7 @@ HARNESSES := lm_eval lmms_eval lighteval trl torchmetrics
 KERNELS := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=AVX2 CAPSCORE_TEST_THREADS=1 CAPSCORE_TEST_THREADS=3
 
 .PHONY: help demo demo-judge picture test test-datasets-3.6 test-kernels test-harnesses test-lowest test-core test-python test-all coverage lint format bench export handbook publish release-check train-embedded train-embedded-published measure-embedded \
-	train-embedded-image-tower train-embedded-image-tower-small train-embedded-image-tower-second train-embedded-infometic train-embedded-mark-calibration measure-embedded-infometic measure-embedded-image-tower \
+	train-embedded-image-tower train-embedded-image-tower-second train-embedded-infometic train-embedded-mark-calibration measure-embedded-infometic measure-embedded-image-tower \
 	calibrate wheel clean
 
 help: ## list the targets
@@ -200,9 +200,6 @@ endef
 train-embedded-image-tower: $(VENV)/.installed ## train the image tower, an hour: DATA=folder PHOTOS=folder
 	$(call train_image_tower,image_tower,image_tower)
 
-train-embedded-image-tower-small: $(VENV)/.installed ## a small version, to try things out: DATA= PHOTOS=
-	$(call train_image_tower,image_tower_small,image_tower_small)
-
 train-embedded-image-tower-second: $(VENV)/.installed ## its second stage, for a GPU: [START=folder] DATA= PHOTOS=
 	$(call train_image_tower,image_tower_second,image_tower_second,.second --start $(START))
 
@@ -282,14 +279,14 @@ measure-embedded-image-tower: $(VENV)/.installed ## measure the image tower: DAT
 	@test -n "$(DATA)" -a -n "$(PHOTOS)" || { \
 		echo "make measure-embedded-image-tower DATA=<folder with flickr8k, multi30k, xflickrco, pascal50s, composite, vicr>" \
 			"PHOTOS=<folder with flickr8k, voc_animals, coco_val2014> [PACKAGES=<folder of packages>]" \
-			"[XTD10=<folder of test_1kcaptions_en.txt and others>] [SYSTEMS=<folder of captioners' NAME.json>]" \
+			"[XTD10=<folder of test_1kcaptions_en.txt and others>]" \
 			"[BACKBONE=<name or folder>]"; exit 2; }
 	@mkdir -p $(EYE_TEXTS)/packages
 	$(if $(PACKAGES),,-$(BIN)/python -m weights.making.package_texts --out $(EYE_TEXTS) \
 		--sources flickr8k-cn$(comma)flickr8k-cn-test$(comma)arabic-flickr8k --languages zh$(comma)ar)
 	$(OFFLINE) $(BIN)/python -m weights.measuring.image_tower --data $(DATA) --photos $(PHOTOS) \
 		--packages $(or $(PACKAGES),$(EYE_TEXTS)/packages) $(if $(BACKBONE),--backbone $(BACKBONE)) \
-		$(if $(XTD10),--xtd10 $(XTD10)) $(if $(SYSTEMS),--systems $(SYSTEMS)) \
+		$(if $(XTD10),--xtd10 $(XTD10)) \
 		--output $(TRAINING)/image_tower.json --markdown $(TRAINING)/image_tower.md
 
 # Backbones of PR-MCS that measure-embedded measures: folders or names

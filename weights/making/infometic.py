@@ -27,6 +27,7 @@ from training.engine.config import parse
 from weights.making.captions import describe
 from weights.making.held_out import Photo, held_out_photos, photo_of
 from weights.making.jsonl import read_lines, with_texts, write_lines, write_sources
+from weights.making.mark_calibration.rows import photo_files
 from weights.making.named_numbers import named_numbers
 
 # Sources whose photos may be in Flickr8k.
@@ -77,14 +78,6 @@ class PhotoCaption(NamedTuple):
     language: str
     source: str
     photo: str
-
-
-def photo_files(folder: Path) -> dict[Photo, Path]:
-    """The photos of a folder whose names have a number."""
-    files = {photo: path for path in sorted(folder.glob("*.jpg")) if (photo := photo_of(path.name))}
-    if not files:
-        raise InputError(f"{folder} has no photo (*.jpg); expected those of Flickr8k", field="photos")
-    return files
 
 
 def captions_of_photos(

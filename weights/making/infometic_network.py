@@ -35,7 +35,6 @@ from training.data.rows import Row
 from training.data.stored import StoredRows
 from training.data.word_pollution import Choices, Replacements
 from training.engine import recipe
-from training.engine.alignment_check import AlignmentCheck
 from training.engine.config import main as run_as_command
 from training.engine.infometic_losses import AlignmentLoss, hard_negative_loss, token_loss, word_shares
 from training.engine.loop_settings import ABOVE_ZERO, require_range
@@ -88,7 +87,6 @@ class Settings(infometic.Settings):
 
     @property
     def features(self) -> FeatureOptions:
-        """How rows become features."""
         return LikeOptions(**infometic.shared_with(self, LikeOptions))
 
 
@@ -99,7 +97,6 @@ class LikeOptions(FeatureOptions):
     alike: float = 0.0
 
     def replacements(self, captions: Sequence[Sequence[CaptionWord]], embed: Embed) -> Replacements:
-        """Frequent words, and the most similar ones of each."""
         frequent = super().replacements(captions, embed).frequent
         return LikeReplacements(frequent, like_words(frequent, embed), self.alike)
 
@@ -112,19 +109,14 @@ class LikeReplacements(Replacements):
     share: float
 
     def draw(self, rng: np.random.Generator) -> Choices:
-        """What may replace each word of one caption."""
         frequent = super().draw(rng)
         if rng.random() >= self.share:
             return frequent
         return lambda word: self.like.get(word.word_class, {}).get(folded(word.text), frequent(word))
 
 
-def like_words(
-    frequent: Mapping[str, Sequence[str]], embed: Embed, *, most: int = LIKE
-) -> dict[str, dict[str, list[str]]]:
-    """The most similar words of each frequent word within its class: dog → cat, red → blue.
-
-    Class → word, in lower case → at most `most` words without the very first, by cosine, then by frequency.
+def like_words(frequent: Mapping[str, Sequence[str]], embed: Embed) -> dict[str, dict[str, list[str]]]:
+    """Class → frequent word, in lower case → the words of its class most like it, without the very first.
 
     >>> places = {"dog": 0.0, "puppy": 0.1, "cat": 0.4, "car": 1.2}
     >>> embed = lambda words: np.array([[np.cos(places[word]), np.sin(places[word])] for word in words])
@@ -136,7 +128,7 @@ def like_words(
         rows = np.asarray(embed(words), np.float64)
         cosines = rows @ rows.T
         np.fill_diagonal(cosines, -np.inf)
-        order = np.argsort(-cosines, axis=1, kind="stable")[:, SAME : len(words) - 1][:, :most]
+        order = np.argsort(-cosines, axis=1, kind="stable")[:, SAME : len(words) - 1][:, :LIKE]
         found[kind] = {}
         for word, similar in zip(words, order.tolist(), strict=True):
             found[kind][folded(word)] = [words[index] for index in similar]
@@ -154,7 +146,6 @@ class ContextData(AlignmentData):
     added: np.ndarray
 
     def text_batch(self, numbers: Sequence[int], device: str = "cpu", *, length: int = 0) -> TextBatch:
-        """Texts by their numbers, with the context of their words."""
         batch = super().text_batch(numbers, device, length=length)
         shares = batch.shares.cpu().numpy()
         added = np.zeros(batch.tokens.shape, np.float32)
@@ -197,7 +188,6 @@ class UntouchedBatches(AlignmentBatches):
         self.untouched = untouched
 
     def item(self, task: str, position: int, pair: int, epoch: int) -> AlignmentItem:
-        """A row of a batch."""
         item = super().item(task, position, pair, epoch)
         if task != "text":
             return item
@@ -216,7 +206,6 @@ class WeightedLoss(AlignmentLoss):
         self.weights = weights
 
     def weighted(self, terms: Mapping[str, Tensor]) -> Tensor:
-        """The weighted sum of the terms."""
         return super().weighted({name: self.weights.get(name, 1.0) * term for name, term in terms.items()})
 
     def text(self, model: InfoMetIC, rows: Sequence[AlignmentItem], gather: Gather) -> dict[str, Tensor]:
@@ -259,16 +248,12 @@ def set_sharpness(
 
 def train(settings: Settings) -> recipe.Trained:
     """Run the recipe; returns and errors are those of `training.infometic.train`."""
-
-    def finish(model: InfoMetIC, check: AlignmentCheck) -> None:
-        set_sharpness(model, check, settings.false_alarms)
-
     return infometic.train(
         settings,
         prepare=prepare_context,
         batches=partial(UntouchedBatches, untouched=settings.untouched),
         loss=partial(WeightedLoss, weights=settings.weights),
-        finish=finish,
+        finish=partial(set_sharpness, share=settings.false_alarms),
     )
 
 

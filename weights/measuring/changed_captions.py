@@ -3,7 +3,7 @@
 In: captions and the photos, or texts that stand for them. Out, as figures: what style (case, final stop,
 blanks, openers of `openers.json`) does to the mean, and to which of two captions of a photo wins; how often a
 caption scores higher than itself with one wrong word; how often sentences of another photo lower the score of
-a paragraph; the mean of each captioner.
+a paragraph.
 """
 
 from __future__ import annotations
@@ -120,27 +120,6 @@ class ChangedCaptions:
             lower = self._scores(longer, sides) < right - COSINE_TIE
             self._add(f"paragraphs/{title}/{n}", f"{title}: {n} added", sides.index, lower)
 
-    def systems(self, captions: Mapping[str, Mapping[Path, Sequence[str]]]) -> None:
-        """Mean MCS of each captioner on the photos of all; `captions`: captioner → photo → captions.
-
-        Style is measured of the first captions of one sentence, paragraphs are those of several sentences.
-        """
-        shared = [
-            photo
-            for photo in next(iter(captions.values()))
-            if all(photo in by_photo for by_photo in captions.values())
-        ]
-        first = []
-        for name, by_photo in captions.items():
-            rows = [(photo, text) for photo in shared for text in by_photo[photo]]
-            sides = self._sides([photo for photo, _ in rows])
-            self._add(f"systems/{name}", name, sides.index, self._scores([text for _, text in rows], sides))
-            split = {photo: [s for text in by_photo[photo] for s in text.split(". ")] for photo in shared}
-            if all(len(sentences) > 1 for sentences in split.values()):
-                self.paragraphs(f"captions of {name}", split)
-            first += [(photo, by_photo[photo][0]) for photo in shared if ". " not in by_photo[photo][0]]
-        self.style("en", "en, captioners", first)
-
     def _sides(self, sides: Sequence[Path | str]) -> EmbeddedRows:
         if not sides:
             raise InputError("there is no photo with such captions")
@@ -159,24 +138,3 @@ class ChangedCaptions:
         known = counts > 0
         share = ratio([sums[known], counts[known]], self.options)
         self.figures.append(Figure(key, title, *share, len(values), self.signature))
-
-
-def system_captions(folder: Path, photos: Path) -> dict[str, dict[Path, list[str]]]:
-    """Captioner → photo → captions, of the files NAME.json in a folder, whose photos are COCO's of val2014.
-
-    A file is {number of the photo: caption, or list of captions}, or a list of such objects. Photos that are
-    not in the folder `photos` are left out.
-    """
-    found = {}
-    for file in sorted(folder.glob("*.json")):
-        document = json.loads(file.read_text(encoding="utf-8"))
-        parts = document if isinstance(document, list) else [document]
-        found[file.stem] = {
-            photo: [said] if isinstance(said, str) else said
-            for part in parts
-            for number, said in part.items()
-            if (photo := photos / f"COCO_val2014_{int(number):012d}.jpg").is_file()
-        }
-    if not found:
-        raise InputError(f"{folder} has no file NAME.json")
-    return found

@@ -1,13 +1,13 @@
 """Measures how well a backbone sees: search in several languages, agreement with people, wrong words, style.
 
     python -m weights.measuring.image_tower --data DATA --photos PHOTOS --packages PACKAGES \
-        --xtd10 XTD10 --systems SYSTEMS --output figures.json --markdown figures.md
+        --xtd10 XTD10 --output figures.json --markdown figures.md
 
 In: the official files (folders flickr8k, multi30k, xflickrco, pascal50s, composite, vicr), photos (folders
 flickr8k, voc_animals, coco_val2014), packages with Flickr8k's captions in Chinese and Arabic as
-`weights.making.package_texts` fetches them, XTD10's captions, captioners' captions of COCO's photos, and any
-number of backbones. Out: every number with its 95 % bootstrap interval over photos, as tables in Markdown and
-as JSON. What cannot be measured is listed with the reason.
+`weights.making.package_texts` fetches them, XTD10's captions, and any number of backbones. Out: every number
+with its 95 % bootstrap interval over photos, as tables in Markdown and as JSON. What cannot be measured is
+listed with the reason.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from capscore.tables import Report, Table, fixed
 from training.engine.config import main as run_as_command
 from weights.making.package_texts import source_named, source_texts
 
-from .changed_captions import OPENERS, ChangedCaptions, system_captions
+from .changed_captions import OPENERS, ChangedCaptions
 from .figures import Figure, noting, ratio, study_parser, write_results
 from .held_out import photo_rows, translated, xtd10_rows
 from .planted_words import LANGUAGES
@@ -53,7 +53,6 @@ GROUPS = {
     "style": "Style: change of mean MCS, and of which of two captions of a photo wins",
     "near_right": "Captions with one wrong word: the right one scores higher",
     "paragraphs": "Sentences of another photo at the end of a right paragraph: MCS goes down",
-    "systems": "Mean MCS of captioners",
 }
 LABELS = {"mcs": "MCS", "ref_clip_score": "RefCLIPScore", "text_score": "references alone"}
 # Language, with what sets two packages in it apart → the package that has Flickr8k's captions in it, and its
@@ -135,12 +134,11 @@ def measure(
     options: TaskOptions,
     *,
     xtd10: Path | None = None,
-    systems: Path | None = None,
 ) -> list[Figure]:
     """Measure a backbone; each photo and each text is embedded once.
 
-    `data`, `photos`, `packages`, `xtd10` and `systems` are folders; what one of them that is None would serve
-    is not measured. `options` say how many draws the intervals take.
+    `data`, `photos`, `packages` and `xtd10` are folders; what one of them that is None would serve is not
+    measured. `options` say how many draws the intervals take.
     """
     figures: list[Figure] = []
     with noting(figures, _RETRIEVAL, "1,000 test photos"):
@@ -152,10 +150,6 @@ def measure(
     changed = ChangedCaptions(embedder, options, figures)
     with noting(figures, "style", "changes of Flickr8k's captions"):
         measure_changes(changed, data, photos, xtd10)
-    with noting(figures, "systems", "captioners"):
-        if systems is None:
-            raise InputError("no folder of captions is given; name it with --systems")
-        changed.systems(system_captions(systems, photos / "coco_val2014"))
     return figures
 
 
@@ -398,7 +392,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--photos", type=Path, required=True, help="folder of the photos")
     parser.add_argument("--packages", type=Path, help="folder of packages with Chinese and Arabic captions")
     parser.add_argument("--xtd10", type=Path, help="folder of XTD10's captions, for it, ko and pl")
-    parser.add_argument("--systems", type=Path, help="folder of NAME.json: photo's number in COCO → caption")
     parser.add_argument(
         "--backbone", action="append", help=f"name or folder; repeatable (default: {', '.join(BACKBONES)})"
     )
@@ -411,7 +404,6 @@ def main(argv: Sequence[str] | None = None) -> None:
             *folders,
             TaskOptions(),
             xtd10=given.xtd10,
-            systems=given.systems,
         )
         for name, backbone in backbones.items()
     }

@@ -18,7 +18,7 @@ from capscore.options import Sampling
 from tests.datasets_scripts.official import write_json, write_lines
 from tests.toy import WORDS, ColourBackbone
 from weights.measuring import image_tower as study
-from weights.measuring.changed_captions import OPENERS, ChangedCaptions, system_captions
+from weights.measuring.changed_captions import OPENERS, ChangedCaptions
 from weights.measuring.figures import ratio
 from weights.measuring.image_tower import ranks
 
@@ -234,16 +234,6 @@ def test_wrong_words_wrong_sentences_and_captioners(tmp_path):
     assert values["near_right/en/colour"] == 50
     assert values["near_right/en/number"] is None
     assert values["paragraphs/p/1"] == 100
-    for name, (one, other) in {"a": ("red", "green"), "b": (["blue", "red"], "blue")}.items():
-        write_json(tmp_path / "systems" / f"{name}.json", [{"1": one, "9": "x"}, {"2": other}])
-    changed.systems(system_captions(tmp_path / "systems", tmp_path / "photos" / "coco_val2014"))
-    values = {figure.key: figure.value for figure in figures}
-    cosines = photo_rows(COCO.values()) @ np.eye(3)  # of either photo with red, green, blue
-    assert values["systems/a"] == pytest.approx(250 * (cosines[0, 0] + cosines[1, 1]) / 2, abs=1e-3)
-    assert values["systems/b"] == pytest.approx(
-        250 * (cosines[0, [0, 2]].sum() + cosines[1, 2]) / 3, abs=1e-3
-    )
-    assert "style/en, captioners/final stop/change" in values
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from capscore.infometic.mark_calibration import (
     MarkCalibration,
     MarkNetwork,
     MarkNetworkConfig,
+    load_mark_calibration,
 )
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
@@ -59,11 +61,7 @@ _LATER = ("reducer.", "in_caption.", "mention.", "named_")
 def train(settings: MarkCalibrationSettings) -> RunResult:
     """Run the recipe: features, training, calibration, weights, card."""
     boxes = read_boxes(settings.boxes, [row["file"] for row in read_mark_rows(settings.rows)])
-    backbone = load_backbone(settings.base, device=device(), dtype="float32")
-    if not backbone.has_feature_map:
-        raise CapscoreError(Setting("base", settings.base), ": expected a backbone with a feature map")
-    folder = Path(settings.features or Path(settings.out) / "features").expanduser()
-    features = prepare(Path(settings.rows), backbone, settings.reduced, folder, say)
+    backbone, features = _backbone_and_features(settings)
     network = new_network(settings, features)
     draws = WordDraws(
         features,
@@ -93,6 +91,29 @@ def train(settings: MarkCalibrationSettings) -> RunResult:
     if result.finished and is_main_process():
         finish(settings, network, features, boxes, backbone, result)
     return result
+
+
+def _backbone_and_features(settings: MarkCalibrationSettings) -> tuple[Backbone, MarkFeatures]:
+    backbone = load_backbone(settings.base, device=device(), dtype="float32")
+    if not backbone.has_feature_map:
+        raise CapscoreError(Setting("base", settings.base), ": expected a backbone with a feature map")
+    folder = Path(settings.features or Path(settings.out) / "features").expanduser()
+    return backbone, prepare(Path(settings.rows), backbone, settings.reduced, folder, say)
+
+
+def recalibrate(settings: MarkCalibrationSettings) -> MarkCalibration:
+    """Give the mark calibration in the folder `start` another background and other curves; write it."""
+    backbone, features = _backbone_and_features(settings)
+    start = load_mark_calibration(settings.start, backbone=backbone)
+    network, held = start.network.eval(), features.of_split("calibrate")
+    with torch.no_grad():
+        network.background.copy_(background_of(features, network.config.background, settings.seed))
+    embed = partial(embed_texts, backbone)
+    _, words, fits = calibrate(network, features, held, embed, settings.seed, alone=start.alone)
+    notes = {**start.notes, "recalibrated": len(held), **shares_found(words, fits)}
+    made = replace(start, network=network, words=words, fits=fits, notes=notes)
+    save_mark_calibration(made, settings.out)
+    return made
 
 
 def finish(
@@ -165,7 +186,7 @@ def background_of(features: MarkFeatures, number: int, seed: int) -> torch.Tenso
 def main(argv: Sequence[str] | None = None) -> None:
     """The command; see the top of this file."""
     settings = parse(MarkCalibrationSettings, argv, "Train the network of InfoMetIC's marks.")
-    finished = train(settings).finished
+    finished = bool(recalibrate(settings)) if settings.start else train(settings).finished
     say(f"saved to {settings.out}" if finished else "not finished: the same command continues")
 
 
