@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import yaml
+
 from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.benchmarks.data.caption_files import listed_photos, token_captions
 from capscore.benchmarks.data.load import load_benchmark
@@ -40,16 +42,9 @@ XFLICKRCO = {
     **dict.fromkeys(("es", "ru", "tr", "zh"), ("train_100",)),
 }
 # Sources other than packages: name, licence as its owners state it, address.
-OTHER_SOURCES = {
-    "multi30k": (
-        "Multi30k, training split",
-        "none stated, for research",
-        "https://github.com/multi30k/dataset",
-    ),
-    "flickr8k": ("Flickr8k, training split", "for research only", "https://doi.org/10.1613/jair.3994"),
-    "xflickrco": ("xFlickr&CO, few-shot training files", "MIT", "https://github.com/e-bug/iglue"),
-    "grammar": ("caption grammar of capscore (weights/making/caption_grammar.py)", "Apache-2.0", ""),
-}
+OTHER_SOURCES: Mapping[str, Sequence[str]] = yaml.safe_load(
+    Path(__file__).with_name("other_sources.yaml").read_text(encoding="utf-8")
+)
 HELD_OUT = (
     "every caption, in every set and language, of photos in a test split of Multi30k, xFlickr&CO or "
     "Flickr8k, of those that Flickr8k-Expert or Flickr8k-CF rates, and of the 83 Flickr8k photos that are "
@@ -241,7 +236,7 @@ def write_captions(settings: Settings) -> dict[str, Counter[str]]:
 
 def describe(counts: Mapping[str, Counter[str]]) -> list[dict[str, Any]]:
     """Language → source → number of captions → each source's name, license, url and rows."""
-    about = dict(OTHER_SOURCES)
+    about: dict[str, Sequence[str]] = dict(OTHER_SOURCES)
     for source in SOURCES:
         address = source.package.rpartition("@")[0]
         # other packages have no address

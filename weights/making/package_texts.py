@@ -35,6 +35,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from capscore.errors import CapscoreError, InputError
 from capscore.files.write import write_text
 from training.engine.config import main as run_as_command
@@ -181,15 +183,19 @@ def _lines(content: bytes) -> list[str]:
 
 @dataclass(frozen=True)
 class Source:
-    """A package with texts in it."""
+    """A package with texts in it, as package_texts.yaml describes it."""
 
-    name: str  # of the source in its rows
-    package: str  # "npm:name@version", "deb:name=version" or "https://…@commit"
-    licence: str  # SPDX name, or the licence's own short name
-    files: str  # regular expression for the whole path of the files to read
-    read: Callable[[Files, Sequence[str]], Iterable[Text]]  # files, wanted languages of the source
-    languages: tuple[str, ...] = LANGUAGES
-    sha256: str = ""  # of the package's file; "" for a repository
+    name: str
+    package: str
+    licence: str
+    files: str
+    form: str
+    languages: Sequence[str] = LANGUAGES
+    sha256: str = ""
+
+    def read(self, files: Files, languages: Sequence[str]) -> Iterable[Text]:
+        """The texts in these languages, of those that the source has."""
+        return READERS[self.form](files, languages)
 
     @property
     def file_name(self) -> str:
@@ -202,111 +208,20 @@ class Source:
         return package.rpartition("@")[0].rpartition("/")[2]
 
 
+# Form of a source's files → what reads them.
+READERS: dict[str, Callable[[Files, Sequence[str]], Iterable[Text]]] = {
+    "emoji names": _emoji_names,
+    "stamps": _stamps,
+    "lines": _listed_captions,
+    "lines with blanks": partial(_listed_captions, mark=" "),
+    "coco": _coco_captions,
+    "dutch descriptions": _dutch_descriptions,
+    "jsts": _jsts,
+    "tatoeba": _tatoeba,
+}
 # A text that several sources have is of the first.
-SOURCES: tuple[Source, ...] = (
-    Source(
-        "cldr-annotations",
-        "npm:cldr-annotations-full@48.2.0",
-        "Unicode-3.0",
-        r"package/annotations/[a-z]{2}/annotations\.json",
-        _emoji_names,
-        sha256="28576e51225deb51e3ddd734b0f824a0079682cb5d8c27faa9f68149317a14d1",
-    ),
-    Source(
-        "cldr-annotations-derived",
-        "npm:cldr-annotations-derived-full@48.2.0",
-        "Unicode-3.0",
-        r"package/annotationsDerived/[a-z]{2}/annotations\.json",
-        _emoji_names,
-        sha256="4be946ff5815f806ec78b50363d577a769f2fbfb90c6380a44e161a92436996e",
-    ),
-    Source(
-        "tuxpaint-stamps",
-        "deb:tuxpaint-stamps-default=2022.06.04-1",
-        "GPL-2.0-or-later",
-        r"\./usr/share/tuxpaint/stamps/.*\.txt",
-        _stamps,
-        sha256="6db6c1bfc870a47f1499d6203b083522eacb57c5f9c87d468f2e92eb6d9d5f34",
-    ),
-    Source(
-        "coco-cn-extension",
-        "https://github.com/li-xirong/coco-cn@22b218e394627df60ee3a05a72be080624728a99",
-        "MIT",
-        r"data/coco-cn_ext\.icap2020\.txt",
-        _listed_captions,
-        ("zh",),
-    ),
-    Source(
-        "dutch-descriptions",
-        "https://github.com/cltl/DutchDescriptions@6fb4d8234a926b19befd997730a2da6b11d7b628",
-        "Apache-2.0",
-        r"Data/Dutch/Val/val\.[0-4]",
-        _dutch_descriptions,
-        ("nl",),
-    ),
-    Source(
-        "jsts",
-        "https://github.com/yahoojapan/JGLUE@6f071c09316baae89c3d083a90985b4b1cb9968c",
-        "CC-BY-SA-4.0",
-        r"datasets/jsts-v1\.3/train-v1\.3\.json",
-        _jsts,
-        ("ja",),
-    ),
-    Source(
-        "arabic-flickr8k",
-        "https://github.com/ObeidaElJundi/Arabic-Image-Captioning@2fc6ce89dc1032c4ebb7bdcaa7ebc5a3e83cc293",
-        "none stated",
-        r"data/Flickr8k_text/Flickr8k\.arabic\.full\.txt",
-        _listed_captions,
-        ("ar",),
-    ),
-    Source(
-        "tatoeba",
-        "https://github.com/Helsinki-NLP/OPUS-MT-testsets@ac0f19c0be3cb4e0d9450fcb2d7a9847c4bdd180",
-        "CC-BY-2.0-FR",
-        r"datasets/helsinki_nlp/tatoeba/testsets/[a-z]{3}-[a-z]{3}/tatoeba-test-v[-\d]+\.[a-z]{3}(\.labels)?",
-        _tatoeba,
-    ),
-    Source(
-        "flickr8k-cn",
-        "https://github.com/li-xirong/flickr8kcn@a19b9aa4a7ad2a42741460d9f47385637ae270cd",
-        "none stated",
-        r"data/flickr8kzhc\.caption\.txt",
-        partial(_listed_captions, mark=" "),
-        ("zh",),
-    ),
-    Source(
-        "framed-multi30k",
-        "https://github.com/FrameNetBrasil/framed-multi30k@1f2220ab03e680abe422a2efe2f1b5c566eb19ae",
-        "none stated",
-        r"data/flickr30k/captions\.txt\.gz",
-        _listed_captions,
-        ("pt",),
-    ),
-    Source(
-        "turkish-coco",
-        "https://github.com/giddyyupp/turkish-image-captioning@c9b7726e2326edad2d5fa7c889e5d19744f99457",
-        "none stated",
-        r"MSCOCO/val/val_baseline_[12]\.json",
-        _coco_captions,
-        ("tr",),
-    ),
-    Source(
-        "mscoco-it",
-        "https://github.com/crux82/mscoco-it@a17da43a543496cdd7175596d44d03bee40984f9",
-        "none stated",
-        r"mscoco-it/captions_ita_(dev|test)set_(un)?validated\.json\.gz",
-        _coco_captions,
-        ("it",),
-    ),
-    Source(
-        "flickr8k-cn-test",
-        "https://github.com/li-xirong/flickr8kcn@a19b9aa4a7ad2a42741460d9f47385637ae270cd",
-        "none stated",
-        r"data/flickr8kzhmtest\.captions\.txt",
-        partial(_listed_captions, mark=" "),
-        ("zh",),
-    ),
+SOURCES: tuple[Source, ...] = tuple(
+    Source(**about) for about in yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 )
 # Sources whose ids begin with the file of a photo.
 _OF_FILES = "coco-cn-extension arabic-flickr8k flickr8k-cn framed-multi30k turkish-coco mscoco-it".split()

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import yaml
 
 from capscore.errors import CapscoreError, InputError
 from capscore.metrics.loading import default_backbone
@@ -293,39 +294,9 @@ def _regions(
             yield str(file), caption, boxes, [caption in by or (None if by else False) for by in named]
 
 
-# words by which captions call COCO's things
-_ALSO = {
-    "person": "man men woman women boy boys girl girls people child children kid kids player players lady "
-    "guy skier skiers surfer surfers rider riders skateboarder snowboarder batter catcher pitcher baby "
-    "someone he she crowd group family couple",
-    "bicycle": "bike bikes",
-    "motorcycle": "motorbike motorbikes bike bikes motorcyclist",
-    "airplane": "plane planes jet aircraft jetliner airliner",
-    "couch": "sofa",
-    "tv": "television monitor screen",
-    "cell phone": "phone cellphone",
-    "dining table": "table tables",
-    "potted plant": "plant plants",
-    "sports ball": "ball",
-    "donut": "doughnut doughnuts donuts",
-    "refrigerator": "fridge",
-    "car": "vehicle vehicles",
-    "truck": "vehicle vehicles",
-    "bus": "vehicle vehicles",
-    "cow": "cattle",
-    "boat": "ship ships canoe kayak",
-    "kite": "parasail",
-    "cup": "mug glass",
-    "wine glass": "glass glasses wine",
-    "skis": "ski skiing skier skiers",
-    "teddy bear": "teddy",
-    "bird": "duck ducks pigeon seagull birds",
-    "mouse": "mice",
-    "laptop": "computer",
-    "baseball bat": "bat",
-    "baseball glove": "glove mitt",
-    "tennis racket": "racket racquet",
-}
+_ALSO: Mapping[str, str] = yaml.safe_load(
+    Path(__file__).with_name("names_in_captions.yaml").read_text(encoding="utf-8")
+)
 
 
 def _is_named(name: str, text: str) -> bool:

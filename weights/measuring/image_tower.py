@@ -80,49 +80,25 @@ class RatedSet(NamedTuple):
     slug: str
     config: str
     home: str
-    photos: str
     # meaning of several ratings per caption, as in `TaskOptions` → statistic → its name in the table
     statistics: Mapping[str, Mapping[str, str]]
-    metrics: tuple[str, ...]
+    photos: str = "flickr8k"
+    metrics: Sequence[str] = tuple(LABELS)
     split: str | None = None
     human: str = ""  # what the column `system` calls people, whose captions a further figure leaves out
 
 
-_PAIRS = {f"accuracy_{name}": name.upper() for name in ("hc", "hi", "hm", "mm")}
-_OF_MEANS = {"tau_b": "τ_b, mean ratings", "spearman": "ρ, mean ratings"}
+_TAU_C, _TAU_B = ({"flatten": {f"tau_{name}": f"τ_{name}"}} for name in "cb")
+_PAIRS = {**{f"accuracy_{name}": name.upper() for name in ("hc", "hi", "hm", "mm")}, "accuracy_mean": "mean"}
+_MEANS = {"tau_b": "τ_b, mean ratings", "spearman": "ρ, mean ratings"}
+_VICR = {"mean": _MEANS, "flatten": {"tau_b": "τ_b, single ratings"}}
+_CLIP = ("mcs", "ref_clip_score")
 RATED = {
-    "expert": RatedSet(
-        "flickr8k_human", "expert", "flickr8k", "flickr8k", {"flatten": {"tau_c": "τ_c"}}, tuple(LABELS)
-    ),
-    "crowdflower": RatedSet(
-        "flickr8k_human", "crowdflower", "flickr8k", "flickr8k", {"flatten": {"tau_b": "τ_b"}}, tuple(LABELS)
-    ),
-    "pascal50s": RatedSet(
-        "pascal50s",
-        "default",
-        "pascal50s",
-        "voc_animals",
-        {"flatten": {**_PAIRS, "accuracy_mean": "mean"}},
-        ("mcs", "ref_clip_score"),
-    ),
-    "composite": RatedSet(
-        "composite",
-        "flickr8k",
-        "composite",
-        "flickr8k",
-        {"flatten": {"tau_c": "τ_c"}},
-        tuple(LABELS),
-        human="Human",
-    ),
-    "vicr": RatedSet(
-        "vicr",
-        "default",
-        "vicr",
-        "coco_val2014",
-        {"mean": _OF_MEANS, "flatten": {"tau_b": "τ_b, single ratings"}},
-        ("mcs",),
-        split="all",
-    ),
+    "expert": RatedSet("flickr8k_human", "expert", "flickr8k", _TAU_C),
+    "crowdflower": RatedSet("flickr8k_human", "crowdflower", "flickr8k", _TAU_B),
+    "pascal50s": RatedSet("pascal50s", "default", "pascal50s", {"flatten": _PAIRS}, "voc_animals", _CLIP),
+    "composite": RatedSet("composite", "flickr8k", "composite", _TAU_C, human="Human"),
+    "vicr": RatedSet("vicr", "default", "vicr", _VICR, "coco_val2014", ("mcs",), split="all"),
 }
 
 

@@ -1,7 +1,8 @@
 """Nouns, colours, numbers and verbs of six languages in the forms in which one can stand for another.
 
-In: the lexicon `planted_words.txt`. Out: `NOUNS`, `COLOURS`, `NUMBERS`, `VERBS`, concepts with their forms in
-English, German, French, Spanish, Portuguese and Chinese; `KEEPS`, what the words after a verb must be.
+In: the lexicon `planted_words.txt`, and `planted_rules.yaml`. Out: `NOUNS`, `COLOURS`, `NUMBERS`, `VERBS`,
+concepts with their forms in English, German, French, Spanish, Portuguese and Chinese; `KEEPS`, what the words
+after a verb must be.
 
 A form has a slot, which says what it agrees with: gender and number, in German the case, of verbs the person.
 A word can stand for another if it has the same form in every slot that the other one may be in.
@@ -9,9 +10,11 @@ A word can stand for another if it has the same form in every slot that the othe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import yaml
 
 LANGUAGES = ("en", "de", "fr", "es", "pt", "zh")
 _COLOUR_SLOTS = ("m sg", "f sg", "m pl", "f pl")
@@ -29,105 +32,10 @@ PLANTED_NUMBERS = ("3", "4", "5", "6", "7")
 # verbs of motion replace only each other: directions ("into") do not suit verbs of rest
 MOTION = frozenset(("run", "jump", "walk", "swim", "dance", "climb"))
 
-# Groups of nouns that are far from a noun of this group. Clothes, places and buildings are in many photos
-# without being mentioned, and food or a sofa is not: only what captions would mention is planted.
-FAR = {
-    "person": ("food", "furniture", "vehicle", "instrument"),
-    "animal": ("food", "furniture", "vehicle", "instrument"),
-    "vehicle": ("food", "furniture", "animal", "instrument"),
-    "food": ("vehicle", "animal", "instrument"),
-    "furniture": ("food", "vehicle", "animal"),
-    "instrument": ("food", "furniture", "vehicle", "animal"),
-    "device": ("food", "vehicle", "animal"),
-    "sport": ("food", "furniture", "vehicle", "animal"),
-    "place": ("food", "furniture", "animal", "instrument"),
-    "ground": ("food", "furniture", "animal", "instrument"),
-    "building": ("food", "animal", "instrument"),
-    "clothing": ("food", "furniture", "vehicle", "instrument"),
-}
-
-# If the first is mentioned, the others may be meant or visible: none of them is planted.
-ALSO = {
-    "man": ("person",),
-    "woman": ("person",),
-    "boy": ("child", "person"),
-    "girl": ("child", "person"),
-    "baby": ("child", "boy", "girl", "person"),
-    "child": ("boy", "girl", "baby", "person"),
-    "bird": ("duck",),
-    "duck": ("bird",),
-    "car": ("truck",),
-    "truck": ("car",),
-    "bicycle": ("motorcycle",),
-    "motorcycle": ("bicycle",),
-    "chair": ("bench",),
-    "bench": ("chair",),
-    "beach": ("sea", "sand"),
-    "sea": ("beach", "water", "lake"),
-    "lake": ("water", "river", "sea"),
-    "river": ("water", "lake"),
-    "pool": ("water",),
-    "water": ("sea", "lake", "river", "pool"),
-    "sand": ("beach",),
-    "snow": ("ice",),
-    "ice": ("snow",),
-    "field": ("grass", "park"),
-    "park": ("grass", "field"),
-    "grass": ("field", "park"),
-    "house": ("building",),
-    "building": ("house", "church", "castle", "tower"),
-    "church": ("building",),
-    "castle": ("building",),
-    "tower": ("building",),
-    "fence": ("wall",),
-    "wall": ("fence",),
-    "hat": ("helmet",),
-    "helmet": ("hat",),
-    "dress": ("shirt",),
-    "red": ("pink", "orange", "brown"),
-    "pink": ("red", "purple"),
-    "orange": ("red", "yellow", "brown"),
-    "yellow": ("orange", "brown"),
-    "brown": ("red", "orange", "yellow"),
-    "blue": ("purple",),
-    "purple": ("blue", "pink"),
-    "black": ("grey",),
-    "grey": ("black", "white"),
-    "white": ("grey",),
-    "sit": ("kneel", "lie"),
-    "kneel": ("sit",),
-    "lie": ("sleep", "sit"),
-    "sleep": ("lie",),
-    "climb": ("walk",),
-    "run": ("jump", "play"),
-    "play": ("run", "jump"),
-    "hold": ("carry", "catch"),
-    "carry": ("hold",),
-    "catch": ("hold", "throw"),
-    "throw": ("catch",),
-}
-
-# Words that must follow a verb of the group so that another verb of the group can replace it: one of these or
-# nothing for "move", one of these for "handle". Chinese verbs of a table need none.
-KEEPS = {
-    "move": {
-        "en": "in on at through into over down up across along near by with under around outside next beside "
-        "towards toward from off onto while and together behind above",
-        "de": "in im ins auf an am durch über vor hinter neben unter mit zum zur aus vom bei beim und "
-        "während",
-        "fr": "dans sur à au aux avec devant sous vers près par derrière et pendant en",
-        "es": "en por sobre con a al hacia junto cerca desde entre y bajo mientras dentro delante detrás",
-        "pt": "em no na nos nas num numa pelo pela pelos pelas sobre com ao perto dentro enquanto e sob "
-        "durante entre",
-    },
-    "handle": {
-        "en": "a an the his her their some two three another",
-        "de": "ein eine einen das die den seinen seine ihre ihren zwei",
-        "fr": "un une des le la les son sa ses leur leurs deux",
-        "es": "un una unos unas el la los las su sus dos",
-        "pt": "um uma uns umas o a os as seu sua seus suas dois duas",
-    },
-}
+_RULES = yaml.safe_load(Path(__file__).with_name("planted_rules.yaml").read_text(encoding="utf-8"))
+FAR: Mapping[str, Sequence[str]] = _RULES["far"]
+ALSO: Mapping[str, Sequence[str]] = _RULES["also"]
+KEEPS: Mapping[str, Mapping[str, str]] = _RULES["keeps"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,6 @@ share of captions that move by more than .02. A way is a line of ways_of_writing
 
 from __future__ import annotations
 
-import argparse
 import html
 import json
 import re
@@ -23,13 +22,12 @@ import numpy as np
 
 import capscore
 from capscore.errors import RowWarning
-from capscore.files.write import write_text
 from capscore.metrics.base import Scorer
 from capscore.tables import Report, Table
 from training.engine.config import main as run_as_command
 from weights.making.jsonl import read_lines, with_texts
 
-from .figures import percent
+from .figures import percent, study_parser, write_results
 
 # Each is a way of writing, in which %s stands for the caption.
 FORMS: list[str] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
@@ -129,11 +127,10 @@ def table(found: Mapping[str, Mapping[str, np.ndarray]]) -> Table:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Read rows, measure, print."""
-    parser = argparse.ArgumentParser(description="What ways of writing captions do to their scores.")
+    parser = study_parser("ways_of_writing", __doc__, data_required=False)
     parser.add_argument("--rows", type=Path, required=True, help="JSON Lines: image, caption, language")
     parser.add_argument("--languages", default="", help="comma-separated; default: all of the file")
     parser.add_argument("--backbone", default="embedded")
-    parser.add_argument("--output", type=Path, help="file for all numbers, JSON")
     args = parser.parse_args(argv)
     convert = with_texts("image", "caption", "language")
     rows = list(read_lines(args.rows, convert, "rows", "row with image, caption and language"))
@@ -141,13 +138,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         rows = [row for row in rows if row["language"] in args.languages.split(",")]
     scorer = capscore.load("mcs", backbone=args.backbone, progress=False, cache=False)
     found = changes(scorer, rows, WAYS)
-    print(Report("", [table(found)]).markdown())
-    if args.output:
-        numbers = {
-            name: {language: moved.tolist() for language, moved in parts.items()}
-            for name, parts in found.items()
-        }
-        write_text(args.output, json.dumps(numbers, ensure_ascii=False))
+    numbers = {}
+    for name, parts in found.items():
+        numbers[name] = {language: moved.tolist() for language, moved in parts.items()}
+    write_results(args, numbers, Report("", [table(found)]).markdown())
 
 
 if __name__ == "__main__":

@@ -25,23 +25,13 @@ from capscore.infometic.network import padded as padded_arrays
 from weights.making.mark_calibration.calibrate import fit_curve, fit_layers
 from weights.making.mark_calibration.draws import NOUN, padded, words_of_caption
 from weights.making.mark_calibration.features import MarkFeatures, feature_maps
+from weights.making.mark_calibration.rows import COCO_THINGS
 
 # Most boxes of a photo, the most confident first.
 MOST = 10
 _PHOTOS = 16
 # Cosine of a noun with the name of a thing from which it names the thing, and up to which it names another.
 NAMED, OTHER = 0.62, 0.5
-# What YOLOX finds: the 80 things of COCO, in their order (Lin et al. 2014).
-THINGS = (
-    "person, bicycle, car, motorcycle, airplane, bus, train, truck, boat, traffic light, fire hydrant, "
-    "stop sign, parking meter, bench, bird, cat, dog, horse, sheep, cow, elephant, bear, zebra, "
-    "giraffe, backpack, umbrella, handbag, tie, suitcase, frisbee, skis, snowboard, sports ball, kite, "
-    "baseball bat, baseball glove, skateboard, surfboard, tennis racket, bottle, wine glass, cup, fork, "
-    "knife, spoon, bowl, banana, apple, sandwich, orange, broccoli, carrot, hot dog, pizza, donut, "
-    "cake, chair, couch, potted plant, bed, dining table, toilet, television, laptop, computer mouse, "
-    "remote control, keyboard, cell phone, microwave, oven, toaster, sink, refrigerator, book, clock, "
-    "vase, scissors, teddy bear, hair drier, toothbrush"
-).split(", ")
 # A person is a man, a woman or a child in captions.
 _PEOPLE = ("man", "woman", "child", "boy", "girl", "people")
 _STEPS, _AT_ONCE = 800, 96
@@ -70,7 +60,7 @@ class ObjectRegions:
     rows: np.ndarray  # float16 (t, d), embeddings of unit length
     photo: np.ndarray  # int64 (t,), places of the photos, in ascending order
     shares: np.ndarray  # float32 (t, 4), the boxes as shares of the photo's sides
-    thing: np.ndarray  # int64 (t,), places in `THINGS`
+    thing: np.ndarray  # int64 (t,), places in `COCO_THINGS`
 
     def of_photo(self, photo: int) -> slice:
         """Where the things of a photo lie."""
@@ -105,14 +95,14 @@ def object_regions(
 
 def names_of_objects(backbone: Backbone) -> tuple[np.ndarray, np.ndarray]:
     """Embeddings of the names (n, d), and the thing that each names, int64 (n,)."""
-    rows = backbone.encode_texts([*THINGS, *_PEOPLE])
-    return np.asarray(rows, np.float32), np.array([*range(len(THINGS)), *[0] * len(_PEOPLE)])
+    rows = backbone.encode_texts([*COCO_THINGS, *_PEOPLE])
+    return np.asarray(rows, np.float32), np.array([*range(len(COCO_THINGS)), *[0] * len(_PEOPLE)])
 
 
 def alike_objects(words: np.ndarray, names: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """Words (v, d) → the highest cosine of each with a name of each of `THINGS`, float32 (v, 80)."""
+    """Words (v, d) → the highest cosine of each with a name of each of `COCO_THINGS`, float32 (v, 80)."""
     rows, things = names
-    found = np.full((len(words), len(THINGS)), -1.0, np.float32)
+    found = np.full((len(words), len(COCO_THINGS)), -1.0, np.float32)
     for start in range(0, len(words), 4096):
         cosines = np.asarray(words[start : start + 4096], np.float32) @ rows.T
         np.maximum.at(found[start : start + 4096].T, things, cosines.T)

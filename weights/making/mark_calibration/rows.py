@@ -31,6 +31,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import yaml
+
 from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.benchmarks.data.caption_files import token_captions
 from capscore.errors import InputError
@@ -47,33 +49,10 @@ from weights.making.package_texts import photo_name, read_texts
 THINGS = "things"
 Split = Literal["train", "calibrate", "measure"]
 SPLITS: tuple[Split, ...] = get_args(Split)
-# Blocks of emoji that picture things: food and drink, plants, sports and places, animals, clothes, tools,
-# furniture and devices, traffic, newer animals, food, clothes and tools.
-_EMOJI_OF_THINGS = (
-    (0x1F32D, 0x1F37F),
-    (0x1F380, 0x1F393),
-    (0x1F399, 0x1F39E),
-    (0x1F3A0, 0x1F3C0),
-    (0x1F3CD, 0x1F3F8),
-    (0x1F3F9, 0x1F43E),
-    (0x1F451, 0x1F462),
-    (0x1F48A, 0x1F48E),
-    (0x1F4A1, 0x1F4A3),
-    (0x1F4B8, 0x1F4BF),
-    (0x1F4DE, 0x1F4FF),
-    (0x1F525, 0x1F52D),
-    (0x1F56F, 0x1F57A),
-    (0x1F680, 0x1F6FC),
-    (0x1F950, 0x1F9C3),
-    (0x1F9E2, 0x1F9FF),
-    (0x1FA70, 0x1FADF),
-)
-# What people do and feel, and what signs say, is no thing.
-_NO_THING = frozenset(
-    "face faces person people man woman hand hands button symbol sign heart hearts moon arrow mark suit "
-    "volume mode bars clock paw prints no non restroom room lavatory control potable walking running "
-    "litter smoking bathing customs claim".split()
-)
+# Blocks of emoji that picture things, words that name none, and COCO's things.
+_KNOWN = yaml.safe_load(Path(__file__).with_name("things.yaml").read_text(encoding="utf-8"))
+COCO_THINGS: list[str] = _KNOWN["coco"]
+_NO_THING = frozenset(_KNOWN["no_things"].split())
 # One word, of letters alone.
 _WORD = re.compile(r"[^\W\d_]{2,}")
 # Languages in which a name is one word without blanks, however long.
@@ -190,7 +169,7 @@ def names_of_things() -> tuple[dict[str, str], ...]:
     unique = {}
     for sign, about in emoji.EMOJI_DATA.items():
         points = [point for point in map(ord, sign) if point != 0xFE0F]
-        if len(points) == 1 and any(first <= points[0] <= last for first, last in _EMOJI_OF_THINGS):
+        if len(points) == 1 and any(first <= points[0] <= last for first, last in _KNOWN["emoji"]):
             names = {code: name for code in languages if (name := _single_word(about.get(code), code))}
             if names.get("en") and names["en"] not in _NO_THING:
                 unique[names["en"]] = names

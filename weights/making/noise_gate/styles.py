@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+
+import yaml
 
 from capscore.perturbations.words import is_punctuation
 from capscore.text.letters import lower as lower_case
@@ -17,23 +20,9 @@ from capscore.text.letters import upper as upper_case
 from weights.making.noise_gate.texts import MarkedText, Span
 
 # Words that open a noun phrase; a phrase is right with them and without.
-OPENERS = {
-    "ar": "",
-    "cs": "jeden jedna jedno dva dvě tři čtyři pět několik tento tato toto tyto",
-    "de": "ein eine einen einem einer eines der die das den dem des zwei drei vier fünf mehrere einige viele",
-    "en": "a an the one two three four five six several some many few his her their its this that these",
-    "es": "un una unos unas el la los las dos tres cuatro cinco varios varias algunos algunas su sus",
-    "fr": "un une des le la les deux trois quatre cinq plusieurs quelques son sa ses leur leurs ce cette",
-    "it": "un uno una il lo la i gli le due tre quattro cinque alcuni alcune",
-    "ja": "",
-    "ko": "한 두 세 네 여러",
-    "nl": "een de het twee drie vier vijf enkele een paar",
-    "pl": "jeden jedna dwa dwie dwóch trzy trzech cztery pięć kilka kilku",
-    "pt": "um uma uns umas o a os as dois duas três quatro cinco vários várias alguns algumas",
-    "ru": "один одна два две три четыре пять несколько этот эта",
-    "tr": "bir iki üç dört beş birkaç",
-    "zh": "一 一个 一只 一条 一位 一名 一辆 一群 一些 两 两个 两只 两条 三个 三只 几个",
-}  # fmt: skip
+OPENERS: Mapping[str, str] = yaml.safe_load(
+    Path(__file__).with_name("openers.yaml").read_text(encoding="utf-8")
+)
 _OPENERS = {language: frozenset(words.split()) for language, words in OPENERS.items()}
 # Languages whose adjectives may follow their noun.
 _ADJECTIVE_AFTER = frozenset("ar es fr it pl pt".split())

@@ -30,7 +30,7 @@ from weights.making.mark_calibration.draws import (
     overlaps_of,
     rare_things,
 )
-from weights.making.mark_calibration.objects import THINGS
+from weights.making.mark_calibration.rows import COCO_THINGS
 from weights.making.mark_calibration.settings import MarkCalibrationSettings
 
 NOUN = MARKED_CLASSES.index("noun")
@@ -77,7 +77,7 @@ def rows(tmp_path_factory):
             thing = list(SHAPES)[number % 4]
             colour, english, german = SHAPES[thing]
             ImageDraw.Draw(photo).rectangle((10, 10, 45, 40), fill=colour)
-            boxes[str(file)] = [[10 / 64, 10 / 48, 45 / 64, 40 / 48, THINGS.index(thing), 0.9]]
+            boxes[str(file)] = [[10 / 64, 10 / 48, 45 / 64, 40 / 48, COCO_THINGS.index(thing), 0.9]]
             split = "measure" if number == 19 else ("calibrate" if number % 3 == 2 else "train")
             captions = [[english, "en", "x"], [german, "de", "x"], [f"a {thing}", "en", "x"]]
         else:
@@ -340,8 +340,8 @@ def test_the_loss_is_that_of_words_and_of_boxes(seen, network):
 def test_nouns_are_like_the_names_of_things(embedded):
     names = objects.names_of_objects(embedded)
     alike = objects.alike_objects(embedded.encode_texts(["Hund", "femme"]), names)
-    assert alike[0, THINGS.index("dog")] > 0.7 and alike[1, THINGS.index("person")] > 0.7
-    assert alike[:, THINGS.index("toaster")].max() < 0.5
+    assert alike[0, COCO_THINGS.index("dog")] > 0.7 and alike[1, COCO_THINGS.index("person")] > 0.7
+    assert alike[:, COCO_THINGS.index("toaster")].max() < 0.5
 
 
 def test_a_word_has_learned_to_name_its_region(rows, seen, network, embedded):
@@ -349,7 +349,7 @@ def test_a_word_has_learned_to_name_its_region(rows, seen, network, embedded):
     photos = objects.naming_photos(boxes, 0)
     assert 10 <= len(photos) < N_CAPTIONED
     things = objects.object_regions(seen, boxes, embedded, print)
-    assert things.photo.tolist() == list(range(N_CAPTIONED)) and things.thing[1] == THINGS.index("car")
+    assert things.photo.tolist() == list(range(N_CAPTIONED)) and things.thing[1] == COCO_THINGS.index("car")
     nouns = [seen.place_of["en", name] for name in SHAPES]
     words = torch.from_numpy(seen.embeddings[nouns].astype(np.float32))
     found = network.naming_logits(
