@@ -59,7 +59,7 @@ class Settings(PartSettings, recipe.RecipeSettings):
             keeps the last weights.
     """
 
-    recipe: ClassVar[str] = "human_ratings"
+    recipe_name: ClassVar[str] = "human_ratings"
     module: ClassVar[str] = "training.human_ratings"
     not_in_weights: ClassVar[frozenset[str]] = recipe.RecipeSettings.not_in_weights | {
         *("ratings", "validation", "patience")
@@ -149,7 +149,9 @@ def train(settings: Settings) -> recipe.Trained:
         w = 1.0
         if cosine > 0 and now > 0:
             w = cosine / now  # scores stay as large as they were
-        part.save(out, settings.base, recipe=settings.recipe, notes=notes, dtype=settings.stored_dtype, w=w)
+        part.save(
+            out, settings.base, recipe=settings.recipe_name, notes=notes, dtype=settings.stored_dtype, w=w
+        )
         _write_card(settings, trained, rows, pictures, scale)
     return trained
 

@@ -68,7 +68,7 @@ class Settings(recipe.RecipeSettings):
             `capscore.infometic.network.InfoMetICConfig`, whose others are the paper's.
     """
 
-    recipe: ClassVar[str] = "infometic"
+    recipe_name: ClassVar[str] = "infometic"
     module: ClassVar[str] = "training.infometic"
 
     validation_share: float = 0.05
@@ -201,7 +201,7 @@ def _save(
     """Write the weights, the card and the result."""
     languages = sorted(set(data.pair_language[trained.split.training].tolist()))
     notes = {
-        "recipe": settings.recipe,
+        "recipe": settings.recipe_name,
         "languages": languages,
         "regions": settings.regions,
         "steps": trained.run.step,

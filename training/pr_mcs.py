@@ -59,7 +59,7 @@ class Settings(recipe.RecipeSettings):
         evaluate_captions: Largest number of validation captions to measure.
     """
 
-    recipe: ClassVar[str] = "pr_mcs"
+    recipe_name: ClassVar[str] = "pr_mcs"
     module: ClassVar[str] = "training.pr_mcs"
     not_in_weights: ClassVar[frozenset[str]] = recipe.RecipeSettings.not_in_weights | {"evaluate_captions"}
 
@@ -183,7 +183,7 @@ def _save(
         trained.folder,
         base=load_backbone(settings.base, device="cpu", dtype="float32"),
         base_spec=settings.base,
-        recipe=settings.recipe,
+        recipe=settings.recipe_name,
         languages=languages,
         notes={"loss": weights, "noise": noise, "validation": trained.numbers},
         dtype=settings.stored_dtype,

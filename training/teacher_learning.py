@@ -71,7 +71,7 @@ class TeacherLearning(StudentSettings):
         CapscoreError: a value outside its range, or no data.
     """
 
-    recipe: ClassVar[str] = "teacher_learning"
+    recipe_name: ClassVar[str] = "teacher_learning"
     module: ClassVar[str] = "training.teacher_learning"
 
     epochs: int = 5

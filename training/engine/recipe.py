@@ -53,7 +53,7 @@ class RecipeSettings(LoopSettings, SourceSettings):
     out: str = ""
     base: str = ""
     needs_data: ClassVar[bool] = True
-    recipe: ClassVar[str]  # name in `training.engine.model_card.RECIPES`
+    recipe_name: ClassVar[str]  # name in `training.engine.model_card.RECIPES`
     module: ClassVar[str]  # whose command trains such weights
     # settings that change what a card says, or where things are, but not the weights
     not_in_weights: ClassVar[frozenset[str]] = frozenset(
@@ -262,7 +262,7 @@ def compute_of(run: RunResult, digits: int = 1) -> str:
 
 
 def card_of(
-    settings: Any, folder: Path, sources: Sequence[Origin], held_out: Sequence[str], **others: Any
+    settings: Any, folder: Path, sources: Sequence[Origin], held_out: Sequence[str], /, **others: Any
 ) -> ModelCard:
     """The card of a run: `others` are further attributes of `ModelCard`, and the settings say what trained.
 
@@ -272,7 +272,7 @@ def card_of(
     said = [source.held_out for source in sources if source.held_out]
     stated: dict[str, Any] = {
         "name": settings.name or folder.resolve().name,
-        "recipe": settings.recipe,
+        "recipe": settings.recipe_name,
         "license": settings.license,
         "command": command_of(settings.module),
         "settings": shown_settings(settings),

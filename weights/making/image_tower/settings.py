@@ -65,7 +65,7 @@ class TowerSettings(LoopSettings):
         license: Licence of the weights, as the Hub writes it.
     """
 
-    recipe: ClassVar[str] = "image_tower"
+    recipe_name: ClassVar[str] = "image_tower"
     module: ClassVar[str] = "weights.making.image_tower"
 
     out: str = ""

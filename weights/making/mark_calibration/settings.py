@@ -31,7 +31,7 @@ class MarkCalibrationSettings(LoopSettings):
         name, license: For the card.
     """
 
-    recipe: ClassVar[str] = "mark_calibration"
+    recipe_name: ClassVar[str] = "mark_calibration"
     module: ClassVar[str] = "weights.making.mark_calibration"
 
     base: str = "embedded"

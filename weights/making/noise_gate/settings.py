@@ -32,7 +32,7 @@ class NoiseGateSettings(LoopSettings):
         name, license: For the card.
     """
 
-    recipe: ClassVar[str] = "noise_gate"
+    recipe_name: ClassVar[str] = "noise_gate"
     module: ClassVar[str] = "weights.making.noise_gate"
 
     base: str = "embedded"
