@@ -1,4 +1,4 @@
-"""The commands that the Makefile trains the weights with are command lines of their programs."""
+"""The Makefile and the settings beside shipped weights fit the programs that train the weights."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from capscore.errors import InputError
+from docs.handbook.made_pages import RECIPES
+from training.engine.config import parse
 
 ROOT = Path(__file__).parents[2]
 TARGETS = re.findall(
@@ -56,3 +58,18 @@ def test_every_program_takes_its_options(target, monkeypatch):
             else:
                 patch.setattr(argparse.ArgumentParser, "parse_args", only_parsed(parse_args))
             module.main(arguments)
+
+
+@pytest.mark.parametrize(
+    ("weights", "recipe"),
+    [
+        ("image_tower", "image_tower"),
+        ("infometic", "infometic_network"),
+        ("mark_calibration", "mark_calibration"),
+        ("pr_mcs", "noise_gate"),
+    ],
+)
+def test_settings_beside_shipped_weights_are_those_of_their_recipe(weights, recipe):
+    module, name = RECIPES[recipe]
+    file = ROOT / "weights" / "capscore_weights" / weights / "settings.yaml"
+    parse(getattr(importlib.import_module(module), name), ["--config", str(file), "--out", "again"], "")
