@@ -4,7 +4,7 @@
 
 In: parallel text, the text tower of any backbone as teacher, and an encoder of transformers as student. Out,
 in the folder of the run: `student/` with a card, which `capscore.load("mcs", backbone=…)` takes and which
-works with the teacher's image tower; log and checkpoints; `teacher/` with the teacher's embeddings.
+works with the teacher's image tower; log and checkpoints.
 
 The method is that of Kim et al. 2023 (§3.1 and Appendix A), after Carlsson et al. 2022: student s, teacher t,
 N sentences, L = 1/N Σ (t − s)². The teacher is not changed.
@@ -123,9 +123,7 @@ def train(settings: TeacherLearning) -> RunResult:
     number = {sentence: index for index, sentence in enumerate([*text.sources, *held_out])}
     teacher = load_backbone(settings.teacher, device=device())
     with main_process_first():
-        embeddings = teacher_embeddings(
-            teacher, list(number), out / "teacher", prefix=settings.teacher_prefix
-        )
+        embeddings = teacher_embeddings(teacher, list(number), prefix=settings.teacher_prefix)
     identity = {
         **own_settings(settings, _NO_IDENTITY),
         "digest of the data": text.digest(),

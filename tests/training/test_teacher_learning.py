@@ -216,23 +216,19 @@ def test_texts_of_any_length_are_embedded_in_their_own_order(tmp_path):
     np.testing.assert_allclose(found, alone, atol=1e-5)
 
 
-def test_the_teachers_file_is_made_once(tmp_path, monkeypatch):
+def test_the_teacher_embeds_a_sentence_once(monkeypatch):
     monkeypatch.setattr(student_module, "_SLAB", 2)
     sentences = ["red", "green blue", "blue", "red red blue", "green"]
     backbone = ColourBackbone()
-    rows = teacher_embeddings(backbone, sentences, tmp_path)
+    rows = teacher_embeddings(backbone, sentences)
     np.testing.assert_allclose(rows, ColourBackbone().encode_texts(sentences), rtol=0, atol=1e-6)
     assert isinstance(rows, np.memmap) and rows.dtype == np.float32
     n_embedded = backbone.encoded_texts
-    assert teacher_embeddings(backbone, sentences, tmp_path).shape == (5, 3)
+    assert teacher_embeddings(backbone, sentences).shape == (5, 3)
     assert backbone.encoded_texts == n_embedded
-    # another prefix, other sentences, another teacher: another file
-    rows = teacher_embeddings(ColourBackbone(), sentences, tmp_path, prefix="red ")
+    rows = teacher_embeddings(ColourBackbone(), sentences, prefix="red ")
     expected = ColourBackbone().encode_texts([f"red {sentence}" for sentence in sentences])
     np.testing.assert_allclose(rows, expected, rtol=0, atol=1e-6)
-    teacher_embeddings(ColourBackbone(), sentences[::-1], tmp_path)
-    teacher_embeddings(ColourBackbone(fingerprint="colours-2"), sentences, tmp_path)
-    assert len(list(tmp_path.glob("*.npy"))) == 4
 
 
 def test_an_unavailable_student_is_an_error(colours):

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from capscore.backbones.base import Backbone, fingerprint_of, pad_batch
+from capscore.backbones.base import Backbone, pad_batch
 from capscore.backbones.text_towers import TextTower
 from capscore.backbones.tokens import load_tokenizer, pad_id_of
 from capscore.benchmarks.protocols.recall import retrieval
@@ -23,7 +23,6 @@ from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
 from capscore.embedding.photos import in_batches
 from capscore.errors import BackboneUnavailable, CapscoreError
-from capscore.files.write import whole_file
 from training.data.parallel_text import ENGLISH, ParallelText
 from training.data.stored import StoredRows
 from training.engine.loop import Evaluate, Loss
@@ -88,31 +87,21 @@ def make_student(settings: StudentSettings, dim: int) -> TextTower:
     return TextTower(encoder, head, tokenizer, settings.max_tokens)
 
 
-def teacher_embeddings(
-    teacher: Backbone, sentences: Sequence[str], folder: Path, *, prefix: str = ""
-) -> np.ndarray:
-    """The teacher's embeddings of distinct sentences, computed once, then read from a memory-mapped file.
+def teacher_embeddings(teacher: Backbone, sentences: Sequence[str], *, prefix: str = "") -> np.ndarray:
+    """The teacher's embeddings of distinct sentences, float32 (n, d), rows of unit length; a memory map.
 
-    The file is in a folder; its name is a digest of teacher, prefix and sentences. Interrupted work continues
-    from the cache. Returns float32 (sentences, d), rows of unit length, a read-only memory map; raises
-    ResultWriteError if the file cannot be written.
+    They are computed once: another run, and one that was interrupted, reads them from the cache.
     """
     embedder = Embedder(teacher, cache=EmbeddingCache(None))
-    # with their lengths, so that sentences that are joined differently have another digest
-    digest = fingerprint_of(embedder.fingerprint, prefix, *(f"{len(s)}:{s}" for s in sentences))
-    final = folder / f"{digest}.npy"
-    if not final.is_file():
-        rows, n_cut = StoredRows(teacher.dim, None), 0
-        for slab in in_batches(sentences, _SLAB):
-            part = embedder.texts(slab, prefix=prefix)
-            rows.append(part.matrix[part.index])
-            n_cut += int(part.truncated[part.index].sum())
-            say(f"teacher: {rows.n:,} of {len(sentences):,} sentences embedded")
-        with whole_file(final, "the teacher's embeddings", make_folders=True) as file:
-            np.save(file, rows.finish())
-        if n_cut:
-            say(f"teacher: {n_cut:,} sentences had more than {teacher.max_tokens} tokens and were cut")
-    return np.load(final, mmap_mode="r")
+    rows, n_cut = StoredRows(teacher.dim, None), 0
+    for slab in in_batches(sentences, _SLAB):
+        part = embedder.texts(slab, prefix=prefix)
+        rows.append(part.matrix[part.index])
+        n_cut += int(part.truncated[part.index].sum())
+        say(f"teacher: {rows.n:,} of {len(sentences):,} sentences embedded")
+    if n_cut:
+        say(f"teacher: {n_cut:,} sentences had more than {teacher.max_tokens} tokens and were cut")
+    return rows.finish()
 
 
 class Example(NamedTuple):
