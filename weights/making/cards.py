@@ -234,9 +234,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--weights", type=Path, required=True, help="folder of the weights")
     parser.add_argument("--figures", type=Path, required=True, help="JSON file of the figures")
-    parser.add_argument("--base", default="embedded-free", help="backbone in it to compare with")
     options = parser.parse_args(argv)
-    card = measured_card(options.weights, options.figures, base=options.base)
+    card = measured_card(options.weights, options.figures)
     write_card(options.weights, card, force=True)
     print(f"{len(card.results)} results on the card of {card.name}")
 

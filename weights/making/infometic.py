@@ -59,9 +59,7 @@ class Settings:
     photos: str
     out: str
     most: list[str] = field(
-        default_factory=lambda: (
-            "en:28000 zh:14000 de:6000 fr:6000 pt:8000 ar:6000 cs:3000 ja:2000 es:500".split()
-        )
+        default_factory="en:28000 zh:14000 de:6000 fr:6000 pt:8000 ar:6000 cs:3000 ja:2000 es:500".split
     )
     beginnings: float = 0.2
 

@@ -4,9 +4,8 @@
         --data rows.jsonl --image_dir PHOTOS --out runs/infometic
 
 In: rows of `weights.making.infometic`. Out: as `training.infometic`. The network reads what each word adds
-to its caption, since the text encoder of `embedded` embeds a piece without its context. Some wrong words are
-like the right ones, some captions of text batches stay right, and a caption should have higher precision
-than its polluted form. After training, the network's sharpness is set by its false alarms.
+to its caption, since the encoder of `embedded` embeds a piece without its context. Some wrong words are like
+the right ones, and some captions of text batches stay right. At the end the sharpness is set.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from torch import Tensor
 
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError
-from capscore.infometic.network import InfoMetIC, InfoMetICConfig, WordContext
+from capscore.infometic.network import InfoMetIC, WordContext
 from capscore.infometic.words import CaptionWord, added_by_words, spread
 from capscore.text.letters import folded
 from training import infometic
@@ -44,8 +43,7 @@ from weights.making.named_numbers import named_numbers
 
 # Number of most similar words that may replace a word; the very first, SAME, are too often synonyms.
 LIKE, SAME = 24, 1
-_TEXTS_AT_ONCE = 16_384
-_HALVINGS = 12
+_TEXTS_AT_ONCE, _HALVINGS = 16_384, 12
 
 
 @dataclass
@@ -148,8 +146,7 @@ class ContextData(AlignmentData):
     def text_batch(self, numbers: Sequence[int], device: str = "cpu", *, length: int = 0) -> TextBatch:
         batch = super().text_batch(numbers, device, length=length)
         shares = batch.shares.cpu().numpy()
-        added = np.zeros(batch.tokens.shape, np.float32)
-        weight = np.zeros(batch.mask.shape, np.float32)
+        added, weight = np.zeros(batch.tokens.shape, np.float32), np.zeros(batch.mask.shape, np.float32)
         for row, number in enumerate(numbers):
             start, stop = self.words.start[number : number + 2]
             own = self.added[start:stop].astype(np.float32)
@@ -217,8 +214,8 @@ class WeightedLoss(AlignmentLoss):
         alpha = word_shares(found.token_scores.float(), batch.shares)
         # a row that kept its caption is compared with itself, and does not count
         _, before = self.texts(model, [row.other if row.other >= 0 else row.text for row in rows])
-        right = model.pairs(images, before, here, here).precision
         there = torch.tensor([row.other >= 0 for row in rows], device=here.device)
+        right = model.pairs(images, before, here, here).precision
         scores = gather(right.float()), gather(found.precision.float())
         return {
             "text": gather(token_loss(alpha, batch.labels, batch.counted)).mean(),
@@ -233,8 +230,7 @@ def set_sharpness(
 
     A sharper network has more of these words. The search halves the range from 0.1 to 10 twelve times.
     """
-    low, high = -1.0, 1.0
-    plain: InfoMetICConfig = model.config
+    low, high, plain = -1.0, 1.0, model.config
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         model.config = replace(plain, sharpness=float(10**middle))

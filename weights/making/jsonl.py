@@ -61,10 +61,3 @@ def write_sources(rows: str | Path, sources: Sequence[Mapping[str, Any]], held_o
 def sources_file(rows: str | Path) -> Path:
     """The file that lists the origins of a file of rows."""
     return Path(f"{rows}{SOURCES}")
-
-
-def require_settings(settings: object, *names: str) -> None:
-    """Raise InputError if one of these settings is empty."""
-    for name in names:
-        if not getattr(settings, name):
-            raise InputError(f"--{name} is missing; see --help", field=name)

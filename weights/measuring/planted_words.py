@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -32,10 +33,14 @@ PLANTED_NUMBERS = ("3", "4", "5", "6", "7")
 # verbs of motion replace only each other: directions ("into") do not suit verbs of rest
 MOTION = frozenset(("run", "jump", "walk", "swim", "dance", "climb"))
 
-_RULES = yaml.safe_load(Path(__file__).with_name("planted_rules.yaml").read_text(encoding="utf-8"))
-FAR: Mapping[str, Sequence[str]] = _RULES["far"]
-ALSO: Mapping[str, Sequence[str]] = _RULES["also"]
-KEEPS: Mapping[str, Mapping[str, str]] = _RULES["keeps"]
+RULES: dict[str, Any] = yaml.safe_load(
+    Path(__file__).with_name("planted_rules.yaml").read_text(encoding="utf-8")
+)
+    Path(__file__).with_name("planted_rules.yaml").read_text(encoding="utf-8")
+)
+FAR: Mapping[str, Sequence[str]] = RULES["far"]
+ALSO: Mapping[str, Sequence[str]] = RULES["also"]
+KEEPS: Mapping[str, Mapping[str, str]] = RULES["keeps"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,6 +22,7 @@ from .planted_words import (
     NOUNS,
     NUMBERS,
     PLANTED_NUMBERS,
+    RULES,
     VERBS,
     Concept,
     Variant,
@@ -31,15 +32,8 @@ KINDS = ("blatant", "same_kind", "colour", "number", "verb")
 _TABLES = {"blatant": NOUNS, "same_kind": NOUNS, "colour": COLOURS, "number": NUMBERS, "verb": VERBS}
 # least distance of a planted number from every mentioned number
 _NUMBERS_APART = 2
-# words at which a dropped clause begins; a caption is not split within its first words
-CLAUSES = {
-    "en": (",", " and ", " while ", " with ", " as ", " wearing "),
-    "de": (",", " und ", " während ", " mit "),
-    "fr": (",", " et ", " pendant ", " avec ", " tandis "),
-    "es": (",", " y ", " mientras ", " con "),
-    "pt": (",", " e ", " enquanto ", " com "),
-    "zh": ("，", "、", "和", "与", "并"),
-}
+# words at which a dropped clause begins
+CLAUSES: Mapping[str, Sequence[str]] = RULES["clauses"]
 _KEPT_WORDS, _DROPPED_WORDS = 3, 2
 _CLAUSE_CHARACTERS = 4
 # German words of at most this many letters are not second parts of others: drei does not end in Ei
@@ -190,9 +184,7 @@ def _chinese(table: tuple[Concept, ...]) -> re.Pattern[str]:
     return re.compile("|".join(sorted(words, key=lambda word: (-len(word), word))))
 
 
-# characters that may surround a one-character Chinese noun that is not part of a longer word
-_BEFORE_ONE = "的个只条匹辆艘张把名位座头些群小大黑白花黄棕灰老和与在着了过有骑牵抱追接踢抛划开坐玩两"
-_AFTER_ONE = "的在和与正站坐跑走跳上中里旁边前后下叼趴咬玩追，。、"
+_BEFORE_ONE, _AFTER_ONE = RULES["before_one"], RULES["after_one"]
 _MEASURED = re.compile(
     "[一二两三四五六七八九十几这那每]([个只条匹辆艘张把名位座头些架台列顶件双副面堵片块根碗杯瓶本部家间])"
 )
@@ -246,11 +238,7 @@ def _fits_chinese(caption: str, start: int, end: int, table: tuple[Concept, ...]
     return True
 
 
-_ONE = frozenset(
-    "ein eine einen einem einer eines das dem des im am vom zum ins ans beim der den zur "
-    "jeder jede jedes jeden jedem sein seine seinen seinem seiner".split()
-)
-_MANY = frozenset("die zwei drei vier fünf sechs sieben mehrere mehreren einige einigen viele vielen".split())
+_ONE, _MANY = (frozenset(RULES[name].split()) for name in ("one", "many"))
 
 
 def _of_number(slots: frozenset[str], before: Sequence[str]) -> frozenset[str]:

@@ -10,12 +10,13 @@ Out: a table in Markdown.
 from __future__ import annotations
 
 import argparse
-import json
 import random
 from pathlib import Path
 
 import capscore
 from capscore.tables import Table
+
+from .held_out import photo_rows
 
 LANGUAGES = ("ar", "de", "en", "fr", "pt", "zh")
 METRICS = (["mcs"], ["mcs", "infometic"], ["infometic"])
@@ -27,28 +28,19 @@ def main() -> None:
     parser.add_argument("--swapped", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=7)
     args = parser.parse_args()
-    captions = json.loads((args.flickr8k / "multilingual_captions.json").read_text(encoding="utf-8"))
-    right = []
-    for photo in sorted(captions):
-        for language in LANGUAGES:
-            for text in captions[photo].get(language, ()):
-                right.append({"image": photo, "caption": text, "language": language})
+    right = [row for row in photo_rows(args.flickr8k) if row["language"] in LANGUAGES]
+    right.sort(key=lambda row: (row["image"], LANGUAGES.index(row["language"])))
     draws, swapped = random.Random(args.seed), []
     for row in draws.choices(right, k=args.swapped):
-        others = [
-            other
-            for other in right
-            if other["language"] == row["language"] and other["image"] != row["image"]
-        ]
+        same = (other for other in right if other["language"] == row["language"])
+        others = [other for other in same if other["image"] != row["image"]]
         swapped.append({**row, "caption": draws.choice(others)["caption"]})
     lines = []
     for metrics in METRICS:
         line = [",".join(metrics)]
         for only in (LANGUAGES, ("en",)):
             parts = [[row for row in rows if row["language"] in only] for rows in (swapped, right)]
-            found = capscore.score_file(
-                parts[0] + parts[1], metrics, backbone="embedded", images=args.flickr8k / "images"
-            )
+            found = capscore.score_file(parts[0] + parts[1], metrics, backbone="embedded")
             n_swapped = sum(row < len(parts[0]) for row in found.likely_wrong())
             n_right = len(found.likely_wrong()) - n_swapped
             line += [f"{100 * n_swapped / len(parts[0]):.0f} %", f"{100 * n_right / len(parts[1]):.1f} %"]

@@ -29,13 +29,11 @@ from weights.making.jsonl import read_lines, with_texts
 
 from .figures import percent, study_parser, write_results
 
-# Each is a way of writing, in which %s stands for the caption.
-FORMS: list[str] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+# Ways of writing, in which %s stands for the caption, and words that headlines do not capitalise.
+_STATED = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+FORMS: list[str] = _STATED["forms"]
 MOVED = 0.02  # a change of one caption's score that counts
-SMALL_WORDS = frozenset(
-    "a an the and or but as at by for from in into of on over to up with le la les un une des du de et au"
-    " aux en dans sur avec el los las una unos unas del y o con por para al".split()
-)
+SMALL_WORDS = frozenset(_STATED["small words"].split())
 
 
 def _in_capitals(text: str, n_words: int = 1) -> str:

@@ -27,7 +27,7 @@ from training.engine.recipe import SETTINGS
 from training.engine.saved_towers import save_image_tower
 
 
-def average_folders(folders: Sequence[Path], out: Path, *, name: str = "") -> None:
+def average_folders(folders: Sequence[Path], out: Path) -> None:
     """Read image towers, and write their mean with settings and card.
 
     Raises:
@@ -56,7 +56,6 @@ def average_folders(folders: Sequence[Path], out: Path, *, name: str = "") -> No
     given = f"--weights {' '.join(map(str, folders))} --out {out}"
     card = replace(
         last,
-        name=name or last.name,
         settings={**last.settings, "w": w},
         languages=sorted({code for card in cards for code in card.languages}),
         command=f"python -m weights.making.image_tower.averaged {given}",
@@ -76,9 +75,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--weights", type=Path, nargs="+", required=True, help="folders of image towers")
     parser.add_argument("--out", type=Path, required=True, help="folder to write")
-    parser.add_argument("--name", default="", help="name of the model, for the card")
     options = parser.parse_args(argv)
-    average_folders(options.weights, options.out, name=options.name)
+    average_folders(options.weights, options.out)
     print(f"the mean of {len(options.weights)} image towers in {options.out}")
 
 

@@ -13,10 +13,12 @@ checkpoints of the run. The same command continues an interrupted run.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,10 +26,15 @@ import xxhash
 
 from capscore import load_backbone
 from capscore.backbones.base import Backbone
+from capscore.backbones.checkpoint import write_network
 from capscore.errors import CapscoreError, Setting
 from capscore.files.write import write_text
 from capscore.infometic.mark_calibration import (
+    CURVES,
+    FORMAT,
+    MODEL_TYPE,
     MarkCalibration,
+    MarkCurve,
     MarkNetwork,
     MarkNetworkConfig,
     load_mark_calibration,
@@ -50,7 +57,6 @@ from weights.making.mark_calibration.objects import (
     train_naming,
 )
 from weights.making.mark_calibration.rows import read_mark_rows
-from weights.making.mark_calibration.saving import save_mark_calibration
 from weights.making.mark_calibration.settings import MarkCalibrationSettings
 
 _NO_IDENTITY = {"name", "license", "rows", "boxes", "features"}
@@ -146,6 +152,26 @@ def finish(
     write_settings(out, settings)
     write_card(out, mark_calibration_card(settings, notes, compute=compute_of(result, 0)))
     write_text(out / RESULT, json.dumps(notes, indent=1, ensure_ascii=False) + "\n", "result")
+
+
+def save_mark_calibration(calibration: MarkCalibration, folder: str | os.PathLike[str]) -> None:
+    """Write a mark calibration, its weights in float16; errors as in `write_network`."""
+    record = {
+        "model_type": MODEL_TYPE,
+        "format": FORMAT,
+        "sizes": asdict(calibration.network.config),
+        "calibration": {name: _curves_as_json(getattr(calibration, name)) for name in CURVES},
+        **{name: getattr(calibration, name) for name in ("backbone", "backbone_revision", "nouns", "notes")},
+    }
+    write_network(folder, calibration.network, record, "float16")
+
+
+def _curves_as_json(curves: Any) -> dict[str, Any]:
+    """A curve, or a mapping of curves, ready for JSON."""
+    if isinstance(curves, MarkCurve):
+        numbers = {name: round(getattr(curves, name), 5) for name in ("scale", "bias", "found")}
+        return {**numbers, "quantiles": [round(value, 5) for value in curves.quantiles]}
+    return {name: _curves_as_json(inner) for name, inner in curves.items()}
 
 
 def new_network(settings: MarkCalibrationSettings, features: MarkFeatures) -> MarkNetwork:

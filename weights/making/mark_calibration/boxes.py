@@ -24,7 +24,6 @@ from capscore.images.boxes import suppress
 from capscore.images.load import load_image
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
-from weights.making.jsonl import require_settings
 from weights.making.mark_calibration.rows import read_mark_rows
 
 SIDE = 416
@@ -42,17 +41,11 @@ class Settings:
         rows: File of `weights.making.mark_calibration.rows`.
         detector: ONNX file of a YOLOX detector that reads 416 × 416 pixels.
         out: File to write.
-
-    Raises:
-        InputError: a setting is missing.
     """
 
-    rows: str = ""
-    detector: str = ""
-    out: str = ""
-
-    def __post_init__(self) -> None:
-        require_settings(self, "rows", "detector", "out")
+    rows: str
+    detector: str
+    out: str
 
 
 class Detector:

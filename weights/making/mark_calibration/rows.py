@@ -42,7 +42,7 @@ from weights.making.captions import HELD_OUT, describe, photo_captions
 from weights.making.held_out import TESTED, HeldOut, Photo, held_out_photos, photo_of
 from weights.making.image_tower.labelled import labelled_captions
 from weights.making.image_tower.rows import COCO, LABELLED, coco_captions
-from weights.making.jsonl import read_lines, require_settings, sources_file, write_lines, write_sources
+from weights.making.jsonl import read_lines, sources_file, write_lines, write_sources
 from weights.making.package_texts import photo_name, read_texts
 
 # Source of names of all of COCO's things in a photo.
@@ -72,21 +72,15 @@ class Settings:
         labelled: Files of `weights.making.image_tower.labelled`, of photos in the same folder.
         coco: Files of captions of COCO's photos, as `image_tower.rows.coco_captions` reads them.
         things: Files of `weights.making.image_tower.marked_objects`.
-
-    Raises:
-        InputError: a setting is missing.
     """
 
-    data: str = ""
-    texts: str = ""
-    photos: str = ""
-    out: str = ""
+    data: str
+    texts: str
+    photos: str
+    out: str
     labelled: list[str] = field(default_factory=list)
     coco: list[str] = field(default_factory=list)
     things: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        require_settings(self, "data", "texts", "photos", "out")
 
 
 def split_of(photo: Photo, name: str, held: HeldOut, always: frozenset[Photo] = frozenset()) -> Split | None:

@@ -1,6 +1,7 @@
 """Captions → the noise gate of PR-MCS behind an embedded backbone: `embedded-pr-mcs`.
 
-    python -m weights.making.captions --data DATA --texts texts --out captions.jsonl
+    python -m weights.making.captions --config weights/making/configs/captions.yaml --data DATA \
+        --texts texts --out captions.jsonl
     python -m weights.making.noise_gate --config weights/making/configs/pr_mcs.yaml \
         --texts captions.jsonl --out runs/noise_gate
 

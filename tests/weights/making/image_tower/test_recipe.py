@@ -188,13 +188,13 @@ def test_the_mean_of_two_runs_is_a_tower_with_a_card(made, tmp_path):
     with torch.no_grad():
         tower.head.mean.bias += 0.5
     save_image_tower(tower, second, w=config["w"] + 1.0, logit_scale=config["logit_scale"])
-    averaged.main(["--weights", str(first), str(second), "--out", str(out), "--name", "two"])
+    averaged.main(["--weights", str(first), str(second), "--out", str(out)])
     (mean, found), (one, _) = load_image_tower(out), load_image_tower(first)
     torch.testing.assert_close(mean.head.mean.bias, one.head.mean.bias + 0.25)
     torch.testing.assert_close(mean.trunk.last.weight, one.trunk.last.weight)
     assert found["w"] == pytest.approx(config["w"] + 0.5)
     card, before = read_card(out), read_card(first)
-    assert (card.name, card.settings["w"]) == ("two", found["w"]) and card.data == before.data
+    assert (card.name, card.settings["w"]) == (before.name, found["w"]) and card.data == before.data
     assert card.limitations[0] == "It is the mean of 2 runs, and the settings are those of the last."
     # of two seeds, of two scales, and one alone
     (second / "run.json").write_text((second / "run.json").read_text().replace('"seed": 0', '"seed": 7'))
