@@ -141,8 +141,8 @@ class AlignmentData:
             piece, word, share = self.shares[number].T
             shares[row, piece.astype(np.int64), word.astype(np.int64)] = share
         whole = np.asarray(self.vectors[self.text_vector[list(numbers)]], dtype=np.float32)
-        arrays = whole, tokens, mask, shares, labels, counted
-        return TextBatch(*(torch.from_numpy(array).to(device) for array in arrays), context=None)
+        made = _tensors((whole, tokens, mask, shares, labels, counted), device)
+        return TextBatch(made[0], made[1], made[2], made[3], made[4], made[5])
 
     @staticmethod
     def _padded(lists: Sequence[np.ndarray], length: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -103,33 +103,18 @@ class ModelCard:
 
 
 class Recipe(NamedTuple):
-    """What cards of a recipe have in common; their sentences stand in the template."""
+    """What cards of a recipe have in common, as model_cards.yaml describes it."""
 
-    metric: str  # scorer for the weights
-    about_base: str  # role of the base
-    tags: tuple[str, ...]
+    metric: str
+    about_base: str
+    tags: Sequence[str]
     thing: str = "tower"
-    compared: str = "base"  # column of numbers to compare with
+    compared: str = "base"
 
 
 RECIPES = {
-    "teacher_learning": Recipe("mcs", "Started from", ("knowledge-distillation",)),
-    "pr_mcs": Recipe("pr_mcs", "Fine-tuned from", ("perturbation-robustness",)),
-    "noise_gate": Recipe("pr_mcs", "Works beside the text encoder of", ("perturbation-robustness",), "gate"),
-    "human_ratings": Recipe("mcs", "Fine-tuned from", ("human-feedback", "multilingual"), "backbone"),
-    "mark_calibration": Recipe(
-        "infometic",
-        "Reads the embeddings and the feature map of",
-        ("explainability", "multilingual"),
-        "mark calibration",
-    ),
-    "pac_s": Recipe("clip_score", "Architecture", ("human-feedback",), "backbone"),
-    "infometic": Recipe(
-        "infometic", "Backbone, which was not changed", ("explainability",), "network", "InfoCLIP"
-    ),
-    "image_tower": Recipe(
-        "mcs", "Started from", ("multilingual", "image-text-retrieval"), "backbone", "embedded-free"
-    ),
+    name: Recipe(**about)
+    for name, about in yaml.safe_load(Path(__file__).with_name("model_cards.yaml").read_text("utf-8")).items()
 }
 
 
