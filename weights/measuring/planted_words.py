@@ -36,8 +36,6 @@ MOTION = frozenset(("run", "jump", "walk", "swim", "dance", "climb"))
 RULES: dict[str, Any] = yaml.safe_load(
     Path(__file__).with_name("planted_rules.yaml").read_text(encoding="utf-8")
 )
-    Path(__file__).with_name("planted_rules.yaml").read_text(encoding="utf-8")
-)
 FAR: Mapping[str, Sequence[str]] = RULES["far"]
 ALSO: Mapping[str, Sequence[str]] = RULES["also"]
 KEEPS: Mapping[str, Mapping[str, str]] = RULES["keeps"]
