@@ -219,9 +219,9 @@ def test_the_command_writes_a_file_per_language_with_each_text_once(tmp_path, mo
     names = emoji(
         packages, {"en": {"🐔": "a  hen", "🐐": "caf\u0065\u0301"}, "es": {"🐔": " una\u202fgallina "}}
     )
-    derived = replace(
-        names, name="derived-test", read=lambda files, own: [("1", "en", "a hen"), ("2", "es", "pollo")]
-    )
+    derived = replace(names, name="derived-test", form="listed")
+    listed = [("1", "en", "a hen"), ("2", "es", "pollo")]
+    monkeypatch.setitem(package_texts.READERS, "listed", lambda files, own: listed)
     monkeypatch.setattr(package_texts, "SOURCES", (names, derived))
     arguments = ["--out", str(out), "--from", str(packages), "--languages", "es,en"]
     package_texts.main([*arguments, "--sources", "derived-test,cldr-annotations"])
