@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any
 
 from ..errors import InputError
@@ -74,6 +74,23 @@ def reference_list(texts: Any, may_be_empty: bool = False, may_lack: bool = Fals
         elif problem:
             raise InputError(f"reference {position} is {problem}, expected a caption", field="references")
     return texts
+
+
+def all_references(
+    lists: Iterable[Any],
+    fail: Callable[[int, InputError], None],
+    may_be_empty: bool = False,
+    may_lack: Set[int] = frozenset(),
+) -> list[list[str]]:
+    """The `reference_list` of each row; `fail` gets row and error of a bad one, whose list is []."""
+    found: list[list[str]] = []
+    for row, texts in enumerate(lists):
+        try:
+            found.append(reference_list(texts, may_be_empty, row in may_lack))
+        except InputError as error:
+            fail(row, error)
+            found.append([])
+    return found
 
 
 def is_iterable(values: object) -> bool:

@@ -273,7 +273,8 @@ def metric_of(column: str) -> Any:
     >>> metric_of("bleu_4").title, metric_of("theirs")
     ('BLEU', None)
     """
-    return METRICS.find(component_of(column)[0])
+    kind = METRICS.find(column.partition("@")[0])
+    return METRICS.find(component_of(column)[0]) if kind is None else kind
 
 
 def own_backbones(names: Sequence[str]) -> dict[str, str]:

@@ -6,7 +6,7 @@ and lists of references are numbers; CIDEr and BLEU are computed on these arrays
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -134,7 +134,7 @@ class TokenRows:
         first = np.flatnonzero(np.diff(keys, prepend=-1))
         return keys[first], counts[first]
 
-    @property
+    @cached_property
     def n_photos(self) -> int:
         """Number of distinct photos."""
         return int(self.photos.max(initial=-1)) + 1
@@ -293,12 +293,13 @@ def look_up(keys: np.ndarray, values: np.ndarray, wanted: np.ndarray) -> np.ndar
     return np.where(keys[at] == wanted, values[at], 0)
 
 
-def blocks(sizes: np.ndarray, limit: int = BLOCK) -> Iterator[slice]:
+def blocks(sizes: np.ndarray, limit: int = BLOCK) -> list[slice]:
     """Cut consecutive items into runs of at most `limit` elements; a larger item is a run of its own."""
     ends = np.cumsum(sizes)
-    start = 0
+    start, found = 0, []
     while start < len(ends):
         before = ends[start - 1] if start else 0
         stop = max(int(np.searchsorted(ends, before + limit, side="right")), start + 1)
-        yield slice(start, stop)
+        found.append(slice(start, stop))
         start = stop
+    return found

@@ -13,7 +13,7 @@ import numpy as np
 import xxhash
 
 from ..errors import InputError, Setting
-from ..files.cells import is_empty, is_iterable, reference_list, text_problem
+from ..files.cells import all_references, is_empty, is_iterable, text_problem
 from ..files.columns import is_missing
 from ..text.languages import language_code
 
@@ -269,7 +269,8 @@ def as_list(values: Any, name: str, what: str, n_rows: int | None = None) -> lis
     if isinstance(values, (str, bytes)):
         raise InputError(f"{name}={values!r:.60} is one string; expected a list of {what}", field=name)
     is_table = getattr(values, "column_names", None) or getattr(values, "columns", None) is not None
-    if isinstance(values, (Mapping, Set)) or is_table or not is_iterable(values):
+    is_other = not isinstance(values, list) and not is_iterable(values)
+    if isinstance(values, (Mapping, Set)) or is_table or is_other:
         raise InputError(f"{name} is a {type(values).__name__}; expected a list of {what}", field=name)
     listed = values.to_pylist() if hasattr(values, "to_pylist") else list(values)
     if n_rows is not None:
@@ -291,13 +292,7 @@ def reference_lists(
 ) -> list[list[str]]:
     """n lists of references; [] for a row whose list is bad, and for one of `may_lack` that has none."""
     lists = as_list(references, "references", "lists of references", n_rows)
-    for row, texts in enumerate(lists):
-        try:
-            lists[row] = reference_list(texts, may_be_empty, row in may_lack)
-        except InputError as error:
-            fail(row, error)
-            lists[row] = []
-    return lists
+    return all_references(lists, fail, may_be_empty, may_lack)
 
 
 def language_codes(language: Any, n_rows: int, fail: Callable[[int, InputError], None]) -> list[str]:
