@@ -32,6 +32,12 @@ def load(family="qwen2_5_vl", **options):
     )
 
 
+def share_of(probabilities, tokenizer, word):
+    """Probability of all tokens that spell a word, without those of single bytes."""
+    ids = [n for n in spellings(tokenizer, word) if not tokenizer.convert_ids_to_tokens(n).startswith("<0x")]
+    return float(probabilities[ids].sum())
+
+
 def scored(scorer, rows=ROWS):
     photos, captions, rivals = zip(*rows, strict=True)
     return scorer.score(captions, [PHOTOS[photo] for photo in photos], rival=rivals)
@@ -54,9 +60,7 @@ def test_a_battle_is_the_mean_of_both_orders_of_rows_alone(family, answers, tiny
             (inputs,) = asked(processor, question.replace("{rival}", other), [(photo, one)])
             with torch.inference_mode():
                 probabilities = model(**inputs).logits[0, -1].double().softmax(dim=0)
-            first, second = (
-                float(probabilities[spellings(processor.tokenizer, word)].sum()) for word in words
-            )
+            first, second = (share_of(probabilities, processor.tokenizer, word) for word in words)
             shares.append(first / (first + second))
             masses.append(first + second)
         expected.append([(shares[0] + 1 - shares[1]) / 2, np.mean(shares), np.mean(masses)])
