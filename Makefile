@@ -246,7 +246,7 @@ train-embedded-published: $(VENV)/.installed ## train PR-MCS as published: DATA=
 		--license cc-by-nc-4.0 --name "PR-MCS as published, on embedded" --out $(TRAINING)/pr-mcs-published
 
 # Metrics whose percentiles ship: METRIC@BACKBONE, and numbers of references.
-CALIBRATED := --metric mcs@embedded,clip_score@embedded,pr_mcs@embedded-pr-mcs,ref_clip_score@embedded,text_score@embedded \
+CALIBRATED := --metric mcs@embedded,clip_score@embedded,pr_mcs@embedded-pr-mcs,fit@embedded,ref_clip_score@embedded,text_score@embedded \
 	--metric infometic@$(INFOMETIC_BASE) --n-references 1 --n-references 2 --n-references 3 --n-references 4 \
 	--shuffled 3
 calibrate: $(VENV)/.installed ## measure what a good score is: DATA=folder PHOTOS=folder

@@ -229,11 +229,10 @@ class ScoredFile(Result):
                 present = part.scores[rows & np.isfinite(part.scores)]
                 numbers[metric] = float(present.mean()) if len(present) else None
             if any(self.ranks.values()):
-                n_wrong, n_ranked = self._counts_of_ranks(rows)
-                numbers |= {"rank": None, "likely_wrong": None}
-                if n_ranked:
-                    rank = float(np.nanmean(self._first_ranks()[rows]))
-                    numbers |= {"rank": rank, "likely_wrong": n_wrong}
+                n_wrong, n_known = self._counts_of_ranks(rows)
+                ranked = self._first_ranks()[rows]
+                rank = float(np.nanmean(ranked)) if np.isfinite(ranked).any() else None
+                numbers |= {"rank": rank, "likely_wrong": n_wrong if n_known else None}
             found[code] = numbers
         return found
 
@@ -371,7 +370,8 @@ class ScoredFile(Result):
             rows.append([code or "not stated", f"{numbers['rows']:,}", *means])
             if "likely_wrong" in numbers:
                 n_wrong, rank = numbers["likely_wrong"], numbers["rank"]
-                rows[-1] += ["–", "–"] if n_wrong is None else [f"{rank:.0f} %", f"{n_wrong:,}"]
+                rows[-1].append("–" if rank is None else f"{rank:.0f} %")
+                rows[-1].append("–" if n_wrong is None else f"{n_wrong:,}")
         if any(self.ranks.values()):
             headings += ["mean rank", "likely wrong"]
         return [Table(headings, rows)] if rows else []

@@ -49,7 +49,7 @@ pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
 SHIPPED = [
     *(("mcs", "embedded", 0), ("clip_score", "embedded", 0), ("pr_mcs", "embedded-pr-mcs", 0)),
     *((metric, "embedded", n) for metric in ("ref_clip_score", "text_score") for n in (1, 2, 3, 4)),
-    ("infometic", "embedded", 0),
+    *(("infometic", "embedded", 0), ("fit", "embedded", 0)),
 ]
 HALF = 2.5 / math.sqrt(2)  # one colour against two
 

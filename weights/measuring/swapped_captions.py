@@ -19,7 +19,7 @@ from capscore.tables import Table
 from .held_out import photo_rows
 
 LANGUAGES = ("ar", "de", "en", "fr", "pt", "zh")
-METRICS = (["mcs"], ["mcs", "infometic"], ["infometic"])
+METRICS = (["mcs"], ["fit"], ["mcs", "infometic"], ["infometic"])
 
 
 def main() -> None:
