@@ -304,8 +304,15 @@ def mutated(mutant: dict) -> tuple[Path, int, str] | None:
     path, keys = ROOT / mutant["path"], ("function", "original", "changed", "index")
     for found, node in places(path) if path.exists() else ():
         if all(found[key] == mutant[key] for key in keys):
-            return path, node.lineno, _replaced(path.read_bytes(), node, mutant["changed"])  # type: ignore
+            return path, _line(path, node), _replaced(path.read_bytes(), node, mutant["changed"])
     return None
+
+
+def _line(path: Path, node: ast.AST) -> int:
+    """The first line of the statement that a node is in: coverage knows no others."""
+    line: int = node.lineno  # type: ignore[attr-defined]
+    statements = (one for one in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(one, ast.stmt))
+    return max(one.lineno for one in statements if one.lineno <= line <= (one.end_lineno or 0))
 
 
 def _replaced(text: bytes, node: ast.AST, source: str) -> str:
@@ -485,6 +492,8 @@ def main() -> None:
         drawn = draw(options.seed, options.count)
         options.mutants.write_text(json.dumps(drawn, indent=1, ensure_ascii=False), encoding="utf-8")
         return
+    if Path.cwd() != ROOT:  # another checkout, such as an installed one, comes first on the path
+        parser.error(f"this is the tool of {ROOT}, whose files it would edit; call it there")
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     sys.dont_write_bytecode = True
     for library in ("datasets", "evaluate", "open_clip", "transformers"):
