@@ -106,7 +106,8 @@ class Comparison(Result):
             if len(self.systems) > 1:
                 parts += [comparison_table(metric, comparison) for comparison in comparisons]
         parts += comparison_remarks([*itertools.chain.from_iterable(self.metrics.values())])
-        parts += [self.signatures[metric] for metric in self.metrics if self.signatures.get(metric)]
+        known = [self.signatures[metric] for metric in self.metrics if self.signatures.get(metric)]
+        parts += dict.fromkeys(known)
         parts.append(self._matching())
         parts += [f"note: {note}" for note in self.notes]
         if not self.about:
