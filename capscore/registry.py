@@ -224,6 +224,7 @@ READINGS: Registry[Any] = Registry(
         "grade": "capscore.judges.readings:Grade",
         "match": "capscore.judges.readings:Match",
         "battle": "capscore.judges.battle:Battle",
+        "statements": "capscore.judges.statements:Statements",
     },
 )
 # Ways in which files lay out their rows

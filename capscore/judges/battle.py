@@ -53,7 +53,7 @@ class Battle(Yes):
         ]
         return [Prompt(prompt.turns, data) for data in orders]
 
-    def joined(self, numbers: np.ndarray) -> np.ndarray:
+    def joined(self, numbers: np.ndarray, prompts: Sequence[Prompt]) -> np.ndarray:
         """Log-odds of both orders → those of the mean probability; "first" beside them."""
         (first, second), mass = numbers.T.astype(np.float64)
         for_caption = np.logaddexp(-np.logaddexp(0, -first), -np.logaddexp(0, second))

@@ -48,6 +48,9 @@ class Reading(ABC):
         reads_heads: Whether it also reads a head for image–text matching, which takes no question.
         has_rival: Whether it compares the caption with another, which `prompts` then gets as `rival`.
         more_components: Names of further numbers that `joined` gives, which become components of the score.
+        reference_components: Names of those that it gives after them, of rows with references.
+        detail_names, detail_columns: Keys of `details`, and those that are also columns of a result; none for
+            a reading without details.
         passes: Number of times that `read` asks for logits.
     """
 
@@ -59,6 +62,9 @@ class Reading(ABC):
     reads_heads: ClassVar[bool] = False
     has_rival: ClassVar[bool] = False
     more_components: ClassVar[tuple[str, ...]] = ()
+    reference_components: ClassVar[tuple[str, ...]] = ()
+    detail_names: ClassVar[tuple[str, ...]] = ()
+    detail_columns: ClassVar[Mapping[str, type]] = {}
     passes: ClassVar[int] = 1
 
     def __init__(
@@ -127,9 +133,13 @@ class Reading(ABC):
             (n, 2): the number that `scores` takes, and the probability of an answer in the asked way.
         """
 
-    def joined(self, numbers: np.ndarray) -> np.ndarray:
-        """Numbers of the prompts of one row (k, 2) → those of the row (2,), and of `more_components`."""
+    def joined(self, numbers: np.ndarray, prompts: Sequence[Prompt]) -> np.ndarray:
+        """Numbers of the prompts of one row (k, 2) → those of the row (2,), and of further components."""
         return numbers[0]
+
+    def details(self, caption: str, numbers: np.ndarray) -> dict[str, Any]:
+        """What the numbers of a row's prompts (k, 2) say of its caption, part by part; {} for nothing."""
+        return {}
 
     @abstractmethod
     def scores(self, numbers: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -26,7 +26,7 @@ from ..options import check_whole_number
 from ..registry import READINGS
 from .base import Scorer
 from .rows import RIVAL, ExtraColumn, InputRows, PreparedRows, empty_caption, row_settings
-from .scores import Scores
+from .scores import Scores, WrongWord
 
 if TYPE_CHECKING:
     from ..judges.asker import Asker
@@ -52,15 +52,17 @@ class Judge(Scorer):
     hard to tell apart; "mass", the probability that the model answers in the asked way at all.
 
     With `explain`, `details` have "reason": what the model says is wrong, in the language of the caption. The
-    score does not depend on it.
+    score does not depend on it. With reading="statements", they have "claims", each with its place in the
+    caption and "p", the probability that it is true, and "false_claims", those with p below 0.5.
 
     Args:
         asker: What asks the model.
-        reading: Answer that is read: "yes" (default), "grade", "match", "battle", or a reading of another
-            package. "yes": log-odds of yes against no where the answer begins. "grade": expectation over the
+        reading: Answer that is read: "yes" (default), "grade", "match", "battle", "statements", or a reading
+            of another package. "yes": log-odds of yes against no where the answer begins. "grade": expectation over the
             digits of a grade from 0.0 to 1.0. "match": the head of BLIP and BLIP-2 for image–text matching,
             or a reranker's yes and no under its own prompt. "battle": probability that a caption is better
-            than the one in the column `rival`, the mean of both orders.
+            than the one in the column `rival`, the mean of both orders. "statements": mean probability that
+            a claim of the caption is true, sentence by sentence and clause by clause.
         formula: Formula of the reading "yes": "ratio" (default) for yes against no; "p_yes" for the
             probability of yes among all tokens, as VQAScore has it.
         question: Question with {caption} where the caption goes, {photo} where the photo goes if it does not
@@ -114,6 +116,22 @@ class Judge(Scorer):
         return " ".join(detail.get("reason", "").split())
 
     @classmethod
+    def wrong_words(cls, detail: Mapping[str, Any]) -> list[WrongWord]:
+        """The claims that are likelier false than true, of a reading that asks about claims."""
+        wrong = [claim for claim in detail.get("claims", ()) if claim["p"] < 0.5]
+        return [(claim["start"], claim["end"], claim["text"]) for claim in wrong]
+
+    @classmethod
+    def found(cls, detail: Mapping[str, Any], *, brief: bool = False) -> str:
+        """The claims that are likelier false than true.
+
+        >>> Judge.found({"claims": [{"text": "it is red", "start": 0, "end": 9, "p": 0.25}]})
+        'likely false: it is red'
+        """
+        claims = "; ".join(text for _, _, text in cls.wrong_words(detail))
+        return f"{'false' if brief else 'likely false'}: {claims}" if claims else ""
+
+    @classmethod
     def doubt(cls, components: Mapping[str, float]) -> str:
         if components["mass"] >= LOW_MASS:
             return ""
@@ -155,8 +173,14 @@ class Judge(Scorer):
         if not self.reading.ranks_by_margin:
             changed["ranked_by"] = ""
         self._of_model = self.model.value_names[2:]  # such as what lies outside a server's likeliest tokens
-        if more := (*self.reading.more_components, *self._of_model):
+        self._joined: tuple[str, ...] = self.reading.more_components
+        if with_references:
+            self._joined = (*self._joined, *self.reading.reference_components)
+        if more := (*self._joined, *self._of_model):
             changed["component_names"] = (*self.component_names, *more)
+        if self.reading.detail_columns:
+            changed["detail_names"] = self.reading.detail_names
+            changed["detail_columns"] = self.reading.detail_columns
         if self.compares_candidates:
             changed["tie_band"] = TIE_BAND
         else:
@@ -211,7 +235,7 @@ class Judge(Scorer):
     @property
     def value_names(self) -> tuple[str, ...]:
         more = ("walkover",) if self.compares_candidates else ()
-        return "number", "mass", "context", *self.reading.more_components, *self._of_model, *more
+        return "number", "mass", "context", *self._joined, *self._of_model, *more
 
     @property
     def settings(self) -> dict[str, object]:
@@ -249,11 +273,17 @@ class Judge(Scorer):
         )
         rows.failures.update(answers.failures)
         of_row: dict[int, list[np.ndarray]] = {}
-        for (row, _), numbers in zip(questions, answers.numbers, strict=True):
+        asked: dict[int, list[Prompt]] = {}
+        for (row, prompt), numbers in zip(questions, answers.numbers, strict=True):
             if row not in answers.failures:
                 of_row.setdefault(row, []).append(numbers)
-        names = ("number", "mass", *self.reading.more_components)
-        joined = [self.reading.joined(np.array(numbers)[:, :2]) for numbers in of_row.values()]
+                asked.setdefault(row, []).append(prompt)
+        names = ("number", "mass", *self._joined)
+        joined, details = [], []
+        for row, numbers in of_row.items():
+            pairs = np.array(numbers)[:, :2]
+            joined.append(self.reading.joined(pairs, asked[row]))
+            details.append(self.reading.details(rows.candidates[row], pairs))
         values = dict(zip(names, np.array(joined, np.float64).reshape(-1, len(names)).T, strict=True))
         values["context"] = np.array([bool(contexts[row]) for row in of_row], np.float64)
         values["walkover"] = np.array([rivals[row] == "" for row in of_row], np.float64)
@@ -261,7 +291,9 @@ class Judge(Scorer):
             largest = [np.max(numbers, axis=0)[column] for numbers in of_row.values()]
             values[name] = np.array(largest, np.float64)
         rows.image_keys = answers.keys
-        if self.explain:
+        if self.reading.detail_columns:
+            rows.details = details
+        elif self.explain:
             numbers_of = dict(zip(of_row, values["number"].tolist(), strict=True))
             rows.details = self._reasons(rows, questions, numbers_of)
         return values
@@ -283,7 +315,7 @@ class Judge(Scorer):
                 rows = replace(rows, empty=rows.empty & ~walkover)
         settings["version"] = version
         components = {"margin": margin, "mass": values["mass"]}
-        components |= {name: values[name] for name in (*self.reading.more_components, *self._of_model)}
+        components |= {name: values[name] for name in (*self._joined, *self._of_model)}
         return self.make_scores(rows, scores, components, settings)
 
     def varied_settings(self, rows: PreparedRows) -> dict[str, list[str]]:

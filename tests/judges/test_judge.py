@@ -28,20 +28,6 @@ def load(family="qwen2_5_vl", **options):
     return capscore.load("judge", **{"backbone": tiny_judge(family), "cache": False} | options)
 
 
-@pytest.fixture
-def passes(monkeypatch):
-    """The token ids of each forward pass of the tiny Qwen2.5-VL."""
-    model = tiny_judge("qwen2_5_vl").model
-    forward, found = model.forward, []
-
-    def noted(**inputs):
-        found.append(inputs["input_ids"])
-        return forward(**inputs)
-
-    monkeypatch.setattr(model, "forward", noted)
-    return found
-
-
 SYSTEM = "<|im_start|>system\n{}<|im_end|>\n<|im_start|>user\n"
 BEFORE = SYSTEM.format("You are a helpful assistant.")
 PHOTO = "<|vision_start|><|image_pad|><|vision_end|>"
@@ -138,7 +124,7 @@ def test_a_reading_may_ask_several_questions_per_row(passes):
             parts = caption.split(". ")
             return [prompt for part in parts for prompt in super(Sentences, self).prompts(part, (), "")]
 
-        def joined(self, numbers):
+        def joined(self, numbers, prompts):
             return numbers.mean(axis=0)
 
     try:

@@ -1,0 +1,68 @@
+"""A reading of the judge that asks for each claim of a caption whether it is true of the photo."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..text.claims import claims
+from .prompts import Prompt
+from .readings import Yes
+
+_TOLD = (
+    'Here is a description of a photo: "{caption}"\n'
+    'Does the description say this: "{reference_0}"? Judge by the description alone. Answer yes or no.'
+)
+
+
+class Statements(Yes):
+    """The mean probability that a claim of the caption is true of its photo (its precision).
+
+    A caption is split into claims by rule (`capscore.text.claims`), and each is asked about as `Yes` asks, on
+    the same photo. With references, "recall" is the mean probability that the caption says a claim of theirs,
+    by the caption's words alone, and "f1" the harmonic mean of both. So statements are what DCScore (Ye et
+    al. 2025) and FActScore (Min et al. 2023) ask, with probabilities in place of verdicts.
+    """
+
+    question = (
+        'Here is a statement about this photo: "{caption}"\n'
+        "Is the statement true of the photo? Answer yes or no."
+    )
+    formulas = ()
+    more_components: ClassVar[tuple[str, ...]] = ("precision",)
+    reference_components: ClassVar[tuple[str, ...]] = ("recall", "f1")
+
+    detail_names: ClassVar[tuple[str, ...]] = ("claims", "false_claims")
+    detail_columns: ClassVar[Mapping[str, type]] = {"false_claims": str}
+
+    def prompts(self, caption: str, references: Sequence[str], context: str) -> list[Prompt]:
+        asked = []
+        for claim in claims(caption):
+            asked += super().prompts(claim.text, (), context)
+        for reference in references:
+            for claim in claims(reference):
+                (prompt,) = super().prompts(caption, (), "")
+                turns = (*prompt.turns[:-1], ("user", _TOLD))
+                asked.append(Prompt(turns, {**prompt.data, "reference_0": claim.text}))
+        return asked
+
+    def joined(self, numbers: np.ndarray, prompts: Sequence[Prompt]) -> np.ndarray:
+        """Log-odds of the mean probability of the claims, the mass, and the shares of claims."""
+        is_told = np.array(["reference_0" in prompt.data for prompt in prompts])
+        odds, mass = numbers.T.astype(np.float64)
+        right, wrong = (np.logaddexp.reduce(-np.logaddexp(0, sign * odds[~is_told])) for sign in (-1, 1))
+        precision = float(np.exp(-np.logaddexp(0, wrong - right)))
+        shares = [precision]
+        if is_told.any():
+            recall = float(np.exp(-np.logaddexp(0, -odds[is_told])).mean())
+            shares += [recall, 2 * precision * recall / max(precision + recall, 1e-12)]
+        return np.array([right - wrong, mass.mean(), *shares])
+
+    def details(self, caption: str, numbers: np.ndarray) -> dict[str, Any]:
+        """The claims of a caption, each with where it stands and the probability that it is true."""
+        chances = np.exp(-np.logaddexp(0, -numbers[:, 0].astype(np.float64))).tolist()
+        found = [claim._asdict() | {"p": p} for claim, p in zip(claims(caption), chances, strict=False)]
+        false = [claim["text"] for claim in found if claim["p"] < 0.5]
+        return {"claims": found, "false_claims": "; ".join(false)}
