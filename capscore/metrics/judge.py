@@ -58,11 +58,11 @@ class Judge(Scorer):
     Args:
         asker: What asks the model.
         reading: Answer that is read: "yes" (default), "grade", "match", "battle", "statements", or a reading
-            of another package. "yes": log-odds of yes against no where the answer begins. "grade": expectation over the
-            digits of a grade from 0.0 to 1.0. "match": the head of BLIP and BLIP-2 for image–text matching,
-            or a reranker's yes and no under its own prompt. "battle": probability that a caption is better
-            than the one in the column `rival`, the mean of both orders. "statements": mean probability that
-            a claim of the caption is true, sentence by sentence and clause by clause.
+            of another package. "yes": log-odds of yes against no where the answer begins. "grade":
+            expectation over the digits of a grade from 0.0 to 1.0. "match": the head of BLIP and BLIP-2 for
+            image–text matching, or a reranker's yes and no under its own prompt. "battle": probability that a
+            caption is better than the one in the column `rival`, the mean of both orders. "statements": mean
+            probability that a claim of the caption is true, sentence by sentence and clause by clause.
         formula: Formula of the reading "yes": "ratio" (default) for yes against no; "p_yes" for the
             probability of yes among all tokens, as VQAScore has it.
         question: Question with {caption} where the caption goes, {photo} where the photo goes if it does not
