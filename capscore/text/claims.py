@@ -77,7 +77,7 @@ def _parts(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         yield from pieces
         return
     begun = start
-    for index, mark in enumerate(marks):
+    for mark in marks:
         if _ends_clause(text, mark, (begun, mark.start()), (mark.end(), end)):
             yield begun, mark.start()
             begun = mark.end()
