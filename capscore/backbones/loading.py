@@ -129,6 +129,8 @@ def _source(name: str) -> Known | str:
         return "pair"
     if name.startswith("hf-hub:"):
         return "hub"
+    if "://" in name:
+        raise UnknownBackbone("it is an address, and only a judge can be behind a server")
     if folder.is_dir():
         return "folder"
     if name.startswith(("/", ".", "~")) or "\\" in name or name.count("/") > 1 or folder.exists():

@@ -81,6 +81,7 @@ def benchmark(
     from ..benchmarks.run import named_metrics
     from ..benchmarks.tasks import TaskOptions
     from ..hub.eval_results import check_eval_results, write_eval_results
+    from ..judges.server import is_address
 
     terminal.check_result_file("write_queries", write_queries, (".jsonl",), force)
     terminal.check_result_files(force, output=output, markdown=markdown)
@@ -115,7 +116,8 @@ def benchmark(
     metrics = {**dict.fromkeys(names), **files}
     with terminal.as_usage():
         for name in backbone or ():
-            check_spec(name)
+            if not is_address(name):
+                check_spec(name)
         named_metrics(metrics, options.load_options(loading))
     where: dict[str, Any] = {"config": config or (), "data_dir": data_dir}
     where |= {"split": split, "images": image_dir}

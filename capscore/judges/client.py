@@ -14,7 +14,7 @@ import threading
 from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import BackboneUnavailable, CapscoreError, InputError, Setting, address_name
 from ..images.fetch import is_public, look_up, proxy_for, through_proxy, trusted_certificates
@@ -60,7 +60,7 @@ class Client:
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.address,)
 
-    def ask(self, body: Mapping[str, object]) -> dict[str, Any]:
+    def ask(self, body: Mapping[str, object]) -> object:
         """The answer to a question, and the count of its tokens in `spent`.
 
         Raises:
@@ -68,12 +68,10 @@ class Client:
             BackboneUnavailable: it answers nobody, or not any more.
         """
         answer = self._tried("POST", "/chat/completions", json.dumps(body).encode())
-        usage = answer.get("usage")
-        counts = usage if isinstance(usage, dict) else {}
         with self._lock:
             self.spent["answered"] += 1
             for name, field in (("read", "prompt_tokens"), ("written", "completion_tokens")):
-                self.spent[name] += count if isinstance(count := counts.get(field), int) else 0
+                self.spent[name] += whole_number(inside(answer, "usage", field))
         return answer
 
     def blotted(self, text: str) -> str:
@@ -84,11 +82,14 @@ class Client:
     def models(self) -> dict[str, str]:
         """Name of each model that the server has → who serves it, such as vllm; {} if it does not say."""
         try:
-            listed = self._tried("GET", "/models").get("data")
+            listed = inside(self._tried("GET", "/models"), "data")
         except Refused:
             return {}
-        entries = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
-        return {str(entry.get("id")): self.blotted(str(entry.get("owned_by") or "")) for entry in entries}
+        found: dict[str, str] = {}
+        for entry in listed if isinstance(listed, list) else ():
+            if isinstance(name := inside(entry, "id"), str):
+                found[name] = self.blotted(str(inside(entry, "owned_by") or ""))
+        return found
 
     @cached_property
     def _pool(self) -> PoolManager:
@@ -105,7 +106,7 @@ class Client:
         """Whether others on the internet could read what is sent."""
         return self.scheme == "http" and any(map(is_public, look_up(self.host, self.port)))
 
-    def _tried(self, method: str, path: str, body: bytes | None = None) -> dict[str, Any]:
+    def _tried(self, method: str, path: str, body: bytes | None = None) -> object:
         """The answer to a request, as JSON, which is sent again while the server is busy or cut off."""
         import urllib3
 
@@ -176,13 +177,11 @@ class Client:
 
     def _said(self, data: bytes) -> str:
         """What an error's body says, as the end of a sentence."""
-        content: Any = _as_object(data) or {}
-        inner = content.get("error", content)
-        text = inner.get("message") or inner.get("detail") if isinstance(inner, dict) else inner
-        if not isinstance(text, str):
-            text = data[:2000].decode("utf-8", "replace")
-        text = " ".join(text.split())
-        return f" ({self.blotted(text):.300})" if text else ""
+        content = _as_object(data)
+        places = (("error", "message"), ("error",), ("message",), ("detail",))  # of servers' own
+        texts = [text for place in places if isinstance(text := inside(content, *place), str)]
+        words = " ".join([*texts, data[:2000].decode("utf-8", "replace")][0].split())
+        return f" ({self.blotted(words):.300})" if words else ""
 
     def _refusal(self, response: BaseHTTPResponse, problem: str) -> CapscoreError:
         status, shown = response.status, self.shown
@@ -233,7 +232,28 @@ def _parts(address: str) -> tuple[str, str, int]:
     return parts.scheme, parts.host.strip("[]"), parts.port or {"http": 80, "https": 443}[parts.scheme]
 
 
-def _as_object(data: bytes) -> dict[str, Any] | None:
+def inside(content: object, *path: str | int) -> object:
+    """What is inside decoded JSON, by keys and indices; None where there is no such thing.
+
+    >>> inside({"choices": [{"text": "yes"}]}, "choices", 0, "text")
+    'yes'
+    """
+    for step in path:
+        if isinstance(content, dict) and isinstance(step, str):
+            content = content.get(step)
+        elif isinstance(content, list) and isinstance(step, int) and step < len(content):
+            content = content[step]
+        else:
+            return None
+    return content
+
+
+def whole_number(value: object) -> int:
+    """A count; 0 for what is none."""
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def _as_object(data: bytes) -> object:
     """A JSON object; None for anything else."""
     try:
         content = json.loads(data)

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from ..errors import BackboneUnavailable, CapscoreError, InputError, Setting, message_of
 
@@ -329,7 +329,14 @@ def _size(value: object) -> int:
     return len(value) if isinstance(value, str | list | dict) else 0
 
 
-def messages_of(turns: Sequence[Turn], filled: Callable[[str], str]) -> list[dict[str, Any]]:
+class Message(TypedDict):
+    """A turn as chat templates and servers take it: its parts are texts and places of photos."""
+
+    role: str
+    content: list[dict[str, str]]
+
+
+def messages_of(turns: Sequence[Turn], filled: Callable[[str], str]) -> list[Message]:
     """Turns as messages of a chat, whose texts `filled` completes; the first of the user has the photo.
 
     The photo is where {photo} stands, or first.
@@ -338,7 +345,7 @@ def messages_of(turns: Sequence[Turn], filled: Callable[[str], str]) -> list[dic
     [{'role': 'user', 'content': [{'type': 'image'}, {'type': 'text', 'text': 'Is a cat right?'}]}]
     """
     first_of_user = [role for role, _ in turns].index("user")
-    messages: list[dict[str, Any]] = []
+    messages: list[Message] = []
     for number, (role, text) in enumerate(turns):
         before, place, after = text.partition("{photo}")
         if number != first_of_user:

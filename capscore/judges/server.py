@@ -31,7 +31,7 @@ from ..errors import (
 from ..files.console import note_at_end
 from ..options import check_whole_number
 from .base import PhotoModel
-from .client import Client, Refused
+from .client import Client, Refused, inside, whole_number
 from .prompts import Prompt, Prompter, forms_of, messages_of, text_with
 
 if TYPE_CHECKING:
@@ -161,8 +161,8 @@ class Server(PhotoModel[ServerPhoto]):
         tokens = f"{spent['read']:,} tokens read and {spent['written']:,} written"
         if not spent["read"]:
             tokens = "it does not count tokens"
-        again = f"; {spent['again']:,} tried again" if spent["again"] else ""
-        return f"{self.name} at {self.client.shown}: {spent['answered']:,} requests, {tokens}{again}"
+        line = f"{self.name} at {self.client.shown}: {spent['answered']:,} requests, {tokens}"
+        return f"{line}; {spent['again']:,} tried again" if spent["again"] else line
 
     def prepare(self, image: Image.Image, prompts: Sequence[Prompt]) -> ServerPhoto:
         file = io.BytesIO()
@@ -189,25 +189,16 @@ class Server(PhotoModel[ServerPhoto]):
     def generate(self, image: Image.Image, prompt: Prompt, max_new_tokens: int = 160) -> str:
         photo = self.prepare(image, [prompt])
         answer = self.ask(photo.address, prompt, {"max_tokens": max_new_tokens})
-        message = _choice(answer).get("message")
-        text = message.get("content") if isinstance(message, dict) else None
-        return self.client.blotted(text.strip()) if isinstance(text, str) else ""
+        text = inside(answer, "choices", 0, "message", "content")
+        return self.client.blotted(str(text or "").strip())
 
-    def ask(self, photo: str, prompt: Prompt, more: Mapping[str, object], begun: str = "") -> dict[str, Any]:
+    def ask(self, photo: str, prompt: Prompt, more: Mapping[str, object], begun: str = "") -> object:
         """The answer to a prompt about a photo, after its beginning if there is one."""
-        messages = messages_of(prompt.turns, lambda text: text_with(prompt.data, text))
-        for message in messages:
-            for number, part in enumerate(message["content"]):
-                if part["type"] == "image":
-                    message["content"][number] = {"type": "image_url", "image_url": {"url": photo}}
-            if all(part["type"] == "text" for part in message["content"]):  # one text, which all servers take
-                message["content"] = message["content"][0]["text"]
-        body = {"model": self.name, "messages": messages, "temperature": 0, **more}
+        body = {"model": self.name, "messages": _messages(photo, prompt, begun), "temperature": 0, **more}
         if begun:
-            messages.append({"role": "assistant", "content": begun})
             body |= {"continue_final_message": True, "add_generation_prompt": False}
         answer = self.client.ask(body)
-        stated = answer.get("system_fingerprint")
+        stated = inside(answer, "system_fingerprint")
         if isinstance(stated, str) and stated:
             build = re.sub(r"[^\w.+-]", "_", self.client.blotted(stated))[:64]
             if not self._is_tried:
@@ -227,8 +218,7 @@ class Server(PhotoModel[ServerPhoto]):
         """
         asked = {"max_tokens": n_tokens, "logprobs": True, "top_logprobs": self.top_logprobs}
         answer = self.ask(photo, prompt, asked, begun)
-        logprobs = _choice(answer).get("logprobs")
-        content = logprobs.get("content") if isinstance(logprobs, dict) else None
+        content = inside(answer, "choices", 0, "logprobs", "content")
         if content == [] and self._is_tried:
             raise InputError(f"{self.name} answers with nothing")
         if not isinstance(content, list) or not content:
@@ -238,9 +228,7 @@ class Server(PhotoModel[ServerPhoto]):
         if len(content) > n_tokens:
             many = f"answered with {len(content):,} tokens where {n_tokens} were asked for"
             raise BackboneUnavailable(f"{self.client.shown} {many}")
-        usage = answer.get("usage")
-        n_before = usage.get("prompt_tokens") if isinstance(usage, dict) else None
-        return [*map(self._place, content)], n_before if isinstance(n_before, int) else 0
+        return [*map(self._place, content)], whole_number(inside(answer, "usage", "prompt_tokens"))
 
     def _place(self, item: Mapping[str, Any]) -> tuple[str, Place]:
         try:
@@ -301,9 +289,9 @@ class _Answer:
 
     def _unanswered(self) -> InputError:
         """Which place of the answer has none of the texts that the reading asks for."""
-        texts = {*self.server.prompter.texts}
+        texts = {*self.server.prompter.texts[1:]}
         lacking = [begun for begun, place in self.read.items() if texts.isdisjoint(place.tokens)]
-        begun = lacking[0] if lacking else ""
+        begun = [*lacking, ""][0]
         likeliest = self.server.client.blotted(", ".join(map(repr, [*self.places[begun].tokens][:5])))
         after = f" after {begun!r}" if begun else ""
         return InputError(
@@ -418,11 +406,23 @@ def open_server(address: str, options: Mapping[str, Any]) -> Server:
     return server
 
 
-def _choice(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """The first choice of an answer; {} if there is none."""
-    choices = answer.get("choices")
-    first = choices[0] if isinstance(choices, list) and choices else None
-    return first if isinstance(first, dict) else {}
+def _messages(photo: str, prompt: Prompt, begun: str) -> list[object]:
+    """The messages of a prompt and the beginning of an answer, as the protocol has them."""
+    messages: list[object] = []
+    for message in messages_of(prompt.turns, lambda text: text_with(prompt.data, text)):
+        content: list[object] = []
+        for part in message["content"]:
+            if part["type"] == "image":
+                content.append({"type": "image_url", "image_url": {"url": photo}})
+            else:
+                content.append(part)
+        if message["content"][0]["type"] == "text" and len(content) == 1:  # which all servers take
+            messages.append({"role": message["role"], "content": message["content"][0]["text"]})
+        else:
+            messages.append({"role": message["role"], "content": content})
+    if begun:
+        messages.append({"role": "assistant", "content": begun})
+    return messages
 
 
 def _text(token: Mapping[str, Any]) -> str:

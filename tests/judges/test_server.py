@@ -326,6 +326,8 @@ def test_options_of_servers_go_with_servers_alone(folder):
         capscore.load("judge", backbone=folder, model="x")
     with pytest.raises(capscore.CapscoreError, match=r"an option of judge, not of mcs"):
         capscore.load("mcs", model="x")
+    with pytest.raises(capscore.CapscoreError, match="only a judge can be behind a server"):
+        capscore.load("mcs", backbone="http://127.0.0.1:1/v1")
 
 
 def test_a_key_crosses_the_internet_under_tls_alone(monkeypatch, waits):
@@ -360,7 +362,7 @@ def test_the_command_scores_compares_and_counts(server, tmp_path):
         Image.fromarray(photo).save(tmp_path / f"{number}.png")
     for name, rows in (("a", ROWS), ("b", ROWS[::-1])):
         lines = [
-            json.dumps({"image": f"{photo}.png", "caption": caption})
+            json.dumps({"image": f"{photo}.png", "caption": caption, "language": "en"})
             for (photo, _), (_, caption) in zip(ROWS, rows, strict=True)
         ]
         (tmp_path / f"{name}.jsonl").write_text("\n".join(lines), encoding="utf-8")
@@ -375,8 +377,14 @@ def test_the_command_scores_compares_and_counts(server, tmp_path):
     assert all(row["missing"] < 1e-6 for row in rows)
     assert f"note: {MODEL} at {server.address}: 11 requests, " in done.stderr
     assert " tokens read and 11 written" in done.stderr
-    done = run("compare", tmp_path / "a.jsonl", tmp_path / "b.jsonl", *options)
-    assert done.exit_code == 0 and "judge" in done.stdout, done.stderr
+    more = {
+        "compare": (tmp_path / "a.jsonl", tmp_path / "b.jsonl"),
+        "compare --battles": (tmp_path / "a.jsonl", tmp_path / "b.jsonl"),
+        "explain": (tmp_path / "0.png", "a cat", "-o", tmp_path / "page.html"),
+    }
+    for command, arguments in more.items():
+        done = run(*command.split(), *arguments, *options)
+        assert done.exit_code == 0 and "requests, " in done.stderr, (command, done.stderr)
 
 
 def test_other_doors_have_the_same_scores(server):
