@@ -100,12 +100,16 @@ def _times(model: Path, paths: list[str], repeats: int) -> list[Figure]:
             for batch in prepared:
                 network(**batch, logits_to_keep=1)
 
-    few = paths[: len(paths) // EACH]
+    few = [path for path in paths[: len(paths) // EACH] for _ in range(EACH)]
+    fighter = capscore.load(
+        "judge", backbone=scorer.model, reading="battle", batch_size=BATCH, cache=False, progress=False
+    )
     works = {
         "score": lambda: scorer.score(texts, paths),
         "forward": forward,
         "prepare": batches,
-        "shared": lambda: scorer.score(texts, [path for path in few for _ in range(EACH)]),
+        "shared": lambda: scorer.score(texts, few),
+        "battles": lambda: fighter.score(texts, few, rival=texts[::-1]),
     }
     forward()
     timed = repeat(works, repeats, clock=time.process_time)
@@ -126,6 +130,7 @@ def _times(model: Path, paths: list[str], repeats: int) -> list[Figure]:
         ),
         row(f"  {EACH} captions of each photo: a row", "shared"),
         Figure("  ÷ a photo for each", best["shared"] / best["score"], "{:.2f}×", 0.45, at_most=True),
+        Figure("  a battle, in both orders ÷ a row", best["battles"] / best["score"], "{:.2f}×"),
         _formula(network, prepared[0], tokens, best["forward"]),
     ]
 
