@@ -12,6 +12,7 @@ from ..errors import InputError, Setting
 from ..files.columns import read_numbers
 from ..files.photo_names import KnownNames, id_text
 from ..files.read import open_rows
+from ..tables import counted
 from .tasks import Queries
 
 
@@ -66,5 +67,7 @@ def read_scores(path: str | Path, queries: Queries, *, missing: str = "raise") -
             raise InputError(f"{path} has {note}; write null for a missing score", field="scores")
         notes.append(f"{path.name} has {note}")
     if spare := [key for key in scores if id_text(key) not in asked]:
-        notes.append(f"{path.name} has {len(spare):,} rows without a query, such as {spare[0]!r:.120}")
+        notes.append(
+            f"{path.name} has {counted(len(spare), 'row')} without a query, such as {spare[0]!r:.120}"
+        )
     return ScoreTable(np.array([scores.get(key, math.nan) for key in queries.ids]), tuple(notes))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from ..errors import InputError
 from ..files.console import make_console
 from ..files.text_files import readable_size
-from ..tables import Table
+from ..tables import Table, counted
 from .options import AllConfigs, DataDir, argument, option
 from .terminal import as_usage, print_line, say
 
@@ -134,7 +134,7 @@ def _publish(plan: Plan, repo_id: str, dry_run: bool, overwrite_card: bool) -> N
     for note in plan.notes:
         say(f"note: {note}")
     if dry_run:
-        files = f"{len(sizes)} files, {readable_size(sum(sizes.values()))}"
+        files = f"{counted(len(sizes), 'file')}, {readable_size(sum(sizes.values()))}"
         return print_line(console, f"dry run: {files}, would go to {repo_id} in one commit")
     pushed = push(plan, repo_id, overwrite_card=overwrite_card)
     if pushed.changed:

@@ -156,7 +156,7 @@ def _counts(compared: Sequence[SystemComparison]) -> str:
     numbers = sorted({part.n_images for part in compared})
     first = f"{numbers[0]:,} to " if len(numbers) > 1 else ""
     captions = max(part.n_rows for part in compared)
-    more = "" if captions == numbers[-1] else f", {captions:,} captions per system"
+    more = "" if captions == numbers[-1] else f", {counted(captions, 'caption')} per system"
     return f"{first}{counted(numbers[-1], compared[0].unit)}{more}"
 
 

@@ -138,7 +138,8 @@ def _read_file(path: str | Path, found: References, options: RowOptions, *, is_f
                     raise left_out[0] from None
     found.notes = (*found.notes, *source.notes)
     if left_out:
-        some = f"{len(left_out):,} rows of references are left out (first: {left_out[0]})"
+        rows_left_out = f"{len(left_out):,} row{'s' * (len(left_out) != 1)}"
+        some = f"{rows_left_out} of references left out (first: {left_out[0]})"
         found.notes = (*found.notes, some)
     if in_order:
         found.in_order = _side_by_side(found, rows_in_order, path)

@@ -13,7 +13,7 @@ from ..benchmarks.result_file import runs_of
 from ..errors import CapscoreError, InputError, Setting
 from ..files.write import write_text
 from ..metrics.signature import parse_signature
-from ..tables import level_text
+from ..tables import counted, level_text
 from .push import check_repo_id
 
 FOLDER = ".eval_results"
@@ -144,7 +144,7 @@ def _notes(document: Content, run: Content, result: Content, statistic: Content)
     if run["options"]["raters"] != "flatten":
         options["raters"] = run["options"]["raters"]
     parts = [
-        f"{measured}, {result['n_rows']:,} rows",
+        f"{measured}, {counted(result['n_rows'], 'row')}",
         " ".join(["capscore benchmark", *(f"--{name} {value}" for name, value in options.items())]),
         result["signature"],
     ]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..registry import METRICS
+from ..tables import counted
 from .signature import format_signature
 
 if TYPE_CHECKING:
@@ -241,7 +242,8 @@ class Scores:
     def __repr__(self) -> str:
         counts = ((self.n_failed, "failed"), (self.n_empty, "empty"))
         noted = "".join(f", {number} {what}" for number, what in counts if number)
-        return f"Scores({self.metric}: mean {self.mean:.4f} of {self.n_items} rows{noted}; {self.signature})"
+        rows = counted(self.n_items, "row")
+        return f"Scores({self.metric}: mean {self.mean:.4f} of {rows}{noted}; {self.signature})"
 
 
 def _mean(values: np.ndarray) -> float:

@@ -345,7 +345,7 @@ class ScoredFile(Result):
         n_photos, means = self.photos
         for name, mean in means.items():
             per_caption = f"{name}: mean per caption {fixed(self.scores[name].mean)}"
-            parts.append(f"{per_caption}, per photo {fixed(mean)} ({n_photos:,} photos)")
+            parts.append(f"{per_caption}, per photo {fixed(mean)} ({counted(n_photos, 'photo')})")
         parts += (part.signature for part in self.scores.values())
         n_rows = self.source.n_rows
         n_scored = n_rows - len(self.failures) - int(rows_left_out(self.scores).sum())

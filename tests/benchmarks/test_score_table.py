@@ -23,7 +23,7 @@ def test_rows_are_matched_by_id_in_any_order(tmp_path):
     rows = [{"id": name, "score": n} for n, name in enumerate(["b|1", "x", "a|2", "a|1"])]
     found = read(tmp_path / "s.jsonl", rows)
     assert found.scores.tolist() == [3, 2, 0]
-    assert found.notes == ("s.jsonl has 1 rows without a query, such as 'x'",)
+    assert found.notes == ("s.jsonl has 1 row without a query, such as 'x'",)
 
 
 def test_a_query_without_a_row_is_left_to_missing(tmp_path):

@@ -247,7 +247,7 @@ def test_a_broken_row_of_references_is_an_error_or_left_out_and_counted(tmp_path
         read_references(references)
     found = with_references(open_rows(rows), read_references(references, RowOptions(on_error="skip")))
     assert references_of(found) == [["A dog."], ["A cat ."]]
-    assert "1 rows of references are left out" in found.notes[-1] and "line 3" in found.notes[-1]
+    assert "1 row of references left out" in found.notes[-1] and "line 3" in found.notes[-1]
     texts = capscore.read_rows(references, on_error="skip")
     assert texts == (["A dog.", "A cat ."], None, None, None)
     assert capscore.read_rows(rows, references=references, on_error="skip").references == [
