@@ -16,7 +16,7 @@ from capscore.benchmarks.results import BenchmarkRun, MetricResult
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.errors import CapscoreError
 from capscore.options import Sampling
-from capscore.tables import MIN_NAME_WIDTH, MIN_WIDE_WIDTH, Table
+from capscore.tables import MIN_NAME_WIDTH, MIN_WIDE_WIDTH, Report, Table
 
 
 def of(benchmark, config, *statistics, source="cider", unlike="", **counts):
@@ -218,3 +218,10 @@ def test_published_judges_stand_below_a_judge_of_any_model():
 
     line = "published judges (other models), τ_c: FLEUR 53 (Lee et al. 2024, Table 1, quoted); RefFLEUR 51.9"
     assert line in printed("judge") and "published judges" not in printed("mcs")
+
+
+def test_a_table_stands_apart_from_what_follows_it_but_for_a_title():
+    table, titled = Table(("a", "b"), [("x", "1")]), Table(("a", "b"), [("y", "2")], title="T")
+    lines = [line.strip() for line in str(Report("", ["One.", "Two.", table, "Three.", titled])).splitlines()]
+    assert lines[:3] == ["One.", "Two.", ""] and lines[lines.index("Three.") - 1] == ""
+    assert lines[lines.index("T") - 2 : lines.index("T")] == ["Three.", ""]

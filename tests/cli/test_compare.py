@@ -6,6 +6,7 @@ import json
 import math
 import random
 import re
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -156,6 +157,10 @@ def test_ids_come_first_and_photos_must_agree(tmp_path):
     assert found.rows.matched_by == "id" and found.scores["mcs"]["b"].tolist() == [0.0, 1.0, 2.0]
     done = run("compare", files["a"], c)
     assert done.exit_code == 1 and "shows '0.jpg'" in done.output and "--match-by photo" in done.output
+    compared = capscore.compare({"a": files["a"], "c": c}, "mcs", match_by="photo")
+    assert compared.matched_by == "photo"
+    noted, plain = (replace(compared, notes=notes).report().parts for notes in (["n"], []))
+    assert len(noted) == len(plain) + 1 and "note: n" in noted
     by_photo = read_systems({"a": files["a"], "c": c}, match_by="photo")
     assert by_photo.scores["mcs"]["c"].tolist() == [0.0, 1.0, 2.0]
 
