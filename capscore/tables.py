@@ -303,7 +303,7 @@ class Report:
         from rich.console import Console
 
         written = StringIO()
-        self.print(Console(file=written, width=100, color_system=None, highlight=False, emoji=False))
+        self.print(Console(file=written, width=100, color_system=None, emoji=False))
         return "\n".join(line.rstrip() for line in written.getvalue().splitlines())
 
     def print(self, console: Console) -> None:

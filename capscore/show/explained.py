@@ -96,8 +96,8 @@ def explained_captions(captions: Sequence[str], scores: Scores) -> list[Explaine
 def percent(p: float) -> str:
     """A probability as printed.
 
-    >>> percent(0.004), percent(0.142), percent(0.999)
-    ('< 1 %', '14 %', '> 99 %')
+    >>> percent(0.004), percent(0.142), percent(0.99), percent(0.999)
+    ('< 1 %', '14 %', '99 %', '> 99 %')
     """
     if p < 0.01:
         return "< 1 %"

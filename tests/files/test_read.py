@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from capscore.errors import CapscoreError, InputError
+from capscore.files import text_files
 from capscore.files.image_folder import ImageFolder, pair_captions
 from capscore.files.read import open_rows
 from capscore.files.text_files import ROW_BYTES
@@ -323,3 +324,17 @@ def test_photos_and_captions_that_are_typed_pair_up(photos, captions, references
     (chunk,) = source.chunks(9)
     assert chunk.dicts() == rows
     assert source.place(chunk, len(rows) - 1) == f"caption {len(rows)}"
+
+
+@pytest.mark.parametrize(
+    ("lines", "names"),
+    [
+        ([["a.jpg", "a dog"], ["b.jpg"]], ["image", "caption"]),
+        ([["a dog", "https://x.org/1"], ["a cat", "y"]], ["caption", "image"]),
+        ([["ROCO_1", "a dog"], ["ROCO_2", "a cat"]], ["image", "caption"]),
+        ([["one", "a dog"], ["b.jpg", "a cat"]], []),
+        ([["a.jpg"], ["b.jpg", "a cat"]], []),
+    ],
+)
+def test_the_first_line_says_whether_a_table_has_a_header(lines, names):
+    assert text_files._names_without_header(lines) == names

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from tests.datasets_scripts.official import write_jsonl
 from training import human_ratings
 from training.data.photos import Photos
 from training.data.pictures import TrainedPictures
-from training.data.rows import RATED, file_rows
+from training.data.rows import RATED, Row, file_rows
 from training.data.split import split_by_image
 from training.engine.ratings import RatingsLoss
 from training.engine.trainable_parts import PartSettings, TrainedPart
@@ -287,3 +288,16 @@ def test_lora_without_peft_names_the_extra(settings, monkeypatch):
     monkeypatch.setitem(sys.modules, "peft", None)
     with pytest.raises(MissingExtraError, match=r"LoRA needs the package 'peft'.*\[training\]"):
         train(settings(lora_rank=2))
+
+
+def test_the_mean_cosine_is_that_of_captions_and_their_own_pictures(embedded_free):
+    rows = SimpleNamespace(image=np.array([1, 0]), rows=[Row("a", "en"), Row("b", "en")])
+    pictures = SimpleNamespace(backbone=embedded_free, embedded=lambda numbers: np.eye(3)[numbers])
+    texts = {"a": [0.0, 0.5, 0.5], "b": [1.0, 0.0, 0.0]}
+    mean = human_ratings._mean_cosine(
+        lambda captions: torch.tensor([texts[text] for text in captions]),
+        pictures,
+        rows,
+        SimpleNamespace(training=np.arange(2)),
+    )
+    assert mean == pytest.approx((0.5 + 1.0) / 2)
