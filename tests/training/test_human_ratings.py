@@ -290,9 +290,9 @@ def test_lora_without_peft_names_the_extra(settings, monkeypatch):
         train(settings(lora_rank=2))
 
 
-def test_the_mean_cosine_is_that_of_captions_and_their_own_pictures(embedded_free):
+def test_the_mean_cosine_is_that_of_captions_and_their_own_pictures(embedded):
     rows = SimpleNamespace(image=np.array([1, 0]), rows=[Row("a", "en"), Row("b", "en")])
-    pictures = SimpleNamespace(backbone=embedded_free, embedded=lambda numbers: np.eye(3)[numbers])
+    pictures = SimpleNamespace(backbone=embedded, embedded=lambda numbers: np.eye(3)[numbers])
     texts = {"a": [0.0, 0.5, 0.5], "b": [1.0, 0.0, 0.0]}
     mean = human_ratings._mean_cosine(
         lambda captions: torch.tensor([texts[text] for text in captions]),
