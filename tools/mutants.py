@@ -426,9 +426,8 @@ def outcome(suite: Sequence[str], seconds: dict[str, float], most: float) -> tup
         plugin = _Chosen(seconds, writing, most)
         # 4: a test of that name is no longer there; 5: none was left
         code = pytest.main(arguments, plugins=[plugin])
-        is_failure = code not in (0, 4, 5) and not (
-            plugin.session and plugin.session.shouldstop == "time is up"
-        )
+        stopped = plugin.session is not None and plugin.session.shouldstop == "time is up"
+        is_failure = code not in (0, 4, 5) and not stopped
         os._exit(1 if is_failure or (plugin.session and plugin.session.testsfailed) else 0)
     os.close(writing)
     until = time.monotonic() + most + LIMIT
