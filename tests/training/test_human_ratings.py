@@ -291,7 +291,8 @@ def test_lora_without_peft_names_the_extra(settings, monkeypatch):
 
 
 def test_the_mean_cosine_is_that_of_captions_and_their_own_pictures(embedded):
-    rows = SimpleNamespace(image=np.array([1, 0]), rows=[Row("a", "en"), Row("b", "en")])
+    captions = SimpleNamespace(image=np.array([1, 0]), rows=[Row("a", "en"), Row("b", "en")])
+    rows = SimpleNamespace(captions=captions, rows=captions.rows)
     pictures = SimpleNamespace(backbone=embedded, embedded=lambda numbers: np.eye(3)[numbers])
     texts = {"a": [0.0, 0.5, 0.5], "b": [1.0, 0.0, 0.0]}
     mean = human_ratings._mean_cosine(
