@@ -43,7 +43,7 @@ class Battle(Yes):
     def bind(self, prompter: Prompter, prompt: Prompt) -> None:
         super().bind(prompter, prompt)
         for word, ids in zip(self.words, self.spellings, strict=True):  # "a" is an article, not the letter A
-            ids[:] = [token for token in ids if prompter.tokenizer.decode([token]).strip() == word] or ids
+            ids[:] = [token for token in ids if prompter.text_of(token).strip() == word] or ids
 
     def prompts(self, caption: str, references: Sequence[str], context: str, rival: str = "") -> list[Prompt]:
         (prompt,) = super().prompts(caption, references, context)

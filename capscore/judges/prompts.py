@@ -217,6 +217,10 @@ class ChatPrompter(Prompter):
         ids += [vocabulary[form] for form in forms if form in vocabulary]
         return sorted({*ids} - {self.tokenizer.unk_token_id})
 
+    def text_of(self, token: int) -> str:
+        """The text that a token stands for."""
+        return str(self.tokenizer.decode([token]))
+
     @cached_property
     def markers(self) -> re.Pattern[str]:
         """What data must not hold in one piece: tokens added to the vocabulary, the end of a turn."""

@@ -84,6 +84,9 @@ class ServerPrompter(Prompter):
     def spellings(self, word: str, exact: bool = False) -> list[int]:
         return [*map(self._id, [word] if exact else forms_of(word))]
 
+    def text_of(self, token: int) -> str:
+        return self.texts[token]
+
     def natural_ids(self, prompt: Prompt, answer: str) -> list[int]:
         return [*map(self._id, re.findall(r"\d|[^\W\d]+|\W", answer))]
 
