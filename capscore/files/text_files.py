@@ -143,6 +143,8 @@ def json_document(path: str | Path, option: str) -> Any:
     Raises:
         InputError: It cannot be read, goes beyond `LIST_BYTES`, or is not JSON.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(Setting(option, path), ": expected a path")
     try:
         return TextFile(Path(path), copied_stream(Path(path), option, LIST_BYTES)).json_value()
     except OSError as error:

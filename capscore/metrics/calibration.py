@@ -416,7 +416,7 @@ def _known(path: str | Path | None) -> Sequence[Calibration]:
     if path is None:
         return shipped_calibrations()
     state: tuple[int, ...] = ()
-    with suppress(OSError, ValueError):  # reading it says what is wrong
+    with suppress(OSError, ValueError, TypeError):  # reading it says what is wrong
         about = os.stat(path)
         state = about.st_ino, about.st_size, about.st_mtime_ns
     return _read_once(str(path), state)

@@ -67,6 +67,7 @@ def test_options_that_do_not_fit_are_named(metric, options, message):
         ("infometic", "regions", "window"),
         *(("mcs", "allow_urls", value) for value in ("no", 1)),
         ("judge", "explain", pandas.NA),
+        ("chair", "instances", object()),
         ("infometic", "progress", "no"),
     ],
 )
