@@ -126,7 +126,7 @@ class Calibration:
 
 
 @dataclass(frozen=True)
-class Placed:
+class Ranked:
     """Ranks of n rows.
 
     Attributes:
@@ -148,7 +148,7 @@ class Placed:
     reason: str = ""
 
 
-def placed(scores: Any, path: str | Path | None = None) -> Placed:
+def placed(scores: Any, path: str | Path | None = None) -> Ranked:
     """Ranks of scores in the first calibration that applies to each row.
 
     The settings of a row are those of the signature that it would have if it were scored alone. Where no
@@ -191,7 +191,7 @@ def placed(scores: Any, path: str | Path | None = None) -> Placed:
         right.append((item.languages[group][RIGHT], n_rows))
         if item.n_references != values[0]:
             n_fewer += n_rows
-    return Placed(below, among, n_fewer, right, set_name, next(filter(None, reasons), ""))
+    return Ranked(below, among, n_fewer, right, set_name, next(filter(None, reasons), ""))
 
 
 def _applying(
