@@ -312,7 +312,8 @@ class BattleTask(PairTask):
         self, rows: KeyedRows, margins: np.ndarray, tie: float, options: TaskOptions
     ) -> ProtocolResult:
         columns = (_column(rows, name) for name in ("winner", "systems", "level"))
-        return battles_with_people(margins, *columns, tie=tie, **options.for_rows(rows))
+        banded = np.where(np.abs(margins) <= tie, 0.0, margins)
+        return battles_with_people(banded, *columns, **options.for_rows(rows))
 
     def measure(self, rows: KeyedRows, scorer: Scorer, component: str, options: TaskOptions) -> Measurement:
         if not scorer.compares_candidates:

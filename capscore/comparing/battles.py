@@ -404,7 +404,7 @@ def _rows_of_battles(
             if problem := sources[names[system]].faults.get(numbers[system][row]):
                 faults[at] = problem
 
-    def read() -> Iterator[tuple[None, dict[str, Any]]]:
+    def read() -> Iterator[tuple[None, dict[str, object]]]:
         for chunk in base.chunks(CHUNK_ROWS):
             for index, cells in enumerate(chunk.dicts()):
                 for row, *pair in battles_of.get(chunk.start + index, ()):

@@ -47,8 +47,6 @@ def battles_with_people(
     systems: Sequence[Sequence[str]],
     levels: Column,
     *,
-    tie: float = 0.0,
-    ranking: Sequence[str] = CAPARENA_RANKING,
     images: Column | None = None,
     sampling: Sampling = NO_INTERVALS,
     missing: str = "raise",
@@ -58,24 +56,22 @@ def battles_with_people(
     As in CapArena's code (Cheng et al. 2025), battles with the system "human" are left out.
 
     Args:
-        margins: By how much the metric prefers the first caption of each battle, (n,).
+        margins: By how much the metric prefers the first caption of each battle, (n,); 0 for a tie.
         winners: "first", "second" or "tie", by people.
         systems: The two systems of each battle.
         levels: 1 to 4, how near the two systems are; 0 for none.
-        tie: Margin up to which the metric calls a battle a tie.
-        ranking: Systems as people rank them, the best first; others count for captions only.
         images, sampling, missing: See `capscore.benchmarks.protocols`.
 
     Returns:
         "agreement": share of the battles that neither calls a tie in which both prefer the same caption;
         "agreement_with_ties": share of all battles, where a tie must be called a tie; both also with
         "_level_1" to "_level_4". "spearman" and "tau_b": correlation of the systems' Elo ratings (see
-        `capscore.statistics.battles.elo`) with the ranking; with "_bradley_terry", of their Bradley–Terry
-        ratings. Details: "elo" and "bradley_terry", system → rating by the metric.
+        `capscore.statistics.battles.elo`) with `CAPARENA_RANKING`, of the systems in it; with
+        "_bradley_terry", of their Bradley–Terry ratings. Details: "elo" and
+        "bradley_terry", system → rating by the metric.
 
     >>> found = battles_with_people(
-    ...     [0.4, -0.2, 0.0, 0.1], ["first", "first", "tie", "tie"], [["a", "b"]] * 4, [1, 1, 2, 2],
-    ...     ranking=("a", "b"))
+    ...     [0.4, -0.2, 0.0, 0.1], ["first", "first", "tie", "tie"], [["a", "b"]] * 4, [1, 1, 2, 2])
     >>> found.value("agreement"), found.value("agreement_with_ties"), found.value("agreement_level_2")
     (0.5, 0.5, None)
     """
@@ -93,9 +89,9 @@ def battles_with_people(
     units, unit = units_of(images, kept, "battle", numbers, people, of_level)
     size = {"n_units": int(units.max(initial=-1)) + 1, "n_rows": int(kept.sum())}
     how = {"unit": unit, "sampling": sampling, **size}
-    outcomes = outcomes_of(numbers[kept], np.zeros(size["n_rows"]), tie)
+    outcomes = outcomes_of(numbers[kept], np.zeros(size["n_rows"]))
     statistics, notes = _agreements(outcomes, people[kept] / 2, of_level[kept], units, how)
-    models = _Models.of([pair for pair, stays in zip(pairs, kept, strict=True) if stays], ranking)
+    models = _Models.of([pair for pair, stays in zip(pairs, kept, strict=True) if stays])
     more, ratings, notes_on_models = models.statistics(outcomes, units, how)
     n_people = int((~among_models).sum())
     if n_people:
@@ -151,9 +147,9 @@ class _Models:
     second: np.ndarray
 
     @classmethod
-    def of(cls, pairs: Sequence[Sequence[str]], ranking: Sequence[str]) -> _Models:
+    def of(cls, pairs: Sequence[Sequence[str]]) -> _Models:
         fought = set(chain.from_iterable(pairs))
-        names = [name for name in ranking if name in fought]
+        names = [name for name in CAPARENA_RANKING if name in fought]
         places = {name: place for place, name in enumerate(names)}
         columns = np.array([[places.get(name, -1) for name in pair] for pair in pairs], int).reshape(-1, 2)
         return cls(names, *columns.T)
