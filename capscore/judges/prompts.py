@@ -112,6 +112,10 @@ class Prompter(ABC):
     def spellings(self, word: str, exact: bool = False) -> list[int]:
         """Ids of the single tokens that spell a word: in lower case or capitals, with or without a blank."""
 
+    @abstractmethod
+    def text_of(self, token: int) -> str:
+        """The text of a token of the model."""
+
 
 def forms_of(word: str) -> list[str]:
     """How a word may be spelled: as it is, in lower case or capitals, with or without a blank.

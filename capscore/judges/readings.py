@@ -137,7 +137,7 @@ class Reading(ABC):
         """Numbers of the prompts of one row (k, 2) → those of the row (2,), and of further components."""
         return numbers[0]
 
-    def details(self, caption: str, numbers: np.ndarray) -> dict[str, Any]:
+    def details(self, caption: str, numbers: np.ndarray) -> dict[str, object]:
         """What the numbers of a row's prompts (k, 2) say of its caption, part by part; {} for nothing."""
         return {}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -60,7 +60,7 @@ class Statements(Yes):
             shares += [recall, 2 * precision * recall / max(precision + recall, 1e-12)]
         return np.array([right - wrong, mass.mean(), *shares])
 
-    def details(self, caption: str, numbers: np.ndarray) -> dict[str, Any]:
+    def details(self, caption: str, numbers: np.ndarray) -> dict[str, object]:
         """The claims of a caption, each with where it stands and the probability that it is true."""
         chances = np.exp(-np.logaddexp(0, -numbers[:, 0].astype(np.float64))).tolist()
         found = [claim._asdict() | {"p": p} for claim, p in zip(claims(caption), chances, strict=False)]

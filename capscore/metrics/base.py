@@ -282,7 +282,7 @@ class Scorer(ABC):
     def finish(self, rows: PreparedRows) -> Scores:
         """Prepared rows → their scores, in the same order."""
 
-    def learn(self, right: Scores, wrong: Scores) -> dict[str, Any]:
+    def learn(self, right: Scores, wrong: Scores) -> dict[str, object]:
         """Set what the metric learns from scores of right captions and of captions of other photos.
 
         Returns:
@@ -539,15 +539,9 @@ def check_rows(
         raise InputError(Setting("on_error", on_error), ": expected 'raise' or 'skip'")
     check_column_names(scorer, extra)
     captions = caption_list(candidates)
-    n_rows, metric = len(captions), scorer.metric
-    if images is None and scorer.needs_images:
-        raise InputError(f"{metric} looks at images, but images=None", field="images")
+    n_rows = len(captions)
     given = [name for name, values in extra.items() if values is not None]
-    if references is None and scorer.needs_references and not scorer.has_instead(given):
-        problem = f"{metric} compares with references, but references=None"
-        raise InputError(problem, field="references")
-    if references is not None and not scorer.reads_references:
-        raise InputError(f"{metric} takes no references", field="references")
+    _check_columns(scorer, images is not None, references is not None, given)
     if images is not None:
         images = check_images(images)
         check_length("images", images, n_rows)
@@ -599,6 +593,18 @@ def check_rows(
         skips_empty=scorer.empty == "skip",
         extra=columns,
     )
+
+
+def _check_columns(scorer: Scorer, has_images: bool, has_references: bool, given: Sequence[str]) -> None:
+    """Raise InputError where a metric lacks a column, or is given references that it does not read."""
+    metric = scorer.metric
+    if scorer.needs_images and not has_images:
+        raise InputError(f"{metric} looks at images, but images=None", field="images")
+    if scorer.needs_references and not has_references and not scorer.has_instead(given):
+        problem = f"{metric} compares with references, but references=None"
+        raise InputError(problem, field="references")
+    if has_references and not scorer.reads_references:
+        raise InputError(f"{metric} takes no references", field="references")
 
 
 def check_column_names(scorer: Scorer | type[Scorer], extra: Mapping[str, object]) -> None:

@@ -163,7 +163,7 @@ class Fit(BackboneScorer):
         usual = self.background.usual(texts).astype(np.float32)
         return np.c_[photos, np.ones(len(photos), np.float32)], np.c_[texts, -usual], settings
 
-    def learn(self, right: Scores, wrong: Scores) -> dict[str, Any]:
+    def learn(self, right: Scores, wrong: Scores) -> dict[str, object]:
         """The curves of a background that has none."""
         if self.background.curves:
             return {}

@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Mapping
 from fractions import Fraction
-from numbers import Real
 
 import numpy as np
 
@@ -45,7 +44,9 @@ class RowFilter:
         self.min_score, self.min_rank, self.top = choices.values()
         if self.min_score is not None and not math.isfinite(self.min_score):
             raise OptionError(Setting("min_score", self.min_score), ": expected a number")
-        if self.min_rank is not None and not (isinstance(self.min_rank, Real) and 0 < self.min_rank <= 100):
+        if self.min_rank is not None and not (
+            isinstance(self.min_rank, int | float) and 0 < self.min_rank <= 100
+        ):
             expected = ": expected a percentage of right captions above 0, at most 100, such as 5"
             raise OptionError(Setting("min_rank", self.min_rank), expected)
         self._share = self._count = Fraction(0)

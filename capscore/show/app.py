@@ -90,8 +90,8 @@ def build_app(
                 choice = gr.Dropdown(names, value=DEFAULT, label="Metric", render=False)
                 _page(gr, scorers, DEFAULT, "Score", choice)
             with gr.Tab("Compare"):
-                choice = gr.CheckboxGroup(names, value=[DEFAULT], label="Metrics", render=False)
-                _page(gr, scorers, DEFAULT, "Compare", choice)
+                several = gr.CheckboxGroup(names, value=[DEFAULT], label="Metrics", render=False)
+                _page(gr, scorers, DEFAULT, "Compare", several)
         else:
             gr.Markdown(scorers.heading(metric))
             task = {True: "Explain", False: "Score"}[_marks_words(metric)]
