@@ -115,7 +115,9 @@ def compare(
     )
     given: Mapping[str, Any] = {"id_column": id_column, "language": language, "on_error": on_error}
     rows = RowOptions(**columns, **given, images=images, references=references or None)
-    own = metric_options if battles else {"pairs": pairs, **metric_options}
+    own = dict(metric_options)
+    if pairs is not None and not battles:
+        own["pairs"] = pairs
     load = options.load_options({"progress": False if quiet or as_json else None, **own})
     matching: Mapping[str, Any] = {"match_by": match_by, "common_rows": common_rows}
     found: Comparison | ranking.Battles

@@ -91,9 +91,14 @@ def _open_partial(target: Path) -> tuple[Path, IO[bytes]]:
     partial = _partial_of(target)
     begun = partial.with_suffix(".begun")
     file = open(begun, "xb")
-    if not _lock(file):
-        return begun, file
-    os.rename(begun, partial)
+    try:
+        if not _lock(file):
+            return begun, file
+        os.rename(begun, partial)
+    except BaseException:
+        file.close()
+        begun.unlink()
+        raise
     return partial, file
 
 
@@ -115,7 +120,8 @@ def scratch_folder(target: Path) -> Iterator[Path]:
         os.rename(begun, partial)
         yield partial
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        for left in (begun, partial):
+            shutil.rmtree(left, ignore_errors=True)
         if opened >= 0:
             os.close(opened)
 

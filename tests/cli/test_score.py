@@ -349,7 +349,7 @@ def test_a_bad_text_is_left_out_of_the_corpus(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("-m mccs", "metric 'mccs' is not one of mcs, pr_mcs, clip_score, infometic, judge, "),
+        ("-m mccs", "metric 'mccs' is not one of mcs, pr_mcs, fit, clip_score, infometic, judge, "),
         ("-m mcs,cidr", "did you mean 'cider'?"),
         ("--language german", "did you mean 'de'?"),
         ("-m cider --language km --on-error skip", "--language km: Khmer ('km') is written without spaces"),

@@ -9,10 +9,9 @@ import pytest
 import transformers
 
 import capscore
-from capscore.judges.readings import Yes
 from capscore.judges.statements import Statements
 
-from .test_trained import photo, taught
+from .test_trained import photo, rows_of, taught
 from .tiny_models import tiny_judge
 
 PHOTO = np.full((42, 42, 3), (200, 40, 40), np.uint8)
@@ -67,10 +66,12 @@ def test_a_claim_of_one_photo_is_asked_once_and_ten_claims_share_its_photo(passe
 
 def test_a_judge_of_colours_finds_the_false_claim(tiny_model, tmp_path):
     transformers.AutoProcessor.from_pretrained(tiny_model("qwen3_vl")).save_pretrained(tmp_path)
-    taught(tiny_model("qwen3_vl")).save_pretrained(tmp_path)
-    scorer = capscore.load(
-        "judge", backbone=tmp_path, cache=False, reading="statements", question=Yes.question
-    )
+    rows = [
+        (pixels, Statements.question.replace("{caption}", text), right)
+        for pixels, text, right in rows_of(seed=0)
+    ]
+    taught(tiny_model("qwen3_vl"), rows).save_pretrained(tmp_path)
+    scorer = capscore.load("judge", backbone=tmp_path, cache=False, reading="statements")
     shade = photo("red", np.random.default_rng(7))
     found = scorer.score(["a red photo; a blue photo"], [shade])
     assert found.details[0]["false_claims"] == "a blue photo"

@@ -65,9 +65,11 @@ def command(installed, tmp_path, monkeypatch):
 
 @pytest.fixture
 def photos(tmp_path):
-    """A bright photo and a dark one."""
+    """A bright photo and a dark one, each with a lighter half."""
     for name, light in (("day.png", 204), ("night.png", 51)):
-        Image.fromarray(np.full((8, 8, 3), light, np.uint8)).save(tmp_path / name)
+        pixels = np.full((8, 8, 3), light - 30, np.uint8)
+        pixels[:4] += 60
+        Image.fromarray(pixels).save(tmp_path / name)
     return [str(tmp_path / "day.png"), str(tmp_path / "night.png")]
 
 

@@ -173,7 +173,7 @@ def test_captions_of_a_list_are_perturbed_as_those_of_a_file_are():
     assert list(table["original"][2:4]) == [" ", " "]
     assert found.to_dict()["perturbations"]["jumble"]["failed"] == 1
     assert "| jumble | 3 |" in found.markdown() and "not stated" in str(found)
-    with pytest.raises(InputError, match="captions, row 1: caption: the caption is blank"):
+    with pytest.raises(InputError, match="captions, row 1, counted from 0: caption: the caption is blank"):
         capscore.perturb(texts, "jumble")
     with pytest.raises(InputError, match="there are no captions"):
         capscore.perturb([], "jumble")
@@ -375,5 +375,5 @@ def test_a_caption_too_long_to_tag_is_skipped_where_the_language_is_stated_too()
     for stated in ({}, {"language": "en"}):
         found = capscore.perturb(texts, ["negation"], on_error="skip", **stated)
         assert [*found.failures] == [1] and next(found.rows())["caption"] == "a dog does not run"
-        with pytest.raises(InputError, match=r"captions, row 1: .*5,00[0-9] characters"):
+        with pytest.raises(InputError, match=r"captions, row 1, counted from 0: .*5,00[0-9] characters"):
             capscore.perturb(texts, ["negation"], **stated)

@@ -101,7 +101,7 @@ def columns_of(protocol):
 
 def test_every_protocol_is_here():
     functions = {name for name in protocols.__all__ if inspect.isfunction(getattr(protocols, name))}
-    assert functions == {*(protocol.__name__ for protocol in PROTOCOLS), "retrieval"}
+    assert functions == {*(protocol.__name__ for protocol in PROTOCOLS), "retrieval", "battles_with_people"}
 
 
 @every_protocol
