@@ -13,7 +13,7 @@ import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.11.0"
+__version__ = "0.12.0"
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 

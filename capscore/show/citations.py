@@ -85,7 +85,7 @@ def cite(signature: str, benchmarks: Sequence[str] = ()) -> tuple[list[str], lis
         InputError: it is no signature, or of an unknown metric.
         CapscoreError: there is no such benchmark.
 
-    >>> cite("rouge_l|segmenter:ptb2|version:0.11.0")[0][1].splitlines()[0]
+    >>> cite("rouge_l|segmenter:ptb2|version:0.12.0")[0][1].splitlines()[0]
     '@inproceedings{lin-2004-rouge,'
     """
     try:
