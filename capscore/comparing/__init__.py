@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..benchmarks.reading import Configuration
-from ..errors import OptionError, Setting
+from ..errors import InputError, OptionError, Setting
 from ..options import LoadOptions, RowOptions, Sampling, split_options
 from ..scoring.files import Scorable
 from .comparison import Comparison
@@ -72,8 +72,14 @@ def compare(
     if data is not None:
         configs = [config] if isinstance(config, str) else config
         where = Configuration(data, None, data_dir)
+        files: dict[str, str | Path] = {}
+        for name, system in systems.items():
+            if not isinstance(system, str | Path):
+                problem = f"{name}: beside a benchmark, expected a file, got {type(system).__name__}"
+                raise InputError(problem, field="systems")
+            files[name] = system
         return compare_on_benchmark(
-            where, systems, named or ["cider"], configs, rows=rows, load=load, sampling=sampling
+            where, files, named or ["cider"], configs, rows=rows, load=load, sampling=sampling
         )
     read = read_systems(systems, named, rows, load, preset=preset, match_by=match_by, common_rows=common_rows)
     return read.compare(baseline, sampling)

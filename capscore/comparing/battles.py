@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -227,7 +227,7 @@ def battles(
     if pairs is not None:
         check_whole_number("pairs", pairs, 1)
     name, component = component_of(metric)
-    kind: Any = METRICS.find(name) or Scorer
+    kind = METRICS.find(name) or Scorer
     check_options([name] if METRICS.find(name) else METRICS.names(), load.arguments())
     own = {**kind.battling, **load.metric_options}
     asks = not component and kind.battles(own)

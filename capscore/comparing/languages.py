@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -55,7 +55,7 @@ class _Language(NamedTuple):
 
 def compare_on_benchmark(
     where: Configuration,
-    systems: Mapping[str, Any],
+    systems: Mapping[str, str | Path],
     metrics: Sequence[str] = ("cider",),
     configs: Sequence[str] = (),
     *,

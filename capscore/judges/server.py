@@ -428,7 +428,7 @@ def _messages(photo: str, prompt: Prompt, begun: str) -> list[object]:
     return messages
 
 
-def _text(token: Mapping[str, Any]) -> str:
+def _text(token: Mapping[str, object]) -> str:
     """A token's text; vocabularies write a blank as ▁ or Ġ, and readings digits without one."""
     text = re.sub("^[▁Ġ]", " ", str(token["token"]))
     return text.strip() if re.fullmatch(r"\s*\d\s*", text) else text

@@ -155,7 +155,7 @@ class Fit(BackboneScorer):
         return scores, {"margin": margin, "clear_cosine": clear, "usual_cosine": values["usual"]}
 
     def embed_to_retrieve(
-        self, captions: Sequence[str], images: Any
+        self, captions: Sequence[str], images: object
     ) -> tuple[np.ndarray, np.ndarray, dict[str, object]]:
         """As in `BackboneScorer`; a further column takes off what is usual."""
         photos, texts, settings = super().embed_to_retrieve(captions, images)

@@ -267,7 +267,7 @@ def component_of(name: str) -> tuple[str, str]:
     return plain, ""
 
 
-def metric_of(column: str) -> Any:
+def metric_of(column: str) -> type[Scorer] | None:
     """The class of the metric that a column of results belongs to, as `component_of` says; None for none.
 
     >>> metric_of("bleu_4").title, metric_of("theirs")

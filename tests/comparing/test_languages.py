@@ -197,3 +197,8 @@ def test_columns_that_are_missing(tmp_path, column, more, message):
         read(tmp_path, {name: value for name, value in {**ROW, **more}.items() if name != column})
     with pytest.raises(InputError, match=r"a\.jsonl has no column of languages"):
         read(tmp_path, {"image_id": "00aa", "caption": "x"})
+
+
+def test_rows_of_a_system_beside_a_benchmark_are_refused_by_name(folder):
+    with pytest.raises(InputError, match="theirs: beside a benchmark, expected a file, got list"):
+        capscore.compare({"ours": "ours.jsonl", "theirs": [ROW]}, "cider", data="xm3600", data_dir=folder)
