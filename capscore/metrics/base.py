@@ -29,7 +29,7 @@ from .rows import (
     reference_lists,
     spread,
 )
-from .scores import Scores, WrongWord
+from .scores import Detail, Scores, WrongWord
 
 if TYPE_CHECKING:
     from ..embedding.embedder import Embedder
@@ -308,27 +308,27 @@ class Scorer(ABC):
         return {"words", "regions"} <= {*cls.detail_names}
 
     @classmethod
-    def found(cls, detail: Mapping[str, Any], *, brief: bool = False) -> str:
+    def found(cls, detail: Detail, *, brief: bool = False) -> str:
         """What the details of a row say in a few words, in fewer for a cell of a table; "" for nothing."""
         return ""
 
     @classmethod
-    def reason(cls, detail: Mapping[str, Any]) -> str:
+    def reason(cls, detail: Detail) -> str:
         """What the details of a row say is wrong with it, on one line; "" for nothing."""
         return ""
 
     @classmethod
-    def wrong_words(cls, detail: Mapping[str, Any]) -> Sequence[WrongWord]:
+    def wrong_words(cls, detail: Detail) -> Sequence[WrongWord]:
         """Words of the caption that the details of a row call likely wrong, in order; () for none."""
         return ()
 
     @classmethod
-    def fits(cls, detail: Mapping[str, Any]) -> bool | None:
+    def fits(cls, detail: Detail) -> bool | None:
         """Whether the details of a row say that the caption as a whole fits its photo; None for nothing."""
         return None
 
     @classmethod
-    def cells(cls, detail: Mapping[str, Any]) -> Mapping[str, Any]:
+    def cells(cls, detail: Detail) -> Mapping[str, Any]:
         """What a result of many rows keeps of the details of a row: at least its `detail_columns`."""
         return detail
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,9 +25,6 @@ from ..files.shipped import calibration_files
 from ..files.text_files import json_document
 from ..tables import counted
 from .signature import parse_signature
-
-if TYPE_CHECKING:
-    from .scores import Scores
 
 FORMAT = "capscore calibration 2"
 ALL, RIGHT, SHUFFLED = "all", "right", "shuffled"
@@ -151,14 +148,14 @@ class Ranked:
     reason: str = ""
 
 
-def placed(scores: Scores, path: str | Path | None = None) -> Ranked:
+def placed(scores: Any, path: str | Path | None = None) -> Ranked:
     """Ranks of scores in the first calibration that applies to each row.
 
     The settings of a row are those of the signature that it would have if it were scored alone. Where no
     calibration has so many references, one with fewer of `_MANY` does.
 
     Args:
-        scores: Scores of n rows.
+        scores: Any of n rows.
         path: File that `capscore calibrate` wrote; None for what ships with the library.
 
     Raises:
@@ -321,7 +318,7 @@ def _percent(value: float) -> str:
     return f"{value:.1f} %" if 0 < value < 1 or value > 99 else f"{value:.0f} %"
 
 
-def standings(found: Mapping[str, Scores], path: str | Path | None = None) -> dict[str, Standing]:
+def standings(found: Mapping[str, Any], path: str | Path | None = None) -> dict[str, Standing]:
     """Ranks of the scores of each metric, or why they are unknown.
 
     Args:
@@ -349,7 +346,7 @@ def standings(found: Mapping[str, Scores], path: str | Path | None = None) -> di
     return standing
 
 
-def right_shares(scores: Scores, edges: np.ndarray, path: str | Path | None = None) -> np.ndarray | None:
+def right_shares(scores: Any, edges: np.ndarray, path: str | Path | None = None) -> np.ndarray | None:
     """Share of right captions with a score up to each edge, ascending; None where no calibration applies.
 
     Languages count as they do among the scores; rows without a rank are left out.
@@ -387,12 +384,12 @@ def check_has_ranks(option: str, metric: str, backbone: str = "", path: str | Pa
     raise OptionError(Setting(option), f": by {where}, {has}{hint}", Setting("calibration"))
 
 
-def ranks(scores: Scores, path: str | Path | None = None) -> dict[str, np.ndarray]:
+def ranks(scores: Any, path: str | Path | None = None) -> dict[str, np.ndarray]:
     """`RANKS` of scores; NaN where no calibration applies."""
     return dict(zip(RANKS, placed(scores, path).below.values(), strict=True))
 
 
-def percentiles(scores: Scores, against: str, path: str | Path | None = None) -> np.ndarray:
+def percentiles(scores: Any, against: str, path: str | Path | None = None) -> np.ndarray:
     """`Scores.percentiles`."""
     if against not in KINDS:
         raise InputError(Setting("against", against), ": expected 'right' or 'shuffled'")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from ..errors import InputError
 from ..options import Sampling
 from ..statistics.bootstrap import Interval, bootstrap_intervals
 from ..statistics.columns import Column, units_of
-from .scores import Scores
+from .scores import Detail, Scores
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ def _of_system(name: str, scores: Scores, images: Column | None, sampling: Sampl
     return Hallucinated(float(captions), float(share), *ends, len(wrong), int(nouns.sum()), tuple(notes))
 
 
-def _counts(detail: Mapping[str, Any]) -> tuple[int, int]:
+def _counts(detail: Detail) -> tuple[int, int]:
     """Number of nouns or mentions, and of wrong ones."""
     if "mentioned" in detail:
         mentioned, made_up = (

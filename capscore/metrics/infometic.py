@@ -37,7 +37,7 @@ from ..infometic.regions import (
 from ..infometic.words import CaptionReader, ReadCaption, encode_pieces, nearest_regions, word_scores
 from ..text.word_classes import length_problem, tagger_name
 from .rows import ExtraColumn, InputRows, PreparedRows, check_captions
-from .scores import Scores, WrongWord
+from .scores import Detail, Scores, WrongWord
 from .with_backbone import BackboneScorer
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ class InfoMetIC(BackboneScorer):
             check_finder(regions)
 
     @classmethod
-    def cells(cls, detail: Mapping[str, Any]) -> dict[str, Any]:
+    def cells(cls, detail: Detail) -> dict[str, Any]:
         """For a table of rows: "p_fits"; the words that are likely wrong; what regions show and no word says.
 
         Of missed regions, the three most confident names, each once, that no mentioned region has.
@@ -199,12 +199,12 @@ class InfoMetIC(BackboneScorer):
         }
 
     @classmethod
-    def fits(cls, detail: Mapping[str, Any]) -> bool | None:
+    def fits(cls, detail: Detail) -> bool | None:
         fits: bool | None = detail["fits"]
         return fits
 
     @classmethod
-    def wrong_words(cls, detail: Mapping[str, Any]) -> list[WrongWord]:
+    def wrong_words(cls, detail: Detail) -> list[WrongWord]:
         """Words that are likely wrong.
 
         Of a caption that does not fit as a whole, those with p below 0.5, or else the least likely one.

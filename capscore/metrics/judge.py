@@ -26,7 +26,7 @@ from ..options import check_whole_number
 from ..registry import READINGS
 from .base import Scorer
 from .rows import RIVAL, ExtraColumn, InputRows, PreparedRows, empty_caption, row_settings
-from .scores import Scores, WrongWord
+from .scores import Detail, Scores, WrongWord
 
 if TYPE_CHECKING:
     from ..judges.asker import Asker
@@ -112,17 +112,17 @@ class Judge(Scorer):
     )
 
     @classmethod
-    def reason(cls, detail: Mapping[str, Any]) -> str:
+    def reason(cls, detail: Detail) -> str:
         return " ".join(detail.get("reason", "").split())
 
     @classmethod
-    def wrong_words(cls, detail: Mapping[str, Any]) -> list[WrongWord]:
+    def wrong_words(cls, detail: Detail) -> list[WrongWord]:
         """The claims that are likelier false than true, of a reading that asks about claims."""
         wrong = [claim for claim in detail.get("claims", ()) if claim["p"] < 0.5]
         return [(claim["start"], claim["end"], claim["text"]) for claim in wrong]
 
     @classmethod
-    def found(cls, detail: Mapping[str, Any], *, brief: bool = False) -> str:
+    def found(cls, detail: Detail, *, brief: bool = False) -> str:
         """The claims that are likelier false than true.
 
         >>> Judge.found({"claims": [{"text": "it is red", "start": 0, "end": 9, "p": 0.25}]})

@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import RecipeWarning, warn
 from .clip_score import CLIPScore
 from .rows import PreparedRows
-from .scores import Scores
+from .scores import Detail, Scores
 
 if TYPE_CHECKING:
     from ..embedding.embedder import EmbeddedRows, Embedder
@@ -50,7 +50,7 @@ class PRMCS(CLIPScore):
     detail_names = tuple(detail_columns)
 
     @classmethod
-    def found(cls, detail: Mapping[str, Any], *, brief: bool = False) -> str:
+    def found(cls, detail: Detail, *, brief: bool = False) -> str:
         """The share of the score that is kept, and the kind of noise; its probability unless `brief`.
 
         >>> PRMCS.found({"kept": 0.5, "lost": 0.5, "kind": "jumble", "p_kind": 0.875})

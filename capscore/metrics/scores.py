@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from .signature import format_signature
 if TYPE_CHECKING:
     import pandas as pd
 
+Detail = Mapping[str, Any]  # what is known of one row beside its score, by `detail_names` of its metric
 WrongWord = tuple[int, int, str]  # where it begins and ends in the caption, and the word
 # Counts of `Scores`, in the order of its summary
 COUNTS = ("n_items", "n_scored", "n_failed", "n_empty", "n_unique_images", "n_truncated")
