@@ -282,7 +282,8 @@ class ScoredFile(Result):
         """How many of the captions that are ranked or judged are likely wrong."""
         n_wrong, n_ranked = self._counts_of_ranks()
         share = f"{100 * n_wrong / max(n_ranked, 1):.1f} %"
-        return f"{n_wrong:,} of {n_ranked:,} captions are likely wrong ({share})"
+        are = "is" if n_wrong == 1 else "are"
+        return f"{n_wrong:,} of {n_ranked:,} captions {are} likely wrong ({share})"
 
     def without_rank_sentence(self) -> str:
         """How many rows have no rank; "" for none."""
