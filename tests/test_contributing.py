@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-COPIED = ("capscore", "metrics", "datasets_scripts", "tests", "pyproject.toml", "README.md")
+COPIED = ("capscore", "docs", "metrics", "datasets_scripts", "tests", "pyproject.toml", "README.md")
 _EDIT = re.compile(
     r"(?:A new file in `(?P<folder>[^`]+)`, `(?P<name>[^`]+)`"
     r"|In `(?P<file>[^`]+)`, (?P<side>after|before) `(?P<anchor>[^\n]*?)`(?=[:,]))[^\n]*:\n\n"
