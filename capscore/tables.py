@@ -6,7 +6,7 @@ In: headings, cells of text, and remarks. Out: lines of a terminal, Markdown, or
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -193,7 +193,7 @@ class Table:
                     else:
                         cells.append(text(f"*{row[column]}"))
                 drawn.add_row(*cells)
-            needed = sum(widths.values()) + _GAP * (len(widths) - 1)
+            needed = _together(widths.values())
             if needed > console.width:
                 drawn.width = needed
             console.print(drawn, soft_wrap=needed > console.width)
@@ -203,7 +203,7 @@ class Table:
         block: list[int] = []
         for column in self.columns[len(first) :]:
             widths = [self._least(item, width) for item in (*first, *block, column)]
-            if block and sum(widths) + _GAP * (len(widths) - 1) > width:
+            if block and _together(widths) > width:
                 yield [*first, *block]
                 block = []
             block.append(column)
@@ -225,7 +225,7 @@ class Table:
         steps += [(column, MAX_TEXT_WIDTH) for column in names]
         steps += [(column, self._least(column, available)) for column in (*wide, *names)]
         for column, least in steps:
-            excess = sum(widths.values()) + _GAP * (len(widths) - 1) - available
+            excess = _together(widths.values()) - available
             widths[column] -= max(0, min(excess, widths[column] - least))
         return widths
 
@@ -365,3 +365,8 @@ class Result:
     def markdown(self) -> str:
         """`report` in Markdown."""
         return self.report().markdown()
+
+
+def _together(widths: Collection[int]) -> int:
+    """Characters of columns side by side."""
+    return sum(widths) + _GAP * (len(widths) - 1)

@@ -303,6 +303,17 @@ TWO_FILES = {
 }
 
 
+def test_the_file_of_dropped_rows_is_told_of_where_a_run_is_cut_off(folder, monkeypatch):
+    def cut_off(partial, target):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.replace", cut_off)
+    ends = ("--min-score", "0.5", "--keep", "kept.jsonl", "--drop", "dropped.jsonl")
+    done = run("score", CASES["score"].arguments, *ends)
+    assert done.exit_code == 130 and not (folder / "dropped.jsonl").exists()
+    assert "dropped.jsonl" in re.search("not written, and as before if there: (.*)", done.stderr)[1]
+
+
 @pytest.mark.parametrize("command", TWO_FILES)
 @pytest.mark.parametrize(
     "end", [KeyboardInterrupt(), SystemExit(143), OSError(errno.ENOSPC, "No space left")]

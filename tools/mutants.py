@@ -500,6 +500,8 @@ def main() -> None:
     sys.dont_write_bytecode = True
     for library in ("datasets", "evaluate", "open_clip", "transformers"):
         importlib.import_module(library)  # once, for all forks
+    if options.results is None:
+        parser.error("try needs --results FILE")
     part, parts = map(int, options.part.split("/"))
     mutants = json.loads(options.mutants.read_text("utf-8"))[part - 1 :: parts]
     records = Records(options.coverage)

@@ -241,10 +241,9 @@ def _pac_s(settings: Settings, tensors: Mapping[str, Tensor]) -> Backbone:
         expected = open_clip.CLIP(**model).state_dict()
     wrong = [f"{name} is missing" for name in expected if name not in found]
     wrong += [f"{name} is unexpected" for name in found if name not in expected]
-    for name in expected.keys() & found.keys():
-        ours, theirs = tuple(expected[name].shape), tuple(found[name].shape)
-        if ours != theirs:
-            wrong.append(f"{name} has the shape {theirs}, not {ours}")
+    for name, tensor in expected.items():  # in the model's order, so that a message is the same in every run
+        if name in found and found[name].shape != tensor.shape:
+            wrong.append(f"{name} has the shape {tuple(found[name].shape)}, not {tuple(tensor.shape)}")
     if wrong:
         few = "; ".join(wrong[:3]) + (f"; and {len(wrong) - 3} more" if len(wrong) > 3 else "")
         raise CapscoreError(f"{source} does not fit {architecture}: {few}")

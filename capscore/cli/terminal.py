@@ -123,7 +123,7 @@ def add_command(app: typer.Typer, name: str, function: Function, help: str | Non
     app.command(name, cls=Command, help=flowing, no_args_is_help=needs_arguments)(as_command(function))
 
 
-_OUTPUTS = ("output", "keep", "markdown", "report", "table", "write_queries")
+_OUTPUTS = ("output", "keep", "drop", "markdown", "report", "table", "write_queries")
 
 
 @contextmanager

@@ -227,8 +227,9 @@ def battles(
     if pairs is not None:
         check_whole_number("pairs", pairs, 1)
     name, component = component_of(metric)
-    kind = METRICS.find(name) or Scorer
-    check_options([name] if METRICS.find(name) else METRICS.names(), load.arguments())
+    known = METRICS.find(name)
+    kind = known or Scorer
+    check_options([name] if known else METRICS.names(), load.arguments())
     own = {**kind.battling, **load.metric_options}
     asks = not component and kind.battles(own)
     most = 0.5 if asks else math.inf
@@ -273,7 +274,7 @@ class _Fought:
         self, drawn: Drawn, tie: float, settings: Mapping[str, object], metric: str, sampling: Sampling
     ) -> Battles:
         """Systems in the order of their ratings."""
-        outcomes = outcomes_of(self.margins, np.zeros(len(self.margins)), tie)
+        outcomes = outcomes_of(self.margins, tie)
         decided = ~np.isnan(outcomes)
         if not decided.any():
             raise InputError("no battle has an outcome: no row has scores of two systems")
@@ -296,7 +297,7 @@ class _Fought:
         elif sampling.bootstrap:
             draws = drawn_ratings(of_units, sampling)[order]
             apart = draws[:-1] - draws[1:]
-            above = outcomes_of(apart, np.zeros(apart.shape), 1e-6).mean(axis=1).tolist()
+            above = outcomes_of(apart, 1e-6).mean(axis=1).tolist()
             intervals, more = intervals_of(names, draws, "image" if unit == "photo" else unit, sampling)
             notes += more
         by_name = np.argsort(np.argsort([*self.files], kind="stable"))
@@ -304,7 +305,7 @@ class _Fought:
         bias = self._position_bias(decided)
         return Battles(
             metric=metric,
-            signature=_extended(self.signature, {**settings, "tie": tie, "prior": "one-tie"}),
+            signature=format_signature(self.signature, {**settings, "tie": tie, "prior": "one-tie"}),
             systems={name: self.files[name] for name in names},
             ratings=dict(zip(names, ratings[order].tolist(), strict=True)),
             intervals=intervals,
@@ -430,20 +431,13 @@ def _rows_of_battles(
     )
 
 
-def _extended(signature: str, settings: Mapping[str, object]) -> str:
-    """The signature of a metric with what else outcomes depend on."""
-    _, _, added = format_signature("", settings).partition("|")
-    return f"{signature}|{added}"
-
-
 def _notes_on_wins(wins: np.ndarray, names: Sequence[str]) -> Iterator[str]:
     """What a reader of the ratings must know: who won or lost all, and who never met."""
     groups = groups_that_met(wins)
     if len(groups) > 1:
         listed = " | ".join(", ".join(names[at] for at in group) for group in groups)
         yield f"no battles connect these groups of systems, so the order between them is unknown: {listed}"
-    decided = wins - np.minimum(wins, wins.T)
-    if not decided.any() and (wins == wins.T).all():
+    if (wins == wins.T).all():
         yield "no system won more battles than another against any"
     for at, name in enumerate(names):
         for part, did in ((wins[:, at], "won"), (wins[at], "lost")):

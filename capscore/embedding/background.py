@@ -9,6 +9,7 @@ import base64
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -86,12 +87,18 @@ class Background:
 
     def name(self, with_references: bool) -> str:
         """Name for signatures: the number of photos, and a digest of them and of the curves that are read."""
-        digest = hashlib.sha256(np.ascontiguousarray(self.photos, "<f2").tobytes())
-        curves: object = sorted(self.curves.items())
-        if with_references:
-            curves = self.with_references
-        digest.update(repr(curves).encode())
-        return f"{len(self.photos)}@{digest.hexdigest()[:8]}"
+        return self._names[with_references]
+
+    @cached_property
+    def _names(self) -> tuple[str, str]:
+        """The name without references, and with them; each batch of rows asks for it."""
+        photos = hashlib.sha256(np.ascontiguousarray(self.photos, "<f2").tobytes())
+        names = []
+        for curves in (sorted(self.curves.items()), self.with_references):
+            digest = photos.copy()
+            digest.update(repr(curves).encode())
+            names.append(f"{len(self.photos)}@{digest.hexdigest()[:8]}")
+        return names[0], names[1]
 
     def usual(self, texts: np.ndarray) -> np.ndarray:
         """`usual_cosines` of texts (n, d), float64 (n,)."""

@@ -16,6 +16,8 @@ def text_problem(text: object) -> str:
     """What is wrong with a caption; "" for nothing."""
     if not isinstance(text, str):
         return shown_value(text)
+    if text.isprintable() and text.strip(" "):
+        return ""  # nearly every text
     if _SURROGATE.search(text):
         return f"{text!r:.60}, which holds half a surrogate pair (text decoded wrongly)"
     if is_empty(text):

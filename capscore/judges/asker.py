@@ -175,7 +175,7 @@ class Asker(PhotoPipeline):
     ) -> dict[int, str]:
         """What the model says to a prompt about each photo, by row; the images were read before.
 
-        For a prompt that is too long with its photo, that is said instead.
+        For a prompt that is too long with its photo, or that a server refuses, that is said instead.
         """
         found: dict[int, str] = {}
 
@@ -185,6 +185,8 @@ class Asker(PhotoPipeline):
                     found[row] = self.model.generate(image, prompts[row])
                 except TooLong as error:
                     found[row] = str(error.problems[0])
+                except InputError as error:  # a server refuses this question, and may answer others
+                    found[row] = error.message
                 advance(1)
 
         def sized(key: str, image: Image.Image) -> Image.Image:

@@ -119,7 +119,7 @@ class Client:
             wait = min(30.0, 0.5 * 2**number) * random.uniform(0.5, 1)
             try:
                 response, data = self._sent(method, path, body)
-            except (urllib3.exceptions.HTTPError, OSError) as error:
+            except (urllib3.exceptions.HTTPError, OSError, UnicodeError) as error:
                 problem = self.blotted(f"does not answer: {_innermost(error)}")
             else:
                 if response.status == 200 and (answer := _as_object(data)) is not None:
@@ -132,7 +132,7 @@ class Client:
                 wait = max(wait, self._asked_wait(response, problem))
             if number + 1 < tries and self.stopped.wait(wait):
                 break
-        again = f"{tries} times; the same command goes on where this one stopped, from the cache"
+        again = f"{tries} times; the same command continues, with the answers in the cache"
         raise BackboneUnavailable(f"{self.shown} {problem}, {again}")
 
     def _sent(self, method: str, path: str, body: bytes | None) -> tuple[BaseHTTPResponse, bytes]:

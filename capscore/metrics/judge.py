@@ -283,10 +283,12 @@ class Judge(Scorer):
         for row, numbers in of_row.items():
             pairs = np.array(numbers)[:, :2]
             joined.append(self.reading.joined(pairs, asked[row]))
-            details.append(self.reading.details(rows.candidates[row], pairs))
+            if self.reading.detail_columns:
+                details.append(self.reading.details(rows.candidates[row], pairs))
         values = dict(zip(names, np.array(joined, np.float64).reshape(-1, len(names)).T, strict=True))
         values["context"] = np.array([bool(contexts[row]) for row in of_row], np.float64)
-        values["walkover"] = np.array([rivals[row] == "" for row in of_row], np.float64)
+        if self.compares_candidates:
+            values["walkover"] = np.array([rivals[row] == "" for row in of_row], np.float64)
         for column, name in enumerate(self._of_model, 2):
             largest = [np.max(numbers, axis=0)[column] for numbers in of_row.values()]
             values[name] = np.array(largest, np.float64)
@@ -334,7 +336,7 @@ class Judge(Scorer):
     def _rivals(self, rows: InputRows) -> list[str]:
         """The captions that candidates are compared with, "" for an empty one; a bad one fails its row."""
         if not self.compares_candidates:
-            return [" "] * len(rows)
+            return [""] * len(rows)
         if RIVAL not in rows.extra:
             reading = Setting("reading", self.reading_name)
             raise OptionError(reading, f" compares each caption with another: give a column {RIVAL!r}")

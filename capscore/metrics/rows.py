@@ -213,8 +213,6 @@ def find_empty(captions: list[Any], how: str, fail: Callable[[int, InputError], 
     """Which captions are empty, bool (n,); they become "" where `how` is not "raise"."""
     empty = np.zeros(len(captions), dtype=bool)
     for row, caption in enumerate(captions):
-        if isinstance(caption, str) and caption.isprintable() and caption.strip(" "):
-            continue  # nearly every caption
         problem = text_problem(caption)
         if not problem:
             continue

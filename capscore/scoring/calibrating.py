@@ -161,7 +161,11 @@ def calibrate(
         sizes: Sequence[int | None] = (n_references if scorer.needs_references else ()) or (None,)
         for size in sizes:
             entry = calibrate_metric(scorer, captions, shuffled=shuffled, n_references=size, seed=seed)
-            learned |= entry.pop("learned")
+            new = entry.pop("learned")
+            if both := sorted(learned.keys() & new.keys()):
+                problem = f": a file holds one {' and one '.join(both)}, and two backbones would write it"
+                raise InputError(Setting("metrics"), problem)
+            learned |= new
             entries.append(entry)
     today = datetime.now(timezone.utc).date().isoformat()
     whole = document(

@@ -700,6 +700,8 @@ class FileScoring:
                 found.check_some_ranks()
             stays = self.kept.choose(found.scores, found.ranks)
         errors, source = row_errors(found.scores), self.source
+        if not self._writers and {*errors.values()} <= {LEFT_OUT}:
+            return  # there is no file to write, and no failure to note
         order: Sequence[int] = range(source.n_rows)
         if self._output.sort is not None:
             rising = found.rising()

@@ -46,7 +46,7 @@ def reasons_to_check(run: ScoredFile) -> dict[int, dict[str, str]]:
             worse = f"{ranked[row]:.1f}".removesuffix(".0")
             reasons[row]["rank"] = f"{worse} % of right captions score worse"
     else:
-        for row in run.rising()[: min(MAX_LOWEST, len(rising) // 2)]:
+        for row in rising[: min(MAX_LOWEST, len(rising) // 2)]:
             reasons[row]["score"] = KINDS_OF_REASON["score"]
     for row, (_, problem) in run.failures.items():
         reasons[row]["failed"] = problem

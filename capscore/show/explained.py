@@ -191,7 +191,8 @@ class Verdict(NamedTuple):
 
 def verdict(caption: ExplainedCaption) -> Verdict:
     """What is said of a caption; it names the words that are likely wrong, or else the least likely one."""
-    pieces, wrong = segments(caption), wrong_words(caption)
+    pieces = segments(caption)
+    wrong = [piece for piece in pieces if piece.kind == "wrong"]
     if not caption.fits:
         if not wrong:
             return Verdict("This caption does not fit the photo; it has no word that can be judged")

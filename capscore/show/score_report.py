@@ -80,7 +80,8 @@ def write_score_report(path: Path, run: ScoredFile) -> None:
         card["is_wrong"] = row in wrong
         card["reasons"] = reasons.get(row, {})
     rows = [cards[row] for row in listed]
-    scripts = {name: page_script(name) for name in ("rows_to_check.js", "table.js")[not checked :]}
+    scripts = [page_script(name) for name in ("rows_to_check.js", "table.js")[not checked :]]
+    counts = _counts(reasons)
     title = f"{run.source.path.name or 'captions'}: {counted(run.source.n_rows, 'row')}"
     has_ranks = any(card["rank"] for card in cards.values())
     page = render(
@@ -89,14 +90,13 @@ def write_score_report(path: Path, run: ScoredFile) -> None:
         heading=run.headline() if run.is_judged else title,
         without_rank=run.without_rank_sentence() if run.is_judged else "",
         has_ranks=has_ranks,
-        scripts=[(name, digest) for name, (_, digest) in scripts.items()],
-        texts_of_scripts={name: text for name, (text, _) in scripts.items()},
+        scripts=scripts,
         n_failed=counted(len(run.failures), "row") if run.failures else "",
         checked=[cards[row] for row in checked],
         n_to_check=len(reasons),
         check_languages=_choices_of_languages(first.languages[row] for row in checked),
-        reasons=_counts(reasons),
-        reason_choices=[(kind, f"{name} ({n:,})") for kind, name, n in _counts(reasons)],
+        reasons=counts,
+        reason_choices=[(kind, f"{name} ({n:,})") for kind, name, n in counts],
         reason_names=KINDS_OF_REASON,
         orders=_orders(first.metric, has_ranks=has_ranks),
         data=_data(run, checked, cards, photos),

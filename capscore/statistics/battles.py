@@ -22,27 +22,34 @@ TIE_BAND = 1e-5
 _MAX_STEPS = 200
 
 
-def outcomes_of(first: np.ndarray, second: np.ndarray, band: float = 0.0) -> np.ndarray:
-    """Outcomes of battles of two scores, where more is better; at most `band` apart they tie, NaN stays.
+def outcomes_of(margins: np.ndarray, band: float = 0.0) -> np.ndarray:
+    """Outcomes of battles by how much better the first is; at most `band` from 0 is a tie, NaN stays.
 
-    >>> outcomes_of(np.array([0.5, 0.1, 0.3, np.nan]), np.array([0.4, 0.2, 0.3001, 0.1]), 0.001).tolist()
+    >>> outcomes_of(np.array([0.1, -0.1, -0.0001, np.nan]), 0.001).tolist()
     [1.0, 0.0, 0.5, nan]
     """
-    apart = first - second
-    return np.where(np.isnan(apart), np.nan, np.where(np.abs(apart) <= band, 0.5, apart > 0))
+    return np.where(np.isnan(margins), np.nan, np.where(np.abs(margins) <= band, 0.5, margins > 0))
 
 
 def wins_by_unit(
-    first: np.ndarray, second: np.ndarray, outcomes: np.ndarray, units: np.ndarray, n_systems: int
+    first: np.ndarray,
+    second: np.ndarray,
+    outcomes: np.ndarray,
+    units: np.ndarray,
+    n_systems: int,
+    n_units: int | None = None,
 ) -> np.ndarray:
     """Wins in the battles of each unit, such as a photo: float64 (units, k, k).
 
-    Entry (i, j) is the number of battles that i won against j; a tie is half a win for both.
+    Entry (i, j) is the number of battles that i won against j; a tie is half a win for both. Without
+    `n_units`, the last unit is the last one with a battle.
 
     >>> wins_by_unit(np.array([0, 0]), np.array([1, 1]), np.array([1, 0.5]), np.array([0, 0]), 2).tolist()
     [[[0.0, 1.5], [0.5, 0.0]]]
     """
-    shape = (int(units.max(initial=-1)) + 1, n_systems, n_systems)
+    if n_units is None:
+        n_units = int(units.max(initial=-1)) + 1
+    shape = (n_units, n_systems, n_systems)
     size = math.prod(shape)
     won = np.bincount(np.ravel_multi_index((units, first, second), shape), outcomes, size)
     lost = np.bincount(np.ravel_multi_index((units, second, first), shape), 1 - outcomes, size)
@@ -95,14 +102,22 @@ def drawn_ratings(of_units: np.ndarray, sampling: Sampling) -> np.ndarray:
         of_units: Wins as `wins_by_unit` gives them, (units, k, k).
         sampling: Number of draws, and their seed.
     """
-    n_units, n_systems, _ = of_units.shape
-    flat, near = of_units.reshape(n_units, -1).T, bradley_terry(of_units.sum(axis=0))
+    n_units, near = len(of_units), bradley_terry(of_units.sum(axis=0))
 
     def ratings(drawn: np.ndarray) -> np.ndarray:
-        wins = (flat @ drawn.astype(np.float64)).T
-        return bradley_terry(wins.reshape(-1, n_systems, n_systems), near).T
+        return weighted_ratings(of_units, drawn, near)
 
     return resample(ratings, sampling, n_units=n_units, n_rows=n_units)
+
+
+def weighted_ratings(of_units: np.ndarray, weights: np.ndarray, near: np.ndarray) -> np.ndarray:
+    """Bradley–Terry ratings where units count as often as weights (units, b) say: float64 (k, b).
+
+    `near` are ratings to start from, (k,).
+    """
+    n_systems = of_units.shape[-1]
+    wins = (of_units.reshape(len(of_units), -1).T @ weights.astype(np.float64)).T
+    return bradley_terry(wins.reshape(-1, n_systems, n_systems), near).T
 
 
 def elo(first: np.ndarray, second: np.ndarray, outcomes: np.ndarray, n_systems: int) -> np.ndarray:

@@ -143,3 +143,16 @@ def test_it_is_what_infometic_says_of_whole_captions(embedded):
     languages = ["en", "de", "en"]
     p_fits = [one["p_fits"] for one in marks.score(captions, photos, language=languages).details]
     assert fit.score(captions, photos, language=languages).scores == pytest.approx(p_fits, abs=1e-6)
+
+
+def test_two_backbones_do_not_share_a_file_of_calibrations(tmp_path, monkeypatch):
+    monkeypatch.setattr("capscore.scoring.calibrating.MIN_PHOTOS", 2)
+    towers = {"one": ColourBackbone(), "two": ColourBackbone()}
+    towers["two"].name = "two"
+    monkeypatch.setattr("capscore.backbones.loading.load_backbone", lambda name, **options: towers[name])
+    rows = []
+    for name in ("red", "blue"):
+        Image.new("RGB", (8, 8), name).save(tmp_path / f"{name}.png")
+        rows.append({"image": str(tmp_path / f"{name}.png"), "caption": name})
+    with pytest.raises(InputError, match="a file holds one background, and two backbones would write it"):
+        capscore.calibrate(rows, ["fit@one", "fit@two"], background=tmp_path, shuffled=1)

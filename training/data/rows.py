@@ -172,7 +172,7 @@ def benchmark_rows(
     for index, row in enumerate(texts):
         photo = _name_of(row["image_id"])
         plain = Row("", "", images[index], names=_names([photo], row.get("id")), photo=(photo,))
-        plain = replace(plain, where=f"{name}, row {index} counted from 0")
+        plain = replace(plain, where=f"{name}, row {index}, counted from 0")
         captions = row.get("references")
         if captions is None:
             captions = [row["caption"]]

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...errors import InputError
 from ...options import Sampling
-from ...statistics.battles import bradley_terry, elo, outcomes_of, wins_by_unit
+from ...statistics.battles import bradley_terry, elo, outcomes_of, weighted_ratings, wins_by_unit
 from ...statistics.bootstrap import NO_INTERVALS
 from ...statistics.columns import (
     Column,
@@ -89,7 +89,7 @@ def battles_with_people(
     units, unit = units_of(images, kept, "battle", numbers, people, of_level)
     size = {"n_units": int(units.max(initial=-1)) + 1, "n_rows": int(kept.sum())}
     how = {"unit": unit, "sampling": sampling, **size}
-    outcomes = outcomes_of(numbers[kept], np.zeros(size["n_rows"]))
+    outcomes = outcomes_of(numbers[kept])
     statistics, notes = _agreements(outcomes, people[kept] / 2, of_level[kept], units, how)
     models = _Models.of([pair for pair, stays in zip(pairs, kept, strict=True) if stays])
     more, ratings, notes_on_models = models.statistics(outcomes, units, how)
@@ -165,14 +165,11 @@ class _Models:
         both = (self.first >= 0) & (self.second >= 0)
         battles_of = self.first[both], self.second[both], outcomes[both]
         by_elo = elo(*battles_of, k)
-        wins = np.zeros((how["n_units"], k, k))
-        made = wins_by_unit(*battles_of, units[both], k)
-        wins[: len(made)] = made
+        wins = wins_by_unit(*battles_of, units[both], k, how["n_units"])
         whole = bradley_terry(wins.sum(axis=0))
 
         def correlations(drawn: np.ndarray) -> np.ndarray:
-            sums = (wins.reshape(len(wins), -1).T @ drawn).T.reshape(-1, k, k)
-            return _correlations(bradley_terry(sums, whole).T)
+            return _correlations(weighted_ratings(wins, drawn, whole))
 
         found, notes = estimates(correlations, names, **{**how, "n_rows": how["n_units"] * k})
         of_elo = _correlations(by_elo[:, None])[:, 0].tolist()

@@ -67,7 +67,8 @@ _LATER = ("reducer.", "in_caption.", "mention.", "named_")
 def train(settings: MarkCalibrationSettings) -> RunResult:
     """Run the recipe: features, training, calibration, weights, card."""
     boxes = read_boxes(settings.boxes, [row["file"] for row in read_mark_rows(settings.rows)])
-    backbone, features = _backbone_and_features(settings)
+    backbone = _backbone_of(settings)
+    features = _features_of(settings, backbone, settings.reduced)
     network = new_network(settings, features)
     draws = WordDraws(
         features,
@@ -99,25 +100,30 @@ def train(settings: MarkCalibrationSettings) -> RunResult:
     return result
 
 
-def _backbone_and_features(settings: MarkCalibrationSettings) -> tuple[Backbone, MarkFeatures]:
+def _backbone_of(settings: MarkCalibrationSettings) -> Backbone:
     backbone = load_backbone(settings.base, device=device(), dtype="float32")
     if not backbone.has_feature_map:
         raise CapscoreError(Setting("base", settings.base), ": expected a backbone with a feature map")
+    return backbone
+
+
+def _features_of(settings: MarkCalibrationSettings, backbone: Backbone, reduced: int) -> MarkFeatures:
     folder = Path(settings.features or Path(settings.out) / "features").expanduser()
-    return backbone, prepare(Path(settings.rows), backbone, settings.reduced, folder, say)
+    return prepare(Path(settings.rows), backbone, reduced, folder, say)
 
 
 def recalibrate(settings: MarkCalibrationSettings) -> MarkCalibration:
     """Give the mark calibration in the folder `start` another background and other curves; write it."""
-    backbone, features = _backbone_and_features(settings)
+    backbone = _backbone_of(settings)
     start = load_mark_calibration(settings.start, backbone=backbone)
+    features = _features_of(settings, backbone, start.network.config.reduced)
     network, held = start.network.eval(), features.of_split("calibrate")
     with torch.no_grad():
         network.background.copy_(background_of(features, network.config.background, settings.seed))
     embed = partial(embed_texts, backbone)
     _, words, fits = calibrate(network, features, held, embed, settings.seed, alone=start.alone)
     notes = {**start.notes, "recalibrated": len(held), **shares_found(words, fits)}
-    made = replace(start, network=network, words=words, fits=fits, notes=notes)
+    made = replace(start, words=words, fits=fits, notes=notes)
     save_mark_calibration(made, settings.out)
     return made
 
