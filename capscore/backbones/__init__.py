@@ -68,11 +68,7 @@ class Known:
 
 @cache
 def registry() -> dict[str, Known]:
-    """All backbones of registry.json by name, in the order of the file.
-
-    >>> registry()["embedded"].dim
-    512
-    """
+    """All backbones of registry.json by name, in the order of the file."""
     raw = json.loads(files(__package__).joinpath("registry.json").read_text(encoding="utf-8"))
     entries = {}
     for row in raw["backbones"]:

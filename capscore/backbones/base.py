@@ -331,16 +331,7 @@ class Backbone(ABC):
 
 
 def as_read(backbone: Backbone, *, unit: bool = True, caption_tokens: int | None = None) -> Backbone:
-    """The backbone as a network reads it that was trained on other rows or shorter captions.
-
-    Args:
-        backbone: Backbone with the towers.
-        unit: Whether rows have unit length; otherwise they are as long as the towers give them.
-        caption_tokens: Number of tokens, with the special ones, at which texts are cut; None for the context.
-
-    Raises:
-        CapscoreError: the backbone gives only rows of unit length, or its special tokens leave no room.
-    """
+    """The backbone as a network reads it that was trained on other rows or shorter captions."""
     limit = min(caption_tokens or backbone.max_tokens, backbone.max_tokens)
     if unit and limit == backbone.max_tokens:
         return backbone

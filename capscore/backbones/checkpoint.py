@@ -265,18 +265,6 @@ def write_checkpoint(
 
     The old marker is removed first and the new one comes last: a folder without it is not finished. Other
     files stay.
-
-    Args:
-        folder: Folder to write, created if needed.
-        marker: Name of the marker.
-        content: Content of the marker; its "weights", if it has any, become the digest of the tensors.
-        tensors: Named tensors on any device.
-        what: What is saved, for error messages.
-        save_more: Function that writes further files to a folder.
-
-    Raises:
-        CapscoreError: the content is not ready for JSON, or a weight is not finite.
-        ResultWriteError: the folder could not be written.
     """
     import torch
     from safetensors.torch import save_file
@@ -337,11 +325,6 @@ def write_network(
     """Write a network's weights, as float32 or float16, then config.json: the record, dtype and a digest.
 
     The folder is made if needed; other files in it stay.
-
-    Raises:
-        CapscoreError: another dtype, a folder with another model than the record's "model_type", a weight
-            that is not finite, or a record not ready for JSON.
-        ResultWriteError: the folder could not be written.
     """
     import torch
 
@@ -414,11 +397,7 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def read_state_dict(folder: Path) -> dict[str, torch.Tensor]:
-    """Every tensor of a folder's weights, on the CPU, as stored.
-
-    Raises:
-        BackboneUnavailable: weights are missing or damaged, or a pickle holds more than tensors.
-    """
+    """Every tensor of a folder's weights, on the CPU, as stored."""
     import torch
     from safetensors.torch import load_file
 

@@ -27,12 +27,6 @@ class ClipTowers(Backbone):
 
     The network is moved, cast in place, frozen and set to eval mode. A subclass has `preprocess`,
     `pixel_features`, `token_features` and `_identify`.
-
-    Args:
-        model: Network with both towers.
-        text: The part of it that is the text tower.
-        tokenizer: Tokenizer of its texts.
-        options: Name, revision, prefix, languages, device and dtype.
     """
 
     _model: Any

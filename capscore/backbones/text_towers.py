@@ -41,9 +41,6 @@ class TextTower(nn.Module):
 
     Called with int64 (n, L) ids and mask (1 token, 0 padding), it gives (n, dim), not normalised. Texts have
     up to `max_tokens` tokens, special ones included; None for as many as encoder and tokenizer allow.
-
-    Raises:
-        CapscoreError: `max_tokens` is out of the encoder's range.
     """
 
     def __init__(
@@ -85,10 +82,8 @@ class PairedBackbone(Backbone):
     digest of the files that say how the text tower is used.
 
     Attributes:
-        image_name: Name of the image tower's backbone.
         image_tower: Spec of the image tower for `load_backbone`; "" for the one that the text tower was made
             for, and if a backbone was given.
-        as_made: Whether the image tower is the one that the text tower was made for.
     """
 
     def __init__(

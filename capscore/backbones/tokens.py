@@ -124,13 +124,7 @@ def pad_id_of(tokenizer: PreTrainedTokenizerBase) -> int:
 
 
 class TextTokenizer:
-    """The tokenizer of a text tower: one of transformers, for texts that a function changes first.
-
-    Args:
-        tokenizer: Tokenizer of transformers.
-        max_tokens: Context length of the tower, special tokens included.
-        change: Function from a text to the text that is split, such as one that makes it lower case.
-    """
+    """The tokenizer of a text tower: one of transformers, for texts that a function changes first."""
 
     def __init__(
         self, tokenizer: PreTrainedTokenizerBase, max_tokens: int, change: Callable[[str], str] = str

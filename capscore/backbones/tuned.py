@@ -48,9 +48,6 @@ def load_folder(folder: Path, options: BackboneOptions) -> Backbone:
 
     Prefix and languages that the options leave out come from the folder. Code that comes with the base does
     not run, since it is the folder that names the base.
-
-    Raises:
-        BackboneUnavailable: the base is not available or another one, or a file or tensor does not fit.
     """
     from .loading import load_backbone  # which imports this module when a fine-tuned tower is loaded
 

@@ -24,13 +24,7 @@ class PhotoReferences(NamedTuple):
 
 @dataclass(frozen=True)
 class CaptionedPhotos:
-    """The photos of a set, in its order, with their references in one language.
-
-    Attributes:
-        language: Language code.
-        run: Names of what was read, its files and notes.
-        photos: The photos.
-    """
+    """The photos of a set, in its order, with their references in one language."""
 
     language: str
     run: BenchmarkRun
@@ -41,13 +35,6 @@ def configs_by_language(slug: str, configs: Sequence[str] = ()) -> dict[str, str
     """Language → configuration of a set of captioned photos: those that are named, or one per language.
 
     "all" names one per language too, unless it is the name of a configuration.
-
-    Raises:
-        InputError: another benchmark, an unknown configuration or one without captioned photos, or several
-            for one language.
-
-    >>> configs_by_language("xm3600", ["quz", "de"])
-    {'qu': 'quz', 'de': 'de'}
     """
     from .data.load import builder_class, config_names
 
@@ -89,15 +76,7 @@ def captioned_photos(
     images: bool | None = None,
     readings: dict[tuple[str, str], object] | None = None,
 ) -> CaptionedPhotos:
-    """Read the photos of a set, and all references of each in a language.
-
-    Args:
-        language: Language of the configuration (see `configs_by_language`).
-        where, rows, images, readings: As in `read_benchmark`.
-
-    Raises:
-        CapscoreError: as `read_benchmark`.
-    """
+    """Read the photos of a set, and all references of each in a language."""
     run, found = read_benchmark(where, rows, images=images, readings=readings)
     photos: dict[str, PhotoReferences] = {}
     for _, row in found:

@@ -24,28 +24,16 @@ class Published:
     """One printed figure.
 
     Attributes:
-        benchmark: Name of the benchmark, such as "flickr8k_human".
         config: Name of its configuration, such as "expert"; "all" for all configurations together.
-        metric: Name of the metric, such as "cider".
         statistic: "tau_b", "tau_c", "spearman", "pearson", "accuracy…" (by category, piece or experiment),
             "…_r@k", "mean…" and "drop…" (by perturbation).
-        value: Printed value, in `unit`.
         unit: "percent", "fraction" or "score" (the metric's own scale).
-        source: Key of `sources()`.
-        table: Table in the source.
         kind: "published" (read in the source), "quoted" (read in another public source that quotes it) or
             "recomputed" (on the official files).
-        backbone: Name in the registry; None if the metric has none or the source does not name it.
-        language: Language of the candidates; None for figures over several.
         setting: Differences from the plain metric on the unchanged benchmark, in parts joined by "+"; "" for
             none.
-        note: Remark to read before comparing.
         decimals: Decimals that its column prints.
         unlike: Difference that rules out comparing a measured value with it; "" for none.
-
-    >>> figure = find("flickr8k_human", "expert", "cider")[0]
-    >>> figure.statistic, figure.value, figure.unit, figure.citation, figure.measured_unit
-    ('tau_c', 43.9, 'percent', 'Hu et al. 2023, Table 1', 0.439)
     """
 
     benchmark: str
@@ -128,14 +116,6 @@ def find(
 ) -> list[Published]:
     """Every published figure of a metric on a benchmark, preferred figures first.
 
-    Args:
-        benchmark: Name of the benchmark.
-        config: Name of the configuration; None takes all.
-        metric: Name of the metric. With a backbone, "mcs" and "clip_score" also find each other's figures,
-            since they have one formula.
-        backbone: Name, alias or Hub id of the only backbone to look for; None takes all.
-        language: Only language of candidates to look for; None takes all.
-
     Returns:
         The figures; [] if nothing is published.
 
@@ -169,11 +149,7 @@ def figures() -> tuple[Published, ...]:
 
 @cache
 def sources() -> dict[str, Source]:
-    """Every source by its key.
-
-    >>> sources()["hu-2023"].short
-    'Hu et al. 2023'
-    """
+    """Every source by its key."""
     return {key: Source(**texts) for key, texts in _content()["sources"].items()}
 
 

@@ -37,17 +37,7 @@ class Configuration(NamedTuple):
 def configurations(
     data: Sequence[str], configs: Sequence[str] = (), data_dir: str | Path | None = None
 ) -> list[Configuration]:
-    """The configurations of benchmarks, each once.
-
-    Args:
-        data: Names of benchmarks.
-        configs: Names of configurations, or "all" (see `config_names`); () takes each benchmark's default.
-        data_dir: Folder of the benchmark's files; of several benchmarks, a folder with one folder for each.
-
-    Raises:
-        CapscoreError: an unknown benchmark.
-        InputError: an unknown configuration, or a benchmark without a folder.
-    """
+    """The configurations of benchmarks, each once."""
     from .data.load import config_name, config_names
 
     found = []
@@ -66,9 +56,6 @@ def members(suite: str, data_dir: str | Path) -> Iterator[Configuration]:
     """The configurations of a suite: those of "english" have English captions.
 
     Their folder is None where `data_dir` has none of the benchmark's name.
-
-    Raises:
-        InputError: no suite has this name, or `data_dir` is no folder.
     """
     from .data.load import builder_class, check_data_dir
 
@@ -100,20 +87,7 @@ def read_benchmark(
     options: TaskOptions = TaskOptions(),
     readings: dict[tuple[str, str], object] | None = None,
 ) -> tuple[BenchmarkRun, KeyedRows]:
-    """Read the rows of a benchmark: an empty run, with the warnings of reading, and the rows.
-
-    Args:
-        where: What is read.
-        rows: `split`, by default the test split, or else the validation split, where "all" takes the rows of
-            every split together; and `images`, the folder of the photos, if they are elsewhere.
-        images: As in `load_benchmark`.
-        options: How scores will become numbers.
-        readings: What was read of the same files for other configurations; None reads them anew.
-
-    Raises:
-        CapscoreError: no such benchmark, configuration or split; a file is missing or damaged; two splits
-            have rows of one key.
-    """
+    """Read the rows of a benchmark: an empty run, with the warnings of reading, and the rows."""
     from .data.load import benchmark_builder
 
     slug, config, folder = where
@@ -167,14 +141,7 @@ def _unlike_published(builder: CaptionBenchmark, split: str, n_rows: int) -> str
 
 
 def benchmark_queries(where: Configuration, rows: RowOptions = RowOptions()) -> Queries:
-    """What a metric has to score on a benchmark: captions, photos and references, each with an id.
-
-    Args:
-        where, rows: As in `read_benchmark`.
-
-    Raises:
-        CapscoreError: as `read_benchmark`; one score per query is not enough for the benchmark.
-    """
+    """What a metric has to score on a benchmark: captions, photos and references, each with an id."""
     run, found = read_benchmark(where, rows)
     task = task_of(where.slug, run.config)
     task.check_takes_scores(where.slug)

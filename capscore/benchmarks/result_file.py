@@ -30,11 +30,7 @@ Document = dict[str, Any]
 
 
 def stamped(document: Document) -> Document:
-    """A document of results with its format, and with what computed it.
-
-    >>> list(stamped({"benchmark": "valse"}))
-    ['format', 'format_version', 'environment', 'benchmark']
-    """
+    """A document of results with its format, and with what computed it."""
     return {"format": FORMAT, "format_version": FORMAT_VERSION, "environment": environment(), **document}
 
 
@@ -118,15 +114,7 @@ def _best_first(number: ReportedNumber) -> tuple[object, ...]:
 
 
 def read_documents(paths: Iterable[str | Path]) -> list[tuple[Path, Document]]:
-    """Read files of results, and files in folders, with the content of each.
-
-    Args:
-        paths: JSON files, or folders of them.
-
-    Raises:
-        InputError: there is no file, or one is not of the schema; names the file and the place in it.
-        MissingExtraError: jsonschema is not installed.
-    """
+    """Read files of results, and files in folders, with the content of each."""
     files: list[Path] = []
     for path in map(Path, paths):
         found = sorted(path.rglob("*.json")) if path.is_dir() else [path]
@@ -137,22 +125,13 @@ def read_documents(paths: Iterable[str | Path]) -> list[tuple[Path, Document]]:
 
 
 def metric_order(name: str) -> tuple[int, str]:
-    """Sorts metrics as the library presents them, others last, by name.
-
-    >>> sorted(["theirs", "bleu_4", "bleu_1", "mcs"], key=metric_order)
-    ['mcs', 'bleu_1', 'bleu_4', 'theirs']
-    """
+    """Sorts metrics as the library presents them, others last, by name."""
     places = {metric: place for place, metric in enumerate(METRICS.names())}
     return places.get(component_of(name)[0], len(places)), name
 
 
 def check_document(document: object, what: str) -> Document:
-    """Check a document of results against the schema; returns it.
-
-    Raises:
-        InputError: it is none; names the first place that differs.
-        MissingExtraError: jsonschema is not installed.
-    """
+    """Check a document of results against the schema; returns it."""
     try:
         from jsonschema import Draft202012Validator
         from jsonschema.exceptions import best_match
@@ -187,11 +166,7 @@ def _intervals(document: Document) -> Iterator[tuple[str, list[float]]]:
 
 @cache
 def schema() -> Document:
-    """The JSON Schema (draft 2020-12) of files of results.
-
-    >>> schema()["properties"]["format"]
-    {'const': 'capscore-results'}
-    """
+    """The JSON Schema (draft 2020-12) of files of results."""
     text = files(__package__).joinpath("result_schema.json").read_text(encoding="utf-8")
     return json.loads(text)
 

@@ -38,16 +38,10 @@ class MetricResult:
     """What a benchmark says about one metric.
 
     Attributes:
-        metric: Name of the metric, or the name given to scores from a file.
         backbone: Name of the backbone; "" if the metric has none.
         signature: Everything the scores depend on; for a file, its name and how its rows were matched.
-        outcome: Measured numbers.
         published: Statistic → published values, with the one to compare with first.
-        n_rows: Number of the benchmark's rows that were scored.
-        n_queries: Number of captions that were scored.
         seconds: Time that measuring took, encoding included; further rows of a metric share it.
-        warnings: Warnings given while scoring.
-        rows: Rows that were scored.
         scores: (q,) scores of the queries; None for retrieval and for words and regions.
     """
 
@@ -107,16 +101,12 @@ class BenchmarkRun:
     """What a benchmark's configuration says about every metric.
 
     Attributes:
-        benchmark, config, split, version: Names of what was read.
         files: Name of every annotation file that was read → its SHA-256.
-        n_rows: Number of rows.
-        options: How scores become numbers.
         results: One result per metric, and one for each of its components that has a row of its own.
         skipped: Metric → why it was not run; a `MetricRefusal` if the benchmark and the kind of metric do not
             go together, whatever the backbone.
         comparisons: Paired tests of the first metric against the others, with "p_value_holm", corrected for
             their number.
-        notes: Remarks made while the files were read.
         unlike: Difference between its rows and those that published figures are of; "" for none.
     """
 
@@ -209,7 +199,6 @@ class BenchmarkResults(Result):
     """What `capscore.benchmark` found; it prints as tables.
 
     Attributes:
-        runs: One run per benchmark and configuration.
         skipped: Benchmark and configuration of a suite → why it was not run.
         failed: Benchmark and configuration of a suite → what is wrong with its files.
         suite: Name of the suite; "" if benchmarks were named.
@@ -274,11 +263,7 @@ def config_title(slug: str, config: str | None) -> str:
 
 @cache
 def benchmark_title(slug: str, config: str | None = None) -> str:
-    """The name of a benchmark, as its card has it, and a configuration.
-
-    >>> benchmark_title("flickr8k_human", "expert"), benchmark_title("theirs", "default")
-    ('Flickr8k human judgements · expert', 'theirs')
-    """
+    """The name of a benchmark, as its card has it, and a configuration."""
     pretty_name = re.search(r"^pretty_name: (.+)$", benchmark_card(slug), re.MULTILINE)
     if pretty_name:
         slug = pretty_name[1]

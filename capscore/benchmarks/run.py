@@ -117,12 +117,7 @@ def _configurations(
 
 
 def reasons(skipped: Mapping[str, CapscoreError]) -> str:
-    """Why metrics were not run.
-
-    >>> refused, failed = MetricRefusal("cider compares captions with references"), CapscoreError("no photos")
-    >>> reasons({"cider": refused, "mcs": failed})
-    'cider compares captions with references; mcs: no photos'
-    """
+    """Why metrics were not run."""
     parts = []
     for name, why in skipped.items():
         parts.append(f"{why}" if isinstance(why, MetricRefusal) else f"{name}: {why}")
@@ -137,9 +132,6 @@ class NamedMetric(NamedTuple):
 
     Attributes:
         name: Name in tables, such as "mcs@embedded" or "bleu_4".
-        kind: Its class, or its scorer, which says what it needs.
-        component: Component that is measured, or "" for the score.
-        make: Function that makes its scorer.
     """
 
     name: str
@@ -156,9 +148,6 @@ def named_metrics(
     """What the argument `metrics` of `benchmark` names: metrics, and files of scores by name.
 
     `loader` loads them; None makes one from `load`.
-
-    Raises:
-        CapscoreError: an unknown metric, or an option that no metric takes.
     """
     given: Mapping[str, Measurable | None]
     if isinstance(metrics, Mapping):
@@ -209,11 +198,7 @@ def run_metrics(
     options: TaskOptions,
     progress: bool | None,
 ) -> BenchmarkRun:
-    """Measure metrics, and scores from files, on a benchmark's configuration; see `benchmark`.
-
-    Raises:
-        CapscoreError: also if no metric could be run.
-    """
+    """Measure metrics, and scores from files, on a benchmark's configuration; see `benchmark`."""
     looked_at = any(metric.kind.needs_images for metric in metrics)
     run, found = read_benchmark(where, rows, images=None if looked_at else False, options=options)
     task = task_of(where.slug, run.config)

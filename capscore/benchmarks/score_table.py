@@ -24,19 +24,7 @@ class ScoreTable(NamedTuple):
 
 
 def read_scores(path: str | Path, queries: Queries, *, missing: str = "raise") -> ScoreTable:
-    """Read the scores of all queries from a file, and match its rows.
-
-    Args:
-        path: JSONL, JSON, CSV, TSV or Parquet file with the columns `id` (as in `Queries.to_rows`) and
-            `score`; null, NaN or an empty cell is a missing score.
-        queries: Queries of the benchmark.
-        missing: "raise" requires a row for every query; with "skip", a query without a row has no score, and
-            a note says how many.
-
-    Raises:
-        InputError: no such column, a score that is not a number, a query without a row, two scores for one
-            query.
-    """
+    """Read the scores of all queries from a file, and match its rows."""
     path = Path(path)
     source = open_rows(path)
     for column in ("score", "id"):

@@ -109,11 +109,8 @@ class Queries:
 
     Attributes:
         ids: Unique names, in the benchmark's order.
-        candidates: Captions.
-        image_ids: File names of the photos.
         images: Paths of the photos; None where a photo is missing.
         references: Lists of references; [] where there are none.
-        languages: Language codes.
         owners: Number of the benchmark's row that each belongs to.
     """
 
@@ -132,13 +129,7 @@ class Queries:
     def of(
         cls, rows: KeyedRows, captions: Callable[[Mapping[str, Any]], Iterable[tuple[str, str, str]]]
     ) -> Queries:
-        """The queries of a benchmark's rows.
-
-        Args:
-            rows: Pairs of key and row.
-            captions: Function from a row to (ending of the query's name, caption, beginning of the names of
-                the photo's columns, where a row has several).
-        """
+        """The queries of a benchmark's rows."""
         queries = cls()
         for index, (key, row) in enumerate(rows):
             for ending, caption, side in captions(row):
@@ -594,14 +585,7 @@ _ELSEWHERE = {
 
 
 def task_of(slug: str, config: str) -> Task:
-    """The task of a benchmark's configuration.
-
-    Raises:
-        CapscoreError: metrics' scores are not compared on this benchmark; the message says why.
-
-    >>> task_of("flickr8k_human", "crowdflower").statistics
-    ('tau_b', 'tau_c', 'spearman')
-    """
+    """The task of a benchmark's configuration."""
     task = _TASKS.get(f"{slug}/{config}") or _TASKS.get(slug) or BENCHMARKS.get(slug).task
     if isinstance(task, str):
         task = _made(task)
@@ -626,11 +610,7 @@ def known_slugs() -> list[str]:
 
 
 def captioned_sets() -> list[str]:
-    """Benchmarks that are sets of captioned photos: each of their rows is a photo with its captions.
-
-    >>> "xm3600" in captioned_sets(), "vicr" in captioned_sets()
-    (True, False)
-    """
+    """Benchmarks that are sets of captioned photos: each of their rows is a photo with its captions."""
     return [slug for slug in known_slugs() if task_of(slug, "").captioned]
 
 

@@ -38,14 +38,7 @@ noise_option = functools.partial(option, panel="Perturbations")
 
 
 def split_metrics(texts: Sequence[str] | None) -> list[str]:
-    """Metrics of an option that is repeatable, and may name several at once; each once, [] for none.
-
-    Raises:
-        BadParameter: A text names none, as where a shell's variable is not set.
-
-    >>> split_metrics(["mcs,cider", "mcs"])
-    ['mcs', 'cider']
-    """
+    """Metrics of an option that is repeatable, and may name several at once; each once, [] for none."""
     names: list[str] = []
     for text in texts or ():
         named = [name.strip() for name in text.split(",") if name.strip()]
@@ -56,11 +49,7 @@ def split_metrics(texts: Sequence[str] | None) -> list[str]:
 
 
 def complete_metrics(incomplete: str) -> list[str]:
-    """What a shell offers for metrics that are typed in part.
-
-    >>> complete_metrics("mcs,ci")
-    ['mcs,cider', 'mcs,cider_d']
-    """
+    """What a shell offers for metrics that are typed in part."""
     before, comma, last = incomplete.rpartition(",")
     return [f"{before}{comma}{name}" for name in METRICS.names() if name.startswith(last)]
 

@@ -257,7 +257,6 @@ class _Fought:
     Attributes:
         files, rows, notes: As in `SystemScores`.
         margins: float64 (n,), by how much the first is better, NaN where nothing is known.
-        signature: Signature of the metric, or its name.
         tie: Margin up to which a battle is a tie, unless another is stated.
         firsts: float64 (n,), probability with which a judge prefers what it sees first; None without one.
     """

@@ -64,22 +64,7 @@ def compare_on_benchmark(
     sampling: Sampling = TEN_THOUSAND,
     partial: bool = False,
 ) -> Comparison:
-    """Score systems' captions in every language of a benchmark, and compare them with those of the first.
-
-    Args:
-        where: Set of captioned photos, such as "xm3600", and the folder of its files; its `config` is None.
-        systems: Name → file with one caption per photo and language. Of a photo's name, folder and suffix do
-            not count. Without a column of languages, all captions are in the language of the configuration.
-        metrics: Names of metrics, or of their components, such as "bleu_4".
-        configs: Configurations of the benchmark, each in another language, or "all"; () for those that the
-            systems have captions in.
-        rows, load, sampling: How the benchmark is read, metrics loaded, intervals drawn.
-        partial: Whether a metric that looks at photos scores only those that are available.
-
-    Raises:
-        InputError: a file does not fit the benchmark or the other files; names file and row.
-        CapscoreError: loading or scoring failed, or photos that a metric needs are missing.
-    """
+    """Score systems' captions in every language of a benchmark, and compare them with those of the first."""
     named, _ = named_metrics(metrics, load)
     chosen, known = configs_by_language(where.slug, configs), languages_of(where.slug)
     may_be_empty = load.metric_options.get("empty", "worst") != "raise"
@@ -139,18 +124,7 @@ def read_captions(
     known: Sequence[str] = (),
     may_be_empty: bool = False,
 ) -> tuple[Captions, list[str]]:
-    """Read the captions of a system, and notes on columns with a less familiar name.
-
-    Args:
-        path: File, or saved data set, with one caption per photo and language.
-        languages: Requested languages; rows in others are left out.
-        known: Languages that a row may have; () for `languages`.
-        may_be_empty: Whether a caption may be empty.
-
-    Raises:
-        InputError: a column is missing, or several could be meant; a row without photo, language or
-            caption; an unknown language; two captions of one photo in one language. Names file and row.
-    """
+    """Read the captions of a system, and notes on columns with a less familiar name."""
     source = open_rows(path)
     names = _columns(source, path)
     if names.language is None and len(languages) != 1:

@@ -25,14 +25,10 @@ class PaperTable:
     """A row per system and a column per metric.
 
     Attributes:
-        systems: Names of the systems.
-        titles: Titles of the metrics, as papers write them.
-        cells: Numbers of each system, as papers print them; times 100 where the field does so.
         best: (row, column) of the best numbers of their column, unless all are equal.
         marked: (row, column) of numbers that differ from the baseline's, as the corrected test shows.
         p_values: Corrected p-value of each number; None for the baseline, or without a test.
         caption: What was measured, on how many photos, and what the signs mean.
-        signatures: Title of a metric → its signature, where it is known.
     """
 
     systems: Sequence[str]

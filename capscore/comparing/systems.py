@@ -213,12 +213,7 @@ class SystemScores:
     """Scores of several systems on the same rows.
 
     Attributes:
-        files: System → its file.
         statistics: Metric → system → what is known of its n rows.
-        rows: How the rows were matched.
-        signatures: Metric → signature, where it is known.
-        notes: Remarks that a reader needs.
-        sources, options: System → its rows, and how they are read.
     """
 
     files: dict[str, str]

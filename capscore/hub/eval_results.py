@@ -28,11 +28,7 @@ def check_eval_results(folder: Path, org: str) -> None:
 
 
 def write_eval_results(document: Content, folder: Path, org: str) -> list[Path]:
-    """Write the results of one model into its folder, as of today; `eval_result_files` says what is in them.
-
-    Raises:
-        CapscoreError: as in `eval_result_files`; no metric with weights was measured on all rows.
-    """
+    """Write the results of one model into its folder, as of today; see `eval_result_files`."""
     files = eval_result_files([document], org, date=f"{datetime.now(timezone.utc):%Y-%m-%d}")
     if not files:
         raise CapscoreError(Setting("eval_results"), ": no metric with weights was measured on all rows")
@@ -50,30 +46,8 @@ def eval_result_files(
     configuration, split and statistic; its value is times 100, as papers print it. Left out are metrics
     without weights, scores that others computed, and results on a part of the rows.
 
-    Args:
-        documents: Contents of files of results.
-        org: Organisation or user on the Hub that has the data sets.
-        revision: Revision of the model in signatures; other models are left out. None allows no other model.
-        date: Day of the measurement, YYYY-MM-DD; for None, the Hub takes the day of the commit.
-
     Returns:
         Name in the repository → YAML; a file per benchmark, configuration, split and metric.
-
-    Raises:
-        InputError: results of several models, or two of one metric on the same rows.
-        CapscoreError: huggingface_hub is older than 1.4.
-
-    >>> result = {"metric": "mcs", "backbone": "own", "signature": "mcs|backbone:own@w1", "n_rows": 9,
-    ...           "statistics": [{"name": "tau_c", "measured": 0.51234, "interval": None}]}
-    >>> run = {"benchmark": "vicr", "config": "default", "split": "test", "n_rows": 9, "results": [result],
-    ...        "options": {"raters": "flatten"}, "capscore_version": "0.9.0"}
-    >>> files = eval_result_files([run], "my-lab")
-    >>> print(files[".eval_results/vicr-default-test-mcs.yaml"])  # doctest: +ELLIPSIS
-    - dataset:
-        id: my-lab/vicr
-        task_id: default_test_tau_c
-      value: 51.23
-    ...
     """
     try:
         from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml

@@ -67,16 +67,7 @@ As a module of `evaluate`: `evaluate.load("{repo_id}")`. {direction} is better.
 
 
 def made_module(name: str, repo_id: str) -> dict[str, bytes]:
-    """Name → content of the files of a metric's module.
-
-    Args:
-        name: Name of the metric, of the library or of an installed package.
-        repo_id: "org/name" of the Space.
-
-    Raises:
-        CapscoreError: unknown metric.
-        InputError: the metric is in no installed package, so nobody could install it.
-    """
+    """Name → content of the files of a metric's module."""
     import yaml
 
     kind: Any = METRICS.get(name)

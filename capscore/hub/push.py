@@ -22,12 +22,9 @@ class Plan:
     """Files of a repository, before anything is sent.
 
     Attributes:
-        repo_type: "model", "space" or "dataset".
         files: Name in the repository, with "/" → path of the file, or its content. The card is among them.
         loads: Call that loads it; "{repo}" and "{commit}" stand for its place on the Hub.
         reads: Function that picks, among the names of a repository's files, those that loading reads.
-        name: Default name on the Hub, without the organisation.
-        notes: Remarks for whoever publishes.
     """
 
     repo_type: str
@@ -55,9 +52,6 @@ class Pushed:
     """Outcome of a push.
 
     Attributes:
-        commit: Commit that holds the files.
-        url: Address of the commit.
-        created: Whether the repository is new.
         changed: False if the Hub already had all files, so that there is no new commit.
         kept_card: Whether another card on the Hub was kept.
     """
@@ -73,11 +67,6 @@ def push(plan: Plan, repo_id: str, *, overwrite_card: bool = False) -> Pushed:
     """Push the planned files in one commit.
 
     `HfApi.upload_folder` may split a folder into several commits; this sends one, or nothing.
-
-    Args:
-        plan: Result of `plan_weights`, `plan_metric` or `plan_benchmark`.
-        repo_id: "org/name" on the Hub; a public repository is created if needed.
-        overwrite_card: Whether to replace another card on the Hub; else it is kept.
 
     Raises:
         InputError: `repo_id` is not a Hub id.

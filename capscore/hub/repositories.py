@@ -35,15 +35,7 @@ MAY_BE_PASSED_ON = frozenset(
 
 
 def plan_metric(name: str, repo_id: str, install: Sequence[str], *, endpoint: str) -> Plan:
-    """List what to publish of a metric, with the lines of requirements.txt for this Space.
-
-    Args:
-        name: Name of the metric, which `evaluate.load` wants the Space to have too. One that ships no module,
-            such as a metric of another package, gets a plain one.
-        repo_id: "org/name" of the Space.
-        install: How the Space installs this library: "release", or paths of wheels, which it gets.
-        endpoint: Address of the Hub.
-    """
+    """List what to publish of a metric, with the lines of requirements.txt for this Space."""
     if name in shipped_modules():
         paths = files_in(Path(module_folder(name)), "[!.]*")
         files = {file: path.read_bytes() for file, path in paths.items()}
@@ -107,11 +99,7 @@ def _distribution(wheel: str) -> str:
 
 
 def may_be_published(slug: str) -> bool:
-    """Whether the licence of a benchmark's annotations lets anybody pass them on.
-
-    >>> may_be_published("xvnli"), may_be_published("flickr8k_human")
-    (True, False)
-    """
+    """Whether the licence of a benchmark's annotations lets anybody pass them on."""
     return RepoCard(card_of(slug)).data.get("license") in MAY_BE_PASSED_ON
 
 
@@ -124,21 +112,7 @@ def plan_benchmark(
     data_dir: str | Path | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Plan:
-    """List what to publish of a benchmark.
-
-    Args:
-        slug: Name of the benchmark, such as "valse".
-        repo_id: "org/name" of the data set.
-        workshop: Folder for the Parquet files until they are sent.
-        configs: Which configurations; None takes all whose files are available.
-        data_dir: Folder of the official files, as `load_benchmark` takes it.
-        say: Takes one line on what is being done.
-
-    Raises:
-        CapscoreError: there is no such benchmark.
-        InputError: `data_dir` is none, or a configuration is unknown.
-        AnnotationError: a file is missing or damaged.
-    """
+    """List what to publish of a benchmark."""
     if not may_be_published(slug):
         card = _card_without_data(card_of(slug), slug)
         builder = builder_class(slug)

@@ -36,20 +36,6 @@ def plan_weights(folder: str | Path, results: Sequence[str | Path] = (), org: st
     """Check a folder, and list what to push from it.
 
     Reads only the local disk, unless the tower needs a backbone that is not downloaded yet.
-
-    Args:
-        folder: Saved student, fine-tuned tower, image tower, converted CLIP, or network or mark calibration
-            of InfoMetIC, with its card; or the name of installed weights.
-        results: Files that `capscore benchmark --output` wrote, or folders of them. What they say about
-            exactly these weights is pushed too, for the Hub's leaderboards.
-        org: Organisation or user on the Hub that has the data sets of the results.
-
-    Raises:
-        InputError: there are no such weights; a file of results is not of the schema; two results are of one
-            metric on the same rows.
-        CapscoreError: the weights cannot be loaded, are not finite, or need a folder of this machine; the
-            card is missing, or says no licence or languages. Names the file.
-        MissingExtraError: jsonschema, which reads results, is not installed.
     """
     folder = _weights_in(str(folder))
     kind = weights_kind(folder)

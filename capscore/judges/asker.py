@@ -43,12 +43,7 @@ class Answers(NamedTuple):
 
 
 class Asker(PhotoPipeline):
-    """Asks one model about photos.
-
-    Args:
-        model: Model to ask.
-        cache, allow_urls, allow_private_urls, progress: As in `PhotoPipeline`.
-    """
+    """Asks one model about photos."""
 
     def __init__(
         self,
@@ -76,16 +71,7 @@ class Asker(PhotoPipeline):
         max_pixels: int = 0,
         on_error: str = "raise",
     ) -> Answers:
-        """Ask questions about the photos of n rows.
-
-        Args:
-            images: n images, as `capscore.images.load.check_images` returns them.
-            questions: Rows, and what is asked about the photo of each; other rows are left out.
-            reading: What makes numbers of the model's answer.
-            fingerprint: Digest of everything that a number depends on besides photo and question.
-            max_pixels: Number of pixels to which larger photos are scaled down; 0 for no limit.
-            on_error: "raise", or "skip" to give back what is wrong with an image.
-        """
+        """Ask questions about the photos of n rows."""
         skip = {*range(len(images))} - {row for row, _ in questions}
         d = len(self.model.value_names)
         with _LOCK, self.photos(images, on_error=on_error, skip=skip) as photos:

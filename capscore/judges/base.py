@@ -22,11 +22,7 @@ Photo = TypeVar("Photo")
 
 
 class TooLong(Exception):
-    """Prompts that a model cannot read together with their photo.
-
-    Attributes:
-        problems: Index of the prompt → the error.
-    """
+    """Prompts that a model cannot read together with their photo."""
 
     def __init__(self, problems: dict[int, InputError]):
         super().__init__(problems)
@@ -36,12 +32,7 @@ class TooLong(Exception):
 class PhotoModel(ABC, Generic[Photo]):
     """A model that reads photos and texts.
 
-    Args:
-        name, revision: As in `Backbone`.
-        batch_size: Number of rows per batch.
-
     Attributes:
-        prompter: What finds the tokens that are read; None for a model that is asked nothing.
         refused_options: Options of the judge that must keep their defaults.
         value_names: What `read` says of each answer: "number" and "mass", which a reading gives, and more.
         waits: Whether most of its time is waiting, so that threads read the photos they prepared.
@@ -93,11 +84,7 @@ class PhotoModel(ABC, Generic[Photo]):
 
     @abstractmethod
     def prepare(self, image: Image.Image, prompts: Sequence[Prompt]) -> Photo:
-        """A photo and its prompts, ready for `read`; threads may prepare several at once.
-
-        Raises:
-            TooLong: the model cannot read some of the prompts together with the photo.
-        """
+        """A photo and its prompts, ready for `read`; threads may prepare several at once."""
 
     @abstractmethod
     def read(self, photos: Sequence[Photo], reading: Reading) -> list[np.ndarray]:
@@ -113,17 +100,7 @@ class PhotoModel(ABC, Generic[Photo]):
 
 
 class LocalModel(PhotoModel[Photo]):
-    """A model of transformers on this machine, and its processor.
-
-    Args:
-        model: The model, in eval mode.
-        processor: Its processor.
-        name, revision: As in `Backbone`.
-        batch_size: Number of rows per batch; None takes 8 on a CPU and `gpu_batch` on a GPU.
-
-    Raises:
-        BackboneUnavailable: the processor reads no images.
-    """
+    """A model of transformers on this machine, and its processor."""
 
     gpu_batch: ClassVar[int] = 32
 

@@ -19,10 +19,6 @@ class Battle(Yes):
     z₂ the log-odds of the first number against the second, over all single-token spellings, the score is
     (σ(z₁) + σ(−z₂)) / 2. So a judge that always prefers what comes first gives 0.5; how much it does is
     "first", (σ(z₁) + σ(z₂)) / 2, which is 0.5 without such a bias. The mass is the mean of both.
-
-    Raises:
-        BackboneUnavailable: the tokenizer has no single token for a number; others may be named, as "A/B".
-        InputError: one token spells both.
     """
 
     formulas = ()

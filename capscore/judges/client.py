@@ -37,16 +37,9 @@ class Refused(InputError):
 class Client:
     """Sends questions to one server, from several threads.
 
-    Args:
-        address: Address of the server, http(s)://host/path; chat completions are under it.
-
     Attributes:
-        shown: The address as messages show it.
         spent: Number of requests that were answered, of those that were tried again, and of tokens that were
             read and written, as the server counts them.
-
-    Raises:
-        CapscoreError: no such address can be, or it holds a password or key.
     """
 
     def __init__(self, address: str):
@@ -61,12 +54,7 @@ class Client:
         return type(self), (self.address,)
 
     def ask(self, body: Mapping[str, object]) -> object:
-        """The answer to a question, and the count of its tokens in `spent`.
-
-        Raises:
-            Refused: the server cannot answer this question.
-            BackboneUnavailable: it answers nobody, or not any more.
-        """
+        """The answer to a question, and the count of its tokens in `spent`."""
         answer = self._tried("POST", "/chat/completions", json.dumps(body).encode())
         with self._lock:
             self.spent["answered"] += 1
@@ -233,11 +221,7 @@ def _parts(address: str) -> tuple[str, str, int]:
 
 
 def inside(content: object, *path: str | int) -> object:
-    """What is inside decoded JSON, by keys and indices; None where there is no such thing.
-
-    >>> inside({"choices": [{"text": "yes"}]}, "choices", 0, "text")
-    'yes'
-    """
+    """What is inside decoded JSON, by keys and indices; None where there is no such thing."""
     for step in path:
         if isinstance(content, dict) and isinstance(step, str):
             content = content.get(step)

@@ -30,13 +30,7 @@ MatchRows = tuple["Image.Image", list[str]]  # a photo and its captions
 
 
 class Matcher(LocalModel[MatchRows]):
-    """A model whose head says whether photo and text belong together.
-
-    Args:
-        model: A model of one of the classes in `MATCHERS`, in eval mode.
-        processor: Its processor.
-        name, revision, batch_size: As in `LocalModel`.
-    """
+    """A model whose head says whether photo and text belong together."""
 
     gpu_batch = 64
     refused_options = ("question", "instruction", "answers", "explain")

@@ -68,7 +68,6 @@ class PhotoRows:
     """A photo and its rows, ready for the model.
 
     Attributes:
-        ids: Token ids of each row.
         end: Number of ids up to the end of the photo.
         head: Number of ids that all of its rows share; 0 if the photo is not among them.
         tensors: The processor's tensors of the photo, on the device of the model.
@@ -96,14 +95,7 @@ _Row = tuple[PhotoRows, int]  # a photo, and the index of one of its rows
 
 
 class JudgeModel(LocalModel[PhotoRows]):
-    """A vision–language model that answers questions about photos.
-
-    Args:
-        model, processor, name, revision, batch_size: As in `LocalModel`.
-
-    Raises:
-        BackboneUnavailable: the model cannot be asked about photos; says why.
-    """
+    """A vision–language model that answers questions about photos."""
 
     def __init__(
         self,
@@ -336,19 +328,7 @@ def load_judge(
     revision: str | None = None,
     batch_size: int | None = None,
 ) -> JudgeModel | Matcher:
-    """Load a vision–language model that `transformers` has a class for; code of repositories never runs.
-
-    Args:
-        spec: Hub id, "org/name@revision", a folder, or what this function returned, with which only
-            `batch_size` goes.
-        device: As in `capscore.load`.
-        dtype: "float32", "bfloat16" or "float16"; None for float32 on a CPU, bfloat16 on a GPU.
-        revision: Commit, branch or tag on the Hub.
-        batch_size: As in `LocalModel`.
-
-    Raises:
-        BackboneUnavailable: there is no such model, or it is none of photos and text; says which it is.
-    """
+    """Load a vision–language model that `transformers` has a class for; code of repositories never runs."""
     if isinstance(spec, JudgeModel | Matcher):
         for option, value in (("device", device), ("dtype", dtype), ("revision", revision)):
             if value:

@@ -91,11 +91,7 @@ def check_turn(
 
 
 class Prompter(ABC):
-    """Finds the tokens of a model that a reading asks for.
-
-    Attributes:
-        name: Name of the model, for errors.
-    """
+    """Finds the tokens of a model that a reading asks for."""
 
     name: str
 
@@ -128,16 +124,7 @@ def forms_of(word: str) -> list[str]:
 
 
 class ChatPrompter(Prompter):
-    """Turns prompts into token ids, as the model's own processor does.
-
-    Args:
-        processor: Processor of a vision–language model, with a tokenizer and an image processor.
-        name: Name of the model, for errors.
-        model_type: Its family.
-
-    Raises:
-        BackboneUnavailable: the processor has no chat template.
-    """
+    """Turns prompts into token ids, as the model's own processor does."""
 
     def __init__(self, processor: Any, name: str, model_type: str):
         self.processor, self.name = processor, name
@@ -378,7 +365,6 @@ class PhotoTokens:
     Attributes:
         mark: Ids that stand for the photo in the text.
         ids: Ids that the processor puts there instead, which are `start` and following of all of its ids.
-        start: See `ids`.
         end: Ids that it adds after the text.
     """
 
@@ -389,11 +375,7 @@ class PhotoTokens:
 
     @classmethod
     def found(cls, text_ids: Sequence[int], photo_ids: Sequence[int], mark: int = -1) -> PhotoTokens:
-        """From the ids of one text without and with its photo; a photo of one token may be its own mark.
-
-        >>> PhotoTokens.found([1, 9, 5], [1, 9, 9, 9, 5])
-        PhotoTokens(mark=[9], ids=[9, 9, 9], start=1, end=[])
-        """
+        """From the ids of one text without and with its photo; a photo of one token may be its own mark."""
         text, whole = [*text_ids], [*photo_ids]
         # up to two ids may follow the text: as many as make most of its end agree
         n_after, n_added = -1, 0
@@ -411,11 +393,7 @@ class PhotoTokens:
         return cls(text[start : len(text) - n_after], whole[start : stop - n_after], start, whole[stop:])
 
     def put_into(self, text_ids: Sequence[int]) -> tuple[list[int], int] | None:
-        """The ids of another text with the photo, and where they begin; None unless the mark is there once.
-
-        >>> PhotoTokens([9], [9, 9, 9], 1, []).put_into([1, 9, 7, 8])
-        ([1, 9, 9, 9, 7, 8], 1)
-        """
+        """Ids of another text with the photo, and where they begin; None unless the mark is there once."""
         text, width = [*text_ids], len(self.mark)
         places = [at for at in range(len(text) - width + 1) if text[at : at + width] == self.mark]
         if len(places) != 1:

@@ -119,11 +119,7 @@ class Reading(ABC):
 
     @abstractmethod
     def bind(self, prompter: Prompter, prompt: Prompt) -> None:
-        """Find the tokens that are read; called once, with any prompt of the reading.
-
-        Raises:
-            BackboneUnavailable: the tokenizer lacks one of them.
-        """
+        """Find the tokens that are read; called once, with any prompt of the reading."""
 
     @abstractmethod
     def read(self, n: int, run: Run) -> np.ndarray:
@@ -156,10 +152,6 @@ class Yes(Reading):
     The number is z_yes − z_no, where z is the logsumexp over the spellings of a word; the mass is the
     probability of both words. The score is the logistic function of the number; with the formula "p_yes" it
     is the probability of yes among all tokens, as VQAScore (Lin et al. 2024) has it.
-
-    Raises:
-        BackboneUnavailable: the tokenizer has no single token for a word.
-        InputError: one token spells both words.
     """
 
     question = (
@@ -224,9 +216,6 @@ class Grade(Reading):
     p(1) + p(0) · (Σ d·q₁(d)/10 + Σ d·q₂(d)/100): p over 0 and 1 at the first place, q₁ over ten digits after
     "0.", q₂ after "0." and the likeliest digit of q₁. All three are renormalised over digits. The mass is the
     product of the three probabilities that a digit is said.
-
-    Raises:
-        BackboneUnavailable: the tokenizer has no single token for some digit.
     """
 
     question = (

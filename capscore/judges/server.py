@@ -97,19 +97,7 @@ class ServerPrompter(Prompter):
 
 
 class Server(PhotoModel[ServerPhoto]):
-    """A model that a server answers for.
-
-    Args:
-        client: The server.
-        model: Name of the model there.
-        kind: What serves it, as the server says.
-        top_logprobs: Number of likeliest tokens to ask for.
-        batch_size: Number of photos that are asked about at once.
-
-    Raises:
-        BackboneUnavailable: the server is not there, has no such model, gives no log-probabilities, or does
-            not look at photos; says what to do.
-    """
+    """A model that a server answers for."""
 
     value_names: ClassVar[tuple[str, ...]] = ("number", "mass", "missing")
     waits: ClassVar[bool] = True
@@ -213,12 +201,7 @@ class Server(PhotoModel[ServerPhoto]):
     def places(
         self, photo: str, prompt: Prompt, n_tokens: int, begun: str = ""
     ) -> tuple[list[tuple[str, Place]], int]:
-        """Each token of an answer with what may stand in its place, and the number of tokens before it.
-
-        Raises:
-            InputError: the model says nothing.
-            BackboneUnavailable: what comes is no list of log-probabilities.
-        """
+        """Each token of an answer with what may stand in its place, and the number of tokens before it."""
         asked = {"max_tokens": n_tokens, "logprobs": True, "top_logprobs": self.top_logprobs}
         answer = self.ask(photo, prompt, asked, begun)
         content = inside(answer, "choices", 0, "logprobs", "content")
@@ -305,13 +288,7 @@ class _Answer:
         )
 
     def _logits(self, begun: Sequence[int], bounded: bool = False) -> torch.Tensor:
-        """float32 logits (1, 1 + tokens, ids) where the answer begins with these tokens.
-
-        Args:
-            begun: Ids of the tokens.
-            bounded: Whether texts that are not among the likeliest tokens count as likely as the last of
-                them, which is the most they can be, in place of 0.
-        """
+        """float32 logits (1, 1 + tokens, ids) where the answer begins with these tokens."""
         import torch
 
         texts = self.server.prompter.texts
@@ -369,25 +346,12 @@ class _Answer:
 
 
 def is_address(spec: object) -> bool:
-    """Whether a backbone is a server.
-
-    >>> is_address("http://127.0.0.1:8000/v1"), is_address("Qwen/Qwen3-VL-4B-Instruct")
-    (True, False)
-    """
+    """Whether a backbone is a server."""
     return isinstance(spec, str) and re.match(r"\s*https?:", spec, re.IGNORECASE) is not None
 
 
 def open_server(address: str, options: Mapping[str, Any]) -> Server:
-    """The model behind a server's address, after two questions that show what it can do.
-
-    Args:
-        address: http(s)://host/path, under which chat completions are.
-        options: Options of `capscore.load`: model, top_logprobs, batch_size, and none of a model here.
-
-    Raises:
-        CapscoreError: an option that does not go with a server, or a model that it does not have.
-        BackboneUnavailable: as of `Server`.
-    """
+    """The model behind a server's address, after two questions that show what it can do."""
     client = Client(address)
     for name in ("device", "dtype", "revision"):
         if options.get(name) is not None:

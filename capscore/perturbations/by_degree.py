@@ -34,10 +34,8 @@ class DegreePerturbed:
     """Result of perturbing n captions to a degree.
 
     Attributes:
-        captions: n perturbed captions, none empty.
         touched: float64 (n,), share of the words that are repeated, removed, masked or in another place, from
             0 to 1; 0 where the caption is unchanged.
-        unchanged: bool (n,), True where the caption could not be changed.
     """
 
     captions: list[str]
@@ -69,13 +67,6 @@ def by_degree(
         degree: Share of the words, or of the objects, above 0 and at most 1.
         seed: Whole number that seeds the draws.
         objects: Critical objects for substitution as in `capscore.perturbations.perturb`; None for the nouns.
-
-    Raises:
-        CapscoreError: an unknown kind, a degree outside 0 to 1, a seed that is not a whole number, or objects
-            for another kind.
-        InputError: a caption is not a string or is blank, or an object is not in it (the error names the
-            row); or no words can be found in the language.
-        MissingExtraError: the language's segmenter, or its tagger, is not installed.
 
     >>> by_degree(["a dog runs on the beach"], "masking", "en", degree=0.2).captions
     ['a dog runs on the [MASK]']

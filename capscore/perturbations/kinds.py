@@ -31,14 +31,7 @@ P = 0.4  # Kim et al. 2023, section 5.2
 
 
 def word_finder(language: str | None = None) -> str:
-    """Name, for signatures, of what finds the words of a language: white space ("blanks") or its segmenter.
-
-    Raises:
-        InputError, MissingExtraError: see `capscore.text.segmentation.segmenter_name`.
-
-    >>> word_finder("de"), word_finder("ko")
-    ('blanks', 'blanks')
-    """
+    """What finds the words of a language, for signatures: white space ("blanks") or its segmenter."""
     if has_spaces(language):
         return "blanks"
     return segmenter_name(language)
@@ -49,7 +42,6 @@ class Kind:
     """A kind of perturbation.
 
     Attributes:
-        name: Name in commands and tables.
         change: Function (caption, language code, rng) → caption, whose docstring begins with what it does; of
             a kind that `draws_words`, (words, gaps, drawn, language code) → caption; of one that
             `takes_objects`, (caption, places, rng, order) → caption.
@@ -116,12 +108,8 @@ class Perturbed:
     """Result of perturbing n captions.
 
     Attributes:
-        captions: n perturbed captions, none empty.
         unchanged: bool (n,), True where the caption is unchanged.
         not_found: int (n,), number of critical objects given as texts that are not in their caption.
-        kind: Name of the perturbation.
-        language: Primary subtag, or None if no language was stated.
-        settings: Settings that the result depends on, for signatures.
     """
 
     captions: list[str]
@@ -139,9 +127,6 @@ def all_kinds() -> tuple[str, ...]:
 
 def chosen_kinds(names: Sequence[str]) -> tuple[str, ...]:
     """Perturbations, given by name or as the sets "paper", "unseen" and "all", each once.
-
-    Raises:
-        InputError: an unknown name.
 
     >>> chosen_kinds(["typos", "paper"])
     ('typos', 'repetition', 'removal', 'masking', 'jumble', 'substitution')
@@ -246,11 +231,7 @@ def _no_rules(record: Kind, code: str) -> InputError:
 
 
 def kind_of(name: str) -> Kind:
-    """The record of a kind; for a function from outside, a record with its name.
-
-    Raises:
-        CapscoreError: an unknown name.
-    """
+    """The record of a kind; for a function from outside, a record with its name."""
     entry = PERTURBATIONS.get(name)
     if isinstance(entry, Kind):
         return entry

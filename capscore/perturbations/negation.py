@@ -16,11 +16,7 @@ from .words import Span, placed_words, with_capital_of, with_text, without_stop
 
 
 def verb_finder(language: str | None) -> str:
-    """Name, for signatures, of what finds the verbs of a language; "" if its rules need no verbs.
-
-    Raises:
-        InputError, MissingExtraError: see `capscore.text.word_classes.tagger_name`.
-    """
+    """Name, for signatures, of what finds the verbs of a language; "" if its rules need no verbs."""
     code = language or "en"
     if code in _NEGATIONS or rule(code, "not_before_verb"):
         return tagger_name(code)

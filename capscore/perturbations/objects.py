@@ -33,11 +33,7 @@ OBJECT_COLUMNS = ("critical_objects", "objects")
 
 
 def objects_of_cell(cell: object, is_text: bool) -> list[Object] | None:
-    """The critical objects in a cell of a file, which is JSON where cells are text; None in an empty one.
-
-    Raises:
-        InputError: the cell holds no list.
-    """
+    """The critical objects in a cell of a file, which is JSON where cells are text; None in an empty one."""
     if is_missing(cell):
         return None
     listed = cell
@@ -58,9 +54,6 @@ def find_nouns(captions: Sequence[str], language: str | None = None) -> list[lis
 
     Returns:
         n lists of (start, end) places in the caption, from left to right.
-
-    Raises:
-        InputError, MissingExtraError: see `capscore.text.word_classes.tag`.
     """
     compounds = not has_spaces(language)
     found = []
@@ -86,16 +79,8 @@ def find_objects(
     Case is ignored; whole words are preferred to parts of words, then equal spelling, then the leftmost
     place. An object that is given twice is searched twice.
 
-    Args:
-        captions: n texts.
-        objects: n lists of objects in any order.
-
     Returns:
         n lists of (start, end) places from left to right; int (n,), numbers of texts that were not found.
-
-    Raises:
-        InputError: the numbers of lists and captions differ, or an object is neither a text nor a place in
-            its caption, or overlaps another; the error names the row.
 
     >>> find_objects(["A dog at a dog house"], [["dog", "dog house", "cat"]])
     ([[(2, 5), (11, 20)]], array([1]))
@@ -108,11 +93,7 @@ def find_objects(
 
 
 def noun_finder(language: str | None = None) -> str:
-    """Name, for signatures, of what finds the nouns of a language, with versions.
-
-    Raises:
-        InputError, MissingExtraError: see `capscore.text.word_classes.tagger_name`.
-    """
+    """Name, for signatures, of what finds the nouns of a language, with versions."""
     return tagger_name(language)
 
 

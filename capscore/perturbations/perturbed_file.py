@@ -108,10 +108,8 @@ class KindCounts:
     """What became of the captions under one kind.
 
     Attributes:
-        rows: Number of captions.
         unchanged, failed: Numbers of those that stay as they are, and among them of those that cannot be
             perturbed.
-        settings: Settings that the result depends on.
         objects_not_found: Number of given objects that are not in their captions; None for other kinds.
     """
 
@@ -139,10 +137,7 @@ class PerturbedFile(Result):
     """Captions that were perturbed; `rows` gives the rows of the result, `print` shows counts.
 
     Attributes:
-        source: Rows that were perturbed.
         names: Columns of the captions and their languages.
-        kinds: Perturbations.
-        output: File of the rows; None if none was asked for.
         n_rows: Number of rows of the result.
         new: Name of each new column → its type.
         counts: Kind → counts and settings.

@@ -38,7 +38,6 @@ class Restyled:
     """Captions in a style.
 
     Attributes:
-        captions: m texts.
         rows: Row of the caption that each is made of; of a paragraph, its first caption.
     """
 
@@ -71,11 +70,6 @@ def restyle(
         style: One of `STYLES`.
         language: Language code (see `capscore.text.languages.language_code`); None for English.
         photos: The photo of each caption, for paragraphs.
-
-    Raises:
-        InputError: an unknown style, no photos for paragraphs; a caption is not a string or is blank (the
-            error names the row); the language has no tagger.
-        MissingExtraError: the tagger of the language is not installed.
 
     >>> [restyle(["Two dogs play on the beach."], style).captions for style in STYLES[1:4]]
     [['two dogs play on the beach'], ['Two dogs play on the beach'], ['Two Dogs Play On The Beach.']]

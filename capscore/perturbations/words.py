@@ -24,11 +24,7 @@ def caption_random(seed: int, use: str, caption: str) -> random.Random:
 
 
 def words_and_gaps(caption: str, code: str | None) -> tuple[list[str], list[str]]:
-    """The n words of a caption, and the n + 1 stretches of white space around them.
-
-    >>> words_and_gaps("a  dog ", "en")
-    (['a', 'dog'], ['', '  ', ' '])
-    """
+    """The n words of a caption, and the n + 1 stretches of white space around them."""
     words: list[str] = []
     gaps: list[str] = []
     end = 0
@@ -111,11 +107,7 @@ def placed_words(caption: str, code: str) -> list[Span]:
 
 
 def with_texts(caption: str, spans: Sequence[Span], texts: Sequence[str]) -> str:
-    """The caption with other texts at spans of it, from left to right.
-
-    >>> with_texts("a cat and a dog", [(2, 5), (12, 15)], ["dog", "cat"])
-    'a dog and a cat'
-    """
+    """The caption with other texts at spans of it, from left to right."""
     parts, last = [], 0
     for (start, end), text in zip(spans, texts, strict=True):
         parts += [caption[last:start], text]

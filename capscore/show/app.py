@@ -59,17 +59,7 @@ READING = (
 def build_app(
     metric: str | None = None, *, backbone: str | Backbone | None = None, device: str | None = None
 ) -> gradio.Blocks:
-    """The app; `launch` starts it. A backbone is loaded at the first request.
-
-    Args:
-        metric: Name of a metric for its page alone; None for tabs that explain, and score with any metric.
-        backbone: As in `capscore.load`; None takes each metric's own.
-        device: Torch device; None takes a GPU where there is one.
-
-    Raises:
-        MissingExtraError: gradio is not installed.
-        CapscoreError: unknown metric.
-    """
+    """The app; `launch` starts it. A backbone is loaded at the first request."""
     try:
         import gradio as gr
     except ImportError:
@@ -187,13 +177,7 @@ def _page(
     task: str,
     choice: gradio.components.Component | None = None,
 ) -> None:
-    """Boxes for a photo and its captions, and what a metric says of them.
-
-    Args:
-        metric: Name of the metric.
-        task: "Explain", "Score" or "Compare": what the button says.
-        choice: Box in which a visitor chooses other metrics; not rendered yet.
-    """
+    """Boxes for a photo and its captions, and what a metric says of them."""
 
     def answer(photo: str | None, captions: object, *more: Any) -> tuple[str, str]:
         with _errors_as_messages(gr):

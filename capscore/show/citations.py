@@ -36,11 +36,7 @@ _BACKBONES = (
 
 @cache
 def entries() -> dict[str, str]:
-    """Every BibTeX entry that ships, by its key.
-
-    >>> entries()["lin-2004-rouge"].splitlines()[0]
-    '@inproceedings{lin-2004-rouge,'
-    """
+    """Every BibTeX entry that ships, by its key."""
     text = files(__package__).joinpath("citations.bib").read_text(encoding="utf-8")
     return {
         entry[1]: entry[0].strip() for entry in re.finditer(r"^@\w+\{([^,]+),.*?(?=^@|\Z)", text, re.M | re.S)
@@ -48,11 +44,7 @@ def entries() -> dict[str, str]:
 
 
 def keys_of_backbone(name: str) -> tuple[str, ...]:
-    """Keys of the papers of a backbone; () for an unknown one.
-
-    >>> keys_of_backbone("google/siglip2-base-patch16-224")
-    ('tschannen-etal-2025-siglip',)
-    """
+    """Keys of the papers of a backbone; () for an unknown one."""
     known = find(name)
     if known is not None:
         name = known.name
@@ -74,19 +66,8 @@ def cite(signature: str, benchmarks: Sequence[str] = ()) -> tuple[list[str], lis
     A metric's own are its class attribute `citation`: keys of entries that ship, or whole entries. Those of
     a benchmark are its builder's `citation`.
 
-    Args:
-        signature: As `Scores.signature` has it.
-        benchmarks: Names of benchmarks that it was measured on.
-
     Returns:
         The entries, without doubles: library, metric, backbone, benchmarks. And notes on what has none.
-
-    Raises:
-        InputError: it is no signature, or of an unknown metric.
-        CapscoreError: there is no such benchmark.
-
-    >>> cite("rouge_l|segmenter:ptb2|version:0.12.0")[0][1].splitlines()[0]
-    '@inproceedings{lin-2004-rouge,'
     """
     try:
         metric, settings = parse_signature(signature.strip())

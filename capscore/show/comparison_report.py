@@ -57,16 +57,7 @@ class Card:
 
 
 def write_comparison_report(path: Path, read: SystemScores, found: Comparison) -> None:
-    """Write the page about systems that were compared; photos behind URLs are not fetched.
-
-    Args:
-        path: File to write; an existing one is replaced.
-        read: Scores of the systems, as `read_systems` gives them.
-        found: What `read.compare` found.
-
-    Raises:
-        ResultWriteError: the file cannot be written.
-    """
+    """Write the page about systems that were compared; photos behind URLs are not fetched."""
     metric = _metric_of_photos(read)
     baseline = found.metrics[metric][0].baseline
     lists: dict[str, list[int]] = {}

@@ -31,7 +31,6 @@ class ExplainedCaption:
     """A caption with the scorer's explanation.
 
     Attributes:
-        text: The caption.
         language: BCP 47 tag; "" if none was stated.
         explanation: The row's entry in `Scores.details`.
         scores: "precision", "recall" and "overall" where words are marked, else "score" and the components;
@@ -114,13 +113,11 @@ class Segment:
     """A piece of a caption.
 
     Attributes:
-        text: Its characters.
         kind: "right", "wrong" (likely wrong) or "unsure" (cannot tell) for content words, "unseen" for words
             that were cut off, else "plain", as words are that need no mark in a caption that does not fit.
         score: Score of a content word; None for others.
         region: Number of the region most like a content word, counted from 0; None if there is none.
         p: Probability that a content word is right; None without a mark calibration.
-        noun: Whether the word is a noun.
     """
 
     text: str
@@ -221,12 +218,10 @@ class ShownRegion:
     Attributes:
         number: Number from 1, mentioned regions first; the same on the photo and in the list.
         box: Left, top, right, bottom in pixels of the photo.
-        mentioned: Whether the caption mentions it.
         score: Share of the caption that it accounts for.
         confidence: Confidence of the detector that there is an object.
         label: A name for what it shows: its own, or the word of the caption that is most like it, or else
             where it is in the photo.
-        index: Index among all regions.
         p: Probability that the caption mentions it; None without a mark calibration.
     """
 
@@ -378,8 +373,6 @@ class ScoreBar(NamedTuple):
     """A score as a bar from the middle of its track, zero, to the right or, below zero, to the left.
 
     Attributes:
-        label: Name of the score.
-        value: The score as printed.
         start: Where the bar starts, as a share of the track (0 to 1).
         share: How much of the track it fills (0 to 0.5).
     """

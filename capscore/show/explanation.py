@@ -48,12 +48,7 @@ class Explanation:
     """What a metric says of captions of a photo; made by `explain`.
 
     Attributes:
-        image: The photo, in RGB.
-        name: Its file name, "photo" if it has none.
-        captions: The captions with their scores, and what the metric says of each.
-        scores: The scores, as `Scorer.score` gives them.
         marks_below: Score at or below which a word is marked; None where nothing, or a probability, marks it.
-        notes: Remarks that a reader needs.
     """
 
     image: Image.Image
@@ -184,12 +179,7 @@ def explain(
 def check_captions(
     captions: Sequence[str], metric: Scorer | type[Scorer], language: str | Sequence[str] | None
 ) -> list[str] | None:
-    """Check captions and their languages before a metric, or its class, is loaded; returns a code for each.
-
-    Raises:
-        InputError: an empty caption, one that is too long for word classes, an unknown language code, or
-            another number of codes than of captions.
-    """
+    """Check captions and languages before a metric, or its class, is loaded; returns a code for each."""
     from ..text.word_classes import length_problem
 
     for row, caption in enumerate(captions):

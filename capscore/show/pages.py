@@ -170,15 +170,7 @@ def explain_page(
     signature: str = "",
     beta: float | None = None,
 ) -> str:
-    """A page about captions of a photo: marked words, regions on the photo, and scores.
-
-    Args:
-        image: Photo that the regions' boxes refer to.
-        captions: At least one caption.
-        title: Heading of the page, such as the photo's name.
-        signature: Everything that the scores depend on; shown at the foot.
-        beta: Threshold of words and regions, for the legend; None with a mark calibration.
-    """
+    """A page about captions of a photo: marked words, regions on the photo, and scores."""
     end = bars_end(signature)
     return render(
         "explain_page.html",
@@ -197,12 +189,7 @@ def scores_page(
     signature: str = "",
     about: str = "",
 ) -> str:
-    """A page about captions of a photo: their scores, and what the metric says in words.
-
-    Args:
-        image, captions, title, signature: As in `explain_page`.
-        about: What the numbers mean.
-    """
+    """A page about captions of a photo: their scores, and what the metric says in words."""
     return render(
         "scores_page.html",
         title=title or "A photo and its captions",
@@ -221,15 +208,7 @@ def explained_cards(
     labels: Sequence[str] = (),
     name: str = "photo",
 ) -> dict[str, object]:
-    """What the macro `cards` of the template explained.html shows: one card per caption of a photo.
-
-    Args:
-        image: Photo that the regions' boxes refer to.
-        captions: At least one caption.
-        end: End of the bars of precision and recall, from `bars_end`.
-        labels: One label per caption, shown beside its language; or none.
-        name: Id of the photo's pixels, unique in the page: letters, digits and "-".
-    """
+    """What the macro `cards` of the template explained.html shows: one card per caption of a photo."""
     cards = []
     for caption, label in zip(captions, labels or [""] * len(captions), strict=True):
         regions = caption.explanation["regions"]

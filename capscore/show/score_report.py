@@ -56,15 +56,7 @@ class Histogram(NamedTuple):
 
 
 def write_score_report(path: Path, run: ScoredFile) -> None:
-    """Write the page about a file that was scored: all rows to check and the best ones with their photos.
-
-    Args:
-        path: File to write; an existing one is replaced.
-        run: Result of scoring the file. Photos behind URLs are not fetched again.
-
-    Raises:
-        ResultWriteError: the file cannot be written.
-    """
+    """Write the page about a file that was scored: all rows to check and the best ones with their photos."""
     scores = run.scores
     first = next(iter(scores.values()))
     rising = run.rising()

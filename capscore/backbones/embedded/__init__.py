@@ -65,12 +65,7 @@ def start_reading() -> None:
 
 
 def read_package() -> Package:
-    """The weights of the text network by name, what its layer norms add to a variance, and its pieces.
-
-    Raises:
-        MissingExtraError: the package, or sentencepiece, is not installed.
-        BackboneUnavailable: its files are not those that this network was written for.
-    """
+    """The weights of the text network by name, what its layer norms add to a variance, and its pieces."""
     try:
         return _being_read.pop().result()
     except IndexError:

@@ -255,13 +255,7 @@ def load_embedded(
     device: str | None = None,
     dtype: str | None = None,
 ) -> EmbeddedBackbone:
-    """Load `embedded`, or another image tower from a folder of `save_image_tower`.
-
-    Raises:
-        MissingWeightsError: capscore-weights is not installed, or is of another version.
-        MissingExtraError: a package of the extra `capscore[embedded]` is not installed.
-        BackboneUnavailable: a file is missing or damaged.
-    """
+    """Load `embedded`, or another image tower from a folder of `save_image_tower`."""
     folder = weights_folder(registry()["embedded"].weights) if folder is None else Path(folder)
     options = BackboneOptions(
         name="embedded", device=base.resolve_device(device), dtype=base.resolve_dtype(dtype)
@@ -276,11 +270,7 @@ def load_folder(folder: Path, options: BackboneOptions) -> EmbeddedBackbone:
 
 
 def load_image_tower(folder: str | os.PathLike[str]) -> tuple[ImageTower, dict[str, Any]]:
-    """The network from a folder of `save_image_tower`, float32, in eval mode, frozen; and its config.
-
-    Raises:
-        BackboneUnavailable: a file is missing, damaged, of another version, or does not fit the text encoder.
-    """
+    """The network from a folder of `save_image_tower`, float32, in eval mode, frozen; and its config."""
     folder = Path(folder)
     config, state = checkpoint.read_checkpoint(folder, CONFIG, FORMAT, _FIELDS)
     config = {"recipe": "", "rated_from": ""} | config

@@ -228,9 +228,6 @@ class ImageTowerConfig:
     values and a multiple of the attention `heads`, `hidden` the width of the hidden layer, `classes` the
     number of classes with names; `grid` and `samples` are those of `align_weights`. `text_hidden` is the
     width of the hidden layer of `TextPlace`, 0 for none.
-
-    Raises:
-        CapscoreError: sizes that no network has.
     """
 
     dim: int = 512

@@ -84,12 +84,10 @@ class GatedSentenceEncoder(UniversalSentenceEncoder):
     """The encoder with a gate beside it. Its rows are the plain encoder's.
 
     Attributes:
-        gate: The gate.
         away: (512,), unit length, a direction of the backbone's space in which neither captions nor photos
             lie; the part of a score that noise takes goes there.
         curve: (2,), reach r and power g: of openness o = 1 − σ(noise), the share min(1, o / r)^g is kept. It
             is 1 from r on, falls steeply below, and separates much noise from more.
-        parts: Description, ready for JSON, of what was added to the published encoder.
     """
 
     away: torch.Tensor
@@ -120,10 +118,6 @@ class GatedSentenceEncoder(UniversalSentenceEncoder):
 def turned_away(rows: torch.Tensor, kept: torch.Tensor, away: torch.Tensor) -> torch.Tensor:
     """Unit rows (n, d), turned towards `away` until each keeps `kept` of its cosine with itself; 1 changes
     nothing.
-
-    >>> rows = torch.tensor([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
-    >>> turned_away(rows, torch.tensor([1.0, 0.6]), torch.tensor([0.0, 0.0, 1.0])).tolist()[0]
-    [1.0, 0.0, 0.0]
     """
     kept = kept.to(rows.dtype).unsqueeze(-1)
     side = F.normalize(away - (rows @ away).unsqueeze(-1) * rows, dim=-1)
@@ -131,11 +125,7 @@ def turned_away(rows: torch.Tensor, kept: torch.Tensor, away: torch.Tensor) -> t
 
 
 def gated(encoder: UniversalSentenceEncoder, parts: Mapping[str, Mapping[str, int]]) -> GatedSentenceEncoder:
-    """The same encoder, its weights shared, with an untrained gate of the sizes in `parts`.
-
-    Raises:
-        CapscoreError: parts of another form than {"noise_gate": {"width": …, "layers": …, "heads": …}}.
-    """
+    """The same encoder, its weights shared, with an untrained gate of the sizes in `parts`."""
     try:
         sizes = dict(parts[PART])
         if len(parts) > 1 or not all(0 < sizes[name] <= most for name, most in _LARGEST.items()):
@@ -179,9 +169,6 @@ def sentence_cuts(pieces: Sequence[str]) -> list[int]:
     """Pieces of a text → the indices at which its parts end, the last of them len(pieces).
 
     Parts are the sentences of the text that the pieces make: what is scored alone, the gate reads alone.
-
-    >>> sentence_cuts([*["▁dog"] * 9, ".", *["▁cat"] * 9])
-    [10, 19]
     """
     out, start = [], 0
     *ends, _ = sentence_ends("".join(pieces).replace(BLANK, " "))

@@ -327,11 +327,6 @@ class AnnotationSource(TextFile):
 class Row:
     """A row of an annotation file, or an object in a document: its fields, each read as what it must be.
 
-    Args:
-        values: the fields, as they are in the file.
-        source: the file.
-        line, entry: where they stand: 1-based line, or place in a document.
-
     Raises (all that reads):
         AnnotationError: no object, a field is missing, or is not what it must be; names file and place.
     """

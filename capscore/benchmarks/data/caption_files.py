@@ -52,14 +52,7 @@ COCO = {
 
 
 class TokenCaption(NamedTuple):
-    """A line of a token file: `photo.jpg#0`, a tab, the caption.
-
-    Attributes:
-        line: number of the line, from 1.
-        caption_id: the photo's file name, "#" and the number of the caption.
-        photo: the photo's file name.
-        text: the caption as the file has it, blanks in a row included.
-    """
+    """A line of a token file: `photo.jpg#0`, a tab, the caption."""
 
     line: int
     caption_id: str
@@ -68,11 +61,7 @@ class TokenCaption(NamedTuple):
 
 
 def token_captions(source: AnnotationSource) -> Iterator[TokenCaption]:
-    """The captions of a token file (Flickr8k.token.txt, results_20130124.token), in its order.
-
-    Raises:
-        AnnotationError: the file is missing or damaged, a line is not a caption's, or one appears twice.
-    """
+    """The captions of a token file (Flickr8k.token.txt, results_20130124.token), in its order."""
     seen: set[str] = set()
     for row in source.tsv("caption id", "caption"):
         caption_id = row["caption id"]
@@ -100,14 +89,7 @@ def listed_photos(source: AnnotationSource) -> list[str]:
 
 
 def photos_with_captions(source: AnnotationSource) -> list[tuple[Row, list[Row]]]:
-    """(entry of `images`, its entries of `annotations`) of every photo of a file in COCO's format, in order.
-
-    Args:
-        source: the file, `{"images": [{"id", "file_name"}], "annotations": [{"id", "image_id", "caption"}]}`.
-
-    Raises:
-        AnnotationError: a field is missing, an id appears twice, a caption is empty or of no photo.
-    """
+    """Every photo of a file in COCO's format, in order: (entry of `images`, its entries of `annotations`)."""
     document = source.json()
     captions: dict[int, list[Row]] = {}
     images = list(document.rows("images"))
@@ -137,9 +119,6 @@ def references_of(
     """Photo → its captions, in the file's order, from those of a benchmark's files that are there.
 
     The next file is read only if photos are left. {} if no file is there: a `BenchmarkWarning` says so.
-
-    Raises:
-        AnnotationError: a file is damaged, or there are files and none has the captions of a photo.
     """
     found = [source for source in map(builder.find, files) if source is not None]
     left = set(photos)
@@ -205,9 +184,5 @@ def others_than(caption: str, captions: Iterable[str]) -> list[str]:
 
 
 def letters_and_digits(caption: str) -> str:
-    """What of a caption does not change when it is tokenised or lower-cased.
-
-    >>> letters_and_digits("A dog 's 2 toys .") == letters_and_digits("a dog's 2 toys")
-    True
-    """
+    """What of a caption does not change when it is tokenised or lower-cased."""
     return "".join(character for character in caption.casefold() if character.isalnum())

@@ -21,8 +21,6 @@ class Finding(NamedTuple):
 
     Attributes:
         level: "ok"; "note", what a person should know; "problem", what differs from what was published.
-        what: the file, split or number.
-        message: what was found, in words.
     """
 
     level: str
@@ -32,14 +30,7 @@ class Finding(NamedTuple):
 
 @dataclass
 class CheckedBenchmark:
-    """What was found of one configuration.
-
-    Attributes:
-        benchmark, config: which.
-        findings: in the order in which they were looked at.
-        counts: split → what was counted → number.
-        missing_images: file names of the photos that are not there, each once.
-    """
+    """What was found of one configuration."""
 
     benchmark: str
     config: str
@@ -60,17 +51,7 @@ def check_benchmark(
     data_dir: str | Path | None = None,
     image_dir: str | Path | None = None,
 ) -> list[CheckedBenchmark]:
-    """Check a benchmark's files: counts and checksums against those published, and which photos are missing.
-
-    Args:
-        slug: name of the benchmark.
-        configs: its configurations; None takes all.
-        data_dir, image_dir: as in `capscore.load_benchmark`.
-
-    Raises:
-        CapscoreError: an unknown benchmark.
-        InputError: an unknown configuration, or no folder.
-    """
+    """Check a benchmark's files: counts and checksums as published, and which photos are missing."""
     names = config_names(slug, configs)
     check_data_dir(data_dir)
     checked = []

@@ -39,20 +39,6 @@ def export_benchmark(
 ) -> Path:
     """Write a benchmark as Parquet with a card.
 
-    Args:
-        slug: name of the benchmark.
-        out: the folder to make; it has its name only once it is whole.
-        configs: which configurations; None takes all whose files are there.
-        data_dir, image_dir, images: as in `capscore.load_benchmark`.
-        force: replace the folder if it is there: an empty one, or one that was made by this.
-        say: takes one line on what is being done.
-
-    Raises:
-        InputError: the folder is there (with `force`: and was not made by this, or holds the files that are
-            read), `data_dir` is none, or a configuration is unknown.
-        AnnotationError: a file is missing (of a configuration that was named) or damaged.
-        ResultWriteError: the folder cannot be written.
-
     >>> from datasets import load_dataset
     >>> export_benchmark("xvnli", "xvnli-parquet", ["fr"], data_dir="xvnli")        # doctest: +SKIP
     >>> load_dataset("xvnli-parquet", "fr", split="test").num_rows                   # doctest: +SKIP

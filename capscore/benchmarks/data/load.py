@@ -133,15 +133,7 @@ def benchmark_builder(
 
 
 def config_name(slug: str, config: str | None) -> str:
-    """The name of a benchmark's configuration: the one given, or the default, or the only one.
-
-    Raises:
-        CapscoreError: an unknown benchmark.
-        InputError: an unknown configuration, or none where one is needed; says which there are.
-
-    >>> config_name("thumb", None), config_name("xvnli", "fr")
-    ('default', 'fr')
-    """
+    """The name of a benchmark's configuration: the one given, or the default, or the only one."""
     kind = builder_class(slug)
     names: list[str] = [known.name for known in kind.BUILDER_CONFIGS]
     config = config or kind.DEFAULT_CONFIG_NAME
@@ -197,11 +189,7 @@ _LOADING = threading.RLock()
 
 
 def builder_class(slug: str) -> type[CaptionBenchmark]:
-    """The builder class of a benchmark.
-
-    Raises:
-        CapscoreError: there is no benchmark of that name; the message names similar ones.
-    """
+    """The builder class of a benchmark."""
     return cast("type[CaptionBenchmark]", BENCHMARKS.get(slug))
 
 

@@ -124,9 +124,6 @@ class _Similarities(NamedTuple):
     Attributes:
         slices: Function from the first and the last image to their similarities with all texts, as a new
             array (images, texts).
-        right: Similarity of each text with its own image.
-        own: Image of each text.
-        n_images: Number of images.
         tie: Largest difference of similarities that are equal.
     """
 

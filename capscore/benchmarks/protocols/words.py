@@ -146,9 +146,6 @@ def scores_of_tokens(
     Returns:
         One score per token; None if no word shares a character with it, or if such a word has no score.
 
-    Raises:
-        InputError: the tokens do not make up the caption; the message names the first that does not fit.
-
     >>> words = [{"start": 2, "end": 5, "score": 0.25}, {"start": 6, "end": 11, "score": 0.5}]
     >>> scores_of_tokens("a ice-cream.", ["a", "ice-cream", "."], words)
     [None, 0.75, None]
@@ -368,10 +365,6 @@ def doubts_of(details: Sequence[Sequence[Mapping[str, Any]]]) -> list[list[float
 
     A word's doubt is 1 − p_correct where the metric says how likely its words are right, otherwise the
     negated score. Words that are not semantic, and words that were cut off, are not judged.
-
-    >>> word = {"text": "dog", "semantic": True, "score": 0.25, "start": 2, "end": 5}
-    >>> doubts_of([[word, {**word, "semantic": False}]]), doubts_of([[{**word, "p_correct": 0.75}]])
-    ([[-0.25, None]], [[0.25]])
     """
     known = any(word.get("p_correct") is not None for word in chain.from_iterable(details))
     doubts: list[list[float | None]] = []
@@ -407,11 +400,7 @@ def places_of(caption: str, word: str) -> list[tuple[int, int]]:
 
 
 def labels_at(words: Sequence[Mapping[str, Any]], places: Sequence[tuple[int, int]]) -> list[int]:
-    """1 for each word that shares a character with one of the places, else 0.
-
-    >>> labels_at([{"start": 0, "end": 3}, {"start": 4, "end": 9}], [(3, 5)])
-    [0, 1]
-    """
+    """1 for each word that shares a character with one of the places, else 0."""
     labels = []
     for word in words:
         shares = any(word["start"] < end and start < word["end"] for start, end in places)

@@ -31,14 +31,9 @@ class CaptionSet:
 
     Attributes:
         data: Name of the benchmark or file.
-        config, split: Configuration and split of the benchmark; "" for a file.
-        language: Primary subtag of the language.
-        captions: n texts.
-        image_ids: Ids of their photos.
         images: Photos in any form that a scorer takes; None for a missing photo.
         objects: Critical objects of each caption, as texts; None where the data have none.
         files: Name of every annotation file that was read → its SHA-256.
-        notes: Remarks that a reader needs.
     """
 
     data: str
@@ -112,16 +107,8 @@ def benchmark_captions(
     If its rows have references, these are the captions, each once per photo; otherwise the captions are the
     rows' own, with their critical objects.
 
-    Args:
-        where, rows: As in `read_benchmark`.
-        partial: Whether to leave out captions whose photo is missing, and say how many.
-
     Returns:
         One set per language, in order of appearance.
-
-    Raises:
-        CapscoreError: the benchmark cannot be loaded, or has no captions that are known to be true; photos
-            are missing.
     """
     run, keyed = read_benchmark(where, rows)
     found: dict[str, list[_Caption]] = {}
@@ -146,17 +133,8 @@ def file_captions(
 ) -> list[CaptionSet]:
     """The captions of a file of rows: a caption, its photo, its language.
 
-    Args:
-        path: File that `files.read.open_rows` reads. Column `critical_objects` or `objects` holds lists of
-            texts for substitution.
-        rows: How it is read: columns, split, language of all rows, and `images`, the folder of the photos.
-        partial: Whether to leave out captions whose photo is missing, and say how many.
-
     Returns:
         One set per language, in order of appearance.
-
-    Raises:
-        InputError: the file is missing, or lacks a column; a row that cannot be scored, with its line.
     """
     source = open_rows(path, rows)
     names = columns_of(source, rows)

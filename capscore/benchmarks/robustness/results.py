@@ -92,8 +92,6 @@ class Versions:
     """What metrics make of captions in other styles, or at each degree of noise.
 
     Attributes:
-        what: "styles" or "kinds".
-        settings: What the versions depend on.
         numbers: Metric → style or kind → numbers, as `run.alarms` or `run.curve` gives them.
         skipped: Style or kind → why the captions have no such version.
         against: Metric → name of the plain metric, for styles.
@@ -121,8 +119,6 @@ class SetResult:
     """What one set of captions says about every metric.
 
     Attributes:
-        captions: Captions that were scored.
-        options: How they were perturbed and counted.
         unchanged: Kind → number of captions that it left unchanged.
         not_found: Number of critical objects that are not in their captions.
         results: One result per metric, with the statistics "mean_original"; "mean_<kind>", "drop_<kind>" and
@@ -130,8 +126,6 @@ class SetResult:
             "mean_average_unseen" and "drop_average_unseen" over the others; "original_of_first", the original
             mean as a share of the first metric's; "text_to_image_r@<k>", the share of captions that find
             their photo. Its scores are those of the original captions.
-        skipped: Kind → why the captions could not be perturbed this way.
-        notes: Remarks that a reader needs.
         styles, degrees: False alarms by style, and curves by degree; None if they were not asked for.
     """
 

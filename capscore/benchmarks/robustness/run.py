@@ -93,12 +93,7 @@ def photo_metrics(
     load: LoadOptions,
     loader: ScorerLoader | None = None,
 ) -> list[NamedMetric]:
-    """Metrics by name, each of which looks at the photo and at nothing else.
-
-    Raises:
-        InputError: there is none, one compares with references, or a file or a component is given.
-        CapscoreError: an unknown metric or backbone, or an option that no metric takes.
-    """
+    """Metrics by name, each of which looks at the photo and at nothing else."""
     named, files = named_metrics(metrics, load, loader)
     if not named:
         raise InputError("there is nothing to measure: name a metric", field="metric")
@@ -166,18 +161,7 @@ def measure(
     options: RobustnessOptions = RobustnessOptions(),
     against: Mapping[str, tuple[str, Scorer]] = {},
 ) -> SetResult:
-    """Score captions as they are and perturbed; and in other styles, and by degree, as `options` say.
-
-    Args:
-        captions: n captions of one language.
-        scorers: Name → metric that looks at photos and needs no references.
-        options: How captions are perturbed.
-        against: Name → name and scorer of the plain metric that styles are held against.
-
-    Raises:
-        CapscoreError: no captions, a metric of another kind, no perturbation that fits the captions.
-        ImageError: a photo that cannot be read.
-    """
+    """Score captions as they are and perturbed; and in other styles, and by degree, as `options` say."""
     if not len(captions):
         raise InputError(f"{captions.title}: there are no captions", field="captions")
     for name, scorer in scorers.items():
@@ -471,11 +455,6 @@ def curve(
         captions that the kind can change; "of_means", Spearman's ρ of the mean fall and the mean share over
         the degrees, where values that are equal to a tenth of a percent count as equal; "of_captions",
         Spearman's ρ of the fall and the share over all captions at all degrees.
-
-    >>> scores, shares = [np.array([0.9, 0.8]), np.array([0.5, 0.4])], np.array([[0.1, 0.2], [0.5, 0.6]])
-    >>> found = curve(np.ones(2), scores, shares, (0.2, 0.6))
-    >>> [round(drop, 2) for drop in found["drops"]], round(found["of_captions"], 6)
-    ([-0.15, -0.55], 1.0)
     """
     shares = np.stack([np.asarray(row, dtype=float) for row in touched])
     changed = shares.max(axis=0) > 0
