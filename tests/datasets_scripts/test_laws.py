@@ -20,8 +20,8 @@ from capscore.benchmarks.data.export import export_benchmark
 from capscore.benchmarks.data.load import benchmark_builder, builder_class
 from capscore.files.shipped import benchmark_slugs
 from capscore.text.languages import language_code
+from tools.golden.plain import differences, plain
 
-from ..golden.plain import differences, plain
 from ..laws import every
 from ..photos import encode, noise
 from .conftest import load, official

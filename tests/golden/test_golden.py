@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from . import plain, releases
-from .__main__ import opened_place, run_one
-from .plain import differences
-from .table import all_cases
+from tools.golden import plain, releases
+from tools.golden.__main__ import opened_place, run_one
+from tools.golden.plain import differences
+from tools.golden.table import all_cases
 
 WRITTEN = json.loads(Path(__file__).with_name("results.json").read_text(encoding="utf-8"))
 CASES = all_cases()

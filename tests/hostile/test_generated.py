@@ -1,4 +1,4 @@
-"""A sample of the calls that `tests.hostile.generate` draws; that module as a command draws any number."""
+"""A sample of the calls that `tools.hostile` draws; as a command, it draws any number."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import os
 
 import pytest
 
+from tools.hostile import failures
+
 from ..judges.tiny_models import tiny_judge
 from ..test_command_laws import _own_cache, folder, made
 from ..test_metric_laws import registered
-from .generate import failures
 
 __all__ = ["_own_cache", "folder", "made", "registered"]
 CALLS, SEED = (

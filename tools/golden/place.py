@@ -24,9 +24,8 @@ from unittest import mock
 import pytest
 
 import capscore
-
-from ..backbones.tiny_transformers import write_clip
-from ..datasets_scripts.conftest import write_photos
+from tests.backbones.tiny_transformers import write_clip
+from tests.datasets_scripts.conftest import write_photos
 
 ROOT = Path(__file__).resolve().parents[2]
 CAPTIONS = ROOT / "capscore" / "show" / "examples.json"

@@ -24,7 +24,7 @@ from .table import Case, all_cases
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns an exit code: 0 all the same, 1 something differs or failed."""
-    parser = argparse.ArgumentParser(prog="python -m tests.golden", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.golden", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     for name, said in (
         ("write", "run cases, write their answers"),

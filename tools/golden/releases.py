@@ -1,6 +1,6 @@
 """Scores of every release, so that a version that moves a number is seen.
 
-    python -m tests.golden release 0.6.0
+    python -m tools.golden release 0.6.0
 
 keeps the scores of `results.json` under the version's name. `moved` compares two releases.
 """
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).with_name("releases")
+FOLDER = Path(__file__).resolve().parents[2] / "tests" / "golden" / "releases"
 TOLERANCE = 1e-5
 # capscore's own version, and those of packages, which every signature names
 _VERSION = re.compile(r"(?<=version:)[^|]+|(?<=[a-z]-)\d+(?:\.\d+)+")

@@ -1,6 +1,6 @@
 """Hostile calls, drawn by a seed from all commands, metrics and options that are registered.
 
-    python -m tests.hostile.generate --calls 5000 --seed 1
+    python -m tools.hostile --calls 5000 --seed 1
 
 A call is a right one with up to three values in other places: an option of the command or of `capscore.load`,
 or a cell of its rows. It ends with the scores that the same rows have under the same signature in a plain
@@ -35,11 +35,10 @@ from capscore.cli import app
 from capscore.errors import CapscoreError
 from capscore.metrics.loading import options_of
 from capscore.registry import METRICS
-
-from .. import test_command_laws as commands
-from .. import test_metric_laws as metrics
-from ..cli.conftest import read_jsonl, write_jsonl
-from .case import Expected, Outcome, check, limited
+from tests import test_command_laws as commands
+from tests import test_metric_laws as metrics
+from tests.cli.conftest import read_jsonl, write_jsonl
+from tests.hostile.case import Expected, Outcome, check, limited
 
 TEXTS = ["", " ", "nonesuch", "école 犬", "\x1b[31mred", "x" * 5_000, "[/red]", "a,b", "=", "-", "de"]
 NUMBERS = [*"0 -1 1 2.5 nan inf 1e308 1_0 ٣ 50% x".split(), "", "9" * 30, "-" + "9" * 30]
@@ -215,14 +214,12 @@ def failures(folder: Path, calls: int, seed: int) -> dict[str, list[str]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.hostile.generate", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.hostile", description=__doc__)
     parser.add_argument("--calls", default="5000")
     parser.add_argument("--seed", default="1")
     options = parser.parse_args()
     os.environ |= {"CAPSCORE_HOSTILE_CALLS": options.calls, "CAPSCORE_HOSTILE_SEED": options.seed}
-    sys.exit(
-        pytest.main(["-n0", "-p", "no:cacheprovider", str(Path(__file__).with_name("test_generated.py"))])
-    )
+    sys.exit(pytest.main(["-n0", "-p", "no:cacheprovider", "tests/hostile/test_generated.py"]))
 
 
 if __name__ == "__main__":

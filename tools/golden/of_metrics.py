@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import toy
-from ..backbones.tiny_kinds import Checkpoint
+from tests import toy
+from tests.backbones.tiny_kinds import Checkpoint
+
 from .place import Place
 from .plain import plain
 from .table import KERNELS, case
