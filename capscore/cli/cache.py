@@ -1,4 +1,4 @@
-"""The commands `capscore cache info|clear`: show and remove the embeddings that are kept on disk."""
+"""The commands `capscore cache info|clear`: show and remove what is kept on disk."""
 
 from __future__ import annotations
 
@@ -38,6 +38,8 @@ def info(cache_dir: CacheDir = None, as_json: AsJson = False) -> None:
         parts.append(f"the cache's file in {held['folder']} cannot be read")
     size = readable_size(held["bytes"])
     parts.append(f"{held['entries']:,} embeddings, {size}, in {held['folder']}")
+    if held["table_bytes"]:
+        parts.append(f"tables of metrics, {readable_size(held['table_bytes'])}")
     Report("", parts, unbroken=True).print(make_console())
 
 
@@ -46,7 +48,7 @@ def clear(
     yes: Annotated[bool, option("Do not ask.", "--yes", "-y")] = False,
     cache_dir: CacheDir = None,
 ) -> None:
-    """Remove the embeddings of one backbone, or all of them.
+    """Remove the embeddings of one backbone, or all of them and the tables of metrics.
 
     FINGERPRINT is the start of a fingerprint that `capscore cache info` shows; without it, all are removed.
     """
@@ -64,12 +66,16 @@ def clear(
                 f"{fingerprint!r}, expected one; it holds {known}"
             )
         chosen = matches[0]
-    if not chosen["entries"] and held["readable"]:
+    tables = chosen.get("table_bytes", 0)
+    if not chosen["entries"] and not tables and held["readable"]:
         return print_line(make_console(), f"{cache.folder} holds no embeddings")
-    what = f"{chosen['entries']:,} embeddings ({readable_size(chosen['bytes'])}) in {cache.folder}"
+    and_tables = f" and tables ({readable_size(tables)})" if tables else ""
+    what = (
+        f"{chosen['entries']:,} embeddings ({readable_size(chosen['bytes'])}){and_tables} in {cache.folder}"
+    )
     if not yes and not sys.stdin.isatty():
         raise UsageError(f"this would remove {what}; add --yes to remove them")
     if not yes and not typer.confirm(f"Remove {what}?"):
         return print("nothing was removed")
     removed = cache.clear(chosen.get("fingerprint"))
-    print_line(make_console(), f"removed {removed:,} embeddings from {cache.folder}")
+    print_line(make_console(), f"removed {removed:,} embeddings{and_tables} from {cache.folder}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from ..errors import InputError
 from ..files.console import make_console
+from ..files.scratch import process_folder
 from ..files.text_files import readable_size
 from ..tables import Table, counted
 from .options import AllConfigs, DataDir, argument, option
@@ -110,7 +111,7 @@ def publish_dataset(
         builder_class(benchmark)
     repo_id = _repo_id(org, name or benchmark)
     disable_progress_bars()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=process_folder()) as folder:
         with as_usage(InputError):
             plan = plan_benchmark(benchmark, repo_id, Path(folder), config, data_dir=data_dir, say=say)
         _publish(plan, repo_id, dry_run, overwrite_card)

@@ -1,5 +1,7 @@
 """Embeddings on disk: fingerprint of a backbone and content key → the float32 row that was stored.
 
+Tables that metrics make once a machine lie in a folder beside them.
+
 One SQLite table in one file, opened anew for each call, so that processes and threads may share it, also on
 network drives. Scoring never fails because of the cache: a damaged row counts as absent, and a cache that
 cannot be read or written gives one warning.
@@ -8,6 +10,7 @@ cannot be read or written gives one warning.
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -72,7 +75,7 @@ class EmbeddingCache:
 
     def __init__(self, folder: str | Path | None = None, *, timeout: float = 20.0):
         self.folder = _checked_folder(Path(folder if folder is not None else _default_folder()))
-        self.path = self.folder / "embeddings-0.sqlite"
+        self.path, self.tables = self.folder / "embeddings-0.sqlite", self.folder / "tables"
         self.timeout = timeout
         self._can_read = self._can_write = True
 
@@ -142,13 +145,14 @@ class EmbeddingCache:
         """Count the contents of the cache, without changing it.
 
         Returns:
-            "folder", "entries", "bytes" (on disk), "readable" (False for a file that is damaged or locked),
-            and "backbones", the one that was stored last first, each with "name" ("" if unknown),
+            "folder", "entries", "bytes" (on disk), "table_bytes" (of the tables of metrics), "readable" (False
+            for a file that is damaged or locked), and "backbones", the one that was stored last first, each with "name" ("" if unknown),
             "fingerprint", "entries", "bytes" and "last_stored" (UTC).
         """
         backbones: list[dict[str, Any]] = []
-        readable, n_bytes = True, 0
+        readable, n_bytes, table_bytes = True, 0, 0
         try:
+            table_bytes = sum(path.stat().st_size for path in self.tables.glob("*.*") if path.is_file())
             n_bytes = sum(path.stat().st_size for path in self._files())
             if self.path.exists():
                 with self._connect() as connection:
@@ -160,6 +164,7 @@ class EmbeddingCache:
             "folder": str(self.folder),
             "entries": sum(row["entries"] for row in backbones),
             "bytes": n_bytes,
+            "table_bytes": table_bytes,
             "readable": readable,
             "backbones": backbones,
         }
@@ -167,10 +172,12 @@ class EmbeddingCache:
     def clear(self, fingerprint: str | None = None) -> int:
         """Remove the embeddings of one fingerprint, or all, and free their space; returns their number.
 
-        A damaged file is deleted, others in the folder stay. A cache that cannot be cleared raises
+        With all embeddings go the tables of metrics, which the next use makes anew. A damaged file is deleted, others in the folder stay. A cache that cannot be cleared raises
         `CapscoreError`.
         """
         removed = 0
+        if fingerprint is None:
+            shutil.rmtree(self.tables, ignore_errors=True)
         try:
             if self.path.exists():
                 with self._connect("rwc") as connection:

@@ -6,7 +6,6 @@ context (the figcaption), page and line. What is decorative, or no photo, is lef
 
 from __future__ import annotations
 
-import atexit
 import codecs
 import io
 import json
@@ -25,6 +24,7 @@ from ..text.languages import language_code
 from .console import progress_bar
 from .image_folder import data_bytes
 from .row_source import CHUNK_BYTES, Chunk, Read, Row, RowSource
+from .scratch import process_folder
 from .text_files import ROW_BYTES, TextFile, longer_than
 
 if TYPE_CHECKING:
@@ -99,10 +99,9 @@ def open_pages(path: Path, file: Path, images: str | Path | None = None) -> RowS
     starts, lines, places, faults = [], [], list[str](), dict[int, InputError]()
     columns = {*_COLUMNS} - {"language", "context"}  # the others are there where a row has them
     with (
-        tempfile.NamedTemporaryFile(prefix="capscore-", suffix=".jsonl", delete=False) as spool,
+        tempfile.NamedTemporaryFile(dir=process_folder(), suffix=".jsonl", delete=False) as spool,
         progress_bar("Reading pages", len(names)) as advance,
     ):
-        atexit.register(Path(spool.name).unlink, missing_ok=True)
         for name, page in zip(names, files, strict=True):
             for row, fault in reader.rows(name, page):
                 if fault is not None:

@@ -6,7 +6,6 @@ a clear error instead of a full memory. An environment variable changes each; do
 
 from __future__ import annotations
 
-import atexit
 import codecs
 import csv
 import gzip
@@ -30,6 +29,7 @@ from ..errors import CapscoreError, InputError, Setting
 from .layouts import has_columns, line_reader, nearest, read_document
 from .photo_names import IMAGE_SUFFIXES
 from .row_source import Row, RowSource, check_names_differ, layout_error, read_dicts
+from .scratch import process_folder
 
 # what a spreadsheet would run; the wide forms count in Japanese and Chinese ones
 FORMULA_SIGNS = "=+\\-@\\t\\r\\n＝＋－＠"
@@ -127,9 +127,8 @@ def copied_stream(path: Path, option: str = "path", limit: Limit | None = None) 
         raise InputError(given, ": expected a file, a pipe, or - for standard input")
     with (
         open(opened, "rb", closefd=opened != 0) as source,
-        tempfile.NamedTemporaryFile(prefix="capscore-", delete=False) as copy,
+        tempfile.NamedTemporaryFile(dir=process_folder(), delete=False) as copy,
     ):
-        atexit.register(Path(copy.name).unlink, missing_ok=True)
         while block := source.read(2**20):
             copy.write(block)
             if limit is not None and copy.tell() > limit.bytes:

@@ -13,9 +13,7 @@ import json
 import math
 import os
 import re
-import shutil
 import tempfile
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -23,11 +21,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
-import xxhash
-
 from ..errors import InputError, ResultWriteError, Setting
 from .read import FORMATS
 from .row_source import Chunk, RowSource, extended_schema
+from .scratch import open_partial
 from .text_files import FORMULA_SIGNS
 
 # suffix → kind of file that can be written
@@ -61,71 +58,6 @@ def _give_name(partial: Path, target: Path) -> None:
         named.append(target)
 
 
-def _partial_of(target: Path) -> Path:
-    """Name of the file or folder that becomes another; those that killed runs left of it are removed."""
-    mark = xxhash.xxh3_64_hexdigest(os.fsencode(target.name))
-    with suppress(OSError):
-        for left in target.parent.glob(f".{mark}-*.partial"):
-            opened = os.open(left, os.O_RDONLY)
-            try:
-                if _lock(opened):  # whoever wrote it has ended
-                    shutil.rmtree(left) if left.is_dir() else left.unlink()
-            finally:
-                os.close(opened)
-    return target.with_name(f".{mark}-{uuid.uuid4().hex[:12]}.partial")
-
-
-def _lock(opened: IO[bytes] | int) -> bool:
-    """Lock a file or folder until it is closed, or its process ends; False where another has, or none can."""
-    try:
-        import fcntl
-
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (ImportError, OSError):
-        return False
-    return True
-
-
-def _open_partial(target: Path) -> tuple[Path, IO[bytes]]:
-    """A new file that becomes another: locked before it has a name at which other runs look for leftovers."""
-    partial = _partial_of(target)
-    begun = partial.with_suffix(".begun")
-    file = open(begun, "xb")
-    try:
-        if not _lock(file):
-            return begun, file
-        os.rename(begun, partial)
-    except BaseException:
-        file.close()
-        begun.unlink()
-        raise
-    return partial, file
-
-
-@contextmanager
-def scratch_folder(target: Path) -> Iterator[Path]:
-    """A hidden folder beside a file or folder, for what becomes it; at the end the rest of it is removed.
-
-    What killed runs left of the same target is removed first. OSError where it cannot be made.
-    """
-    partial = _partial_of(target)
-    begun = partial.with_suffix(".begun")
-    begun.mkdir(parents=True)
-    opened = -1
-    try:
-        with suppress(OSError):  # not every system opens folders
-            opened = os.open(begun, os.O_RDONLY)
-        if opened < 0 or not _lock(opened):
-            partial = begun
-        os.rename(begun, partial)
-        yield partial
-    finally:
-        for left in (begun, partial):
-            shutil.rmtree(left, ignore_errors=True)
-        if opened >= 0:
-            os.close(opened)
-
-
 @contextmanager
 def whole_file(path: str | Path, what: str = "file", *, make_folders: bool = False) -> Iterator[IO[bytes]]:
     """Open a new file for writing bytes; it takes its name when the block ends without an error.
@@ -149,7 +81,7 @@ def whole_file(path: str | Path, what: str = "file", *, make_folders: bool = Fal
     try:
         if make_folders:
             target.parent.mkdir(parents=True, exist_ok=True)
-        partial, opened = _open_partial(target)
+        partial, opened = open_partial(target)
         with opened as file:
             yield file
             file.flush()
@@ -199,7 +131,7 @@ class Writer:
         self._table: Any = None
         try:
             with self._errors_named():
-                self._partial, self._file = _open_partial(path)
+                self._partial, self._file = open_partial(path)
                 if self._kind == "parquet":
                     self._begin_parquet(source, columns)
                 elif self._kind in _DELIMITERS:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import xxhash
 
 from ..errors import ImageError, Part, Setting, address_name
+from ..files.scratch import process_folder
 
 if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse, ProxyManager
@@ -67,7 +68,7 @@ class Downloads:
         self._allow_private = allow_private
         self._stopped = threading.Event()
         # after an interrupt, threads may still be writing
-        self._folder = tempfile.TemporaryDirectory(prefix="capscore-", ignore_cleanup_errors=True)
+        self._folder = tempfile.TemporaryDirectory(dir=process_folder(), ignore_cleanup_errors=True)
         self._results: dict[str, DownloadedImage | ImageError] = {}
 
     def file(self, url: str) -> DownloadedImage:

@@ -73,7 +73,7 @@ class CaptionMetric(Metric):
         super().__init__(**{name: options.pop(name) for name in _OF_TORCHMETRICS if name in options})
         (self.scorer,) = load_together(metric, **options)
         self.language = language
-        low, high = self.scorer.score_range
+        low, high = self.scorer.limits
         vars(self).update(
             higher_is_better=self.scorer.higher_is_better, plot_lower_bound=low, plot_upper_bound=high
         )

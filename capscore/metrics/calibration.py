@@ -137,15 +137,20 @@ class Ranked:
         n_fewer: Number of rows that are ranked among captions with fewer references than they have.
         right: Distributions of right captions that rows are ranked among, and numbers of these rows.
         set_name: Name of the set; "" without ranks.
-        reason: Why rows have no rank; "" if all have one, or if no calibration is near.
+        reasons: Why a row with a score has no rank, (n,); "" if it has one, or if no calibration is near.
     """
 
     below: Mapping[str, np.ndarray]
     among: np.ndarray
+    reasons: np.ndarray
     n_fewer: int = 0
     right: Sequence[tuple[Distribution, int]] = ()
     set_name: str = ""
-    reason: str = ""
+
+    @property
+    def reason(self) -> str:
+        """The first of `reasons`; "" if there is none."""
+        return next(filter(None, self.reasons.tolist()), "")
 
 
 def placed(scores: Any, path: str | Path | None = None) -> Ranked:
@@ -163,7 +168,7 @@ def placed(scores: Any, path: str | Path | None = None) -> Ranked:
     """
     known = _known(path)
     below = {kind: np.full(len(scores), np.nan) for kind in KINDS}
-    among = np.full(len(scores), "", dtype=object)
+    among, reasons = (np.full(len(scores), "", dtype=object) for _ in range(2))
     shared = dict(_settings_of(scores.signature))
     counts = scores.n_references.astype(str).tolist()
     if shared.pop("refs", "0") == "var" and any(item.n_references == "var" for item in known):
@@ -172,15 +177,15 @@ def placed(scores: Any, path: str | Path | None = None) -> Ranked:
     numbers: dict[tuple[str, ...], int] = {}  # each kind of row once
     kinds = np.array([numbers.setdefault(kind, len(numbers)) for kind in zip(*columns, strict=True)], int)
     has_score, rising = ~np.isnan(scores.scores), scores.rising()
-    n_fewer, right, set_name, reasons = 0, [], "", []
+    n_fewer, right, set_name = 0, [], ""
     for (language, *values), number in numbers.items():
         rows = has_score & (kinds == number)
         if not rows.any():
             continue
         settings = shared | dict(zip(("refs", *scores.varied), values, strict=True))
         item, reason = _applying(known, settings, language)
+        reasons[rows] = reason
         if item is None:
-            reasons.append(reason)
             continue
         group = item.group(language)
         for kind, captions in item.languages[group].items():
@@ -191,7 +196,7 @@ def placed(scores: Any, path: str | Path | None = None) -> Ranked:
         right.append((item.languages[group][RIGHT], n_rows))
         if item.n_references != values[0]:
             n_fewer += n_rows
-    return Ranked(below, among, n_fewer, right, set_name, next(filter(None, reasons), ""))
+    return Ranked(below, among, reasons, n_fewer, right, set_name)
 
 
 def _applying(

@@ -24,7 +24,7 @@ import xxhash
 
 from ..embedding.cache import EmbeddingCache
 from ..errors import CapscoreError, MissingExtraError
-from ..files.write import scratch_folder
+from ..files.scratch import scratch_folder
 from .spice import program_folder
 
 # how two phrases can match; PARAPHRASE of the reference's phrase, PARAPHRASED: of the candidate's
@@ -231,8 +231,9 @@ class _Table(NamedTuple):
         for number in sorted(numbers):
             entry = self.entries_in_a_row[self.starts[number] : self.starts[number + 1]].tobytes()
             if xxhash.xxh3_64_intdigest(entry) != self.checks[number]:
-                folder = EmbeddingCache().folder
-                raise CapscoreError(f"the files {_TABLE}-… in {folder} are damaged: delete them")
+                folder = EmbeddingCache().tables
+                problem = f"the files {_TABLE}-… in {folder} are damaged"
+                raise CapscoreError(f"{problem}: `capscore cache clear` removes them, and all embeddings")
             phrase, *others = entry.decode().removesuffix("\n").split("\n")
             yield phrase, others
 
@@ -247,7 +248,7 @@ def paraphrase_table(file: Path) -> _Table:
     with file.open("rb") as packed:
         packed.seek(-8, os.SEEK_END)
         identity = packed.read().hex()  # checksum and length of what is packed
-    folder = EmbeddingCache().folder
+    folder = EmbeddingCache().tables
     arrays, entries = (folder / f"{_TABLE}-{identity}{suffix}" for suffix in (".npz", ".txt"))
     with suppress(OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile):
         with np.load(arrays, allow_pickle=False) as kept:

@@ -19,6 +19,7 @@ from typing import IO, Any
 import numpy as np
 
 from ..errors import CapscoreError, MissingExtraError
+from ..files.scratch import process_folder
 from .with_references import Compared, ReferenceScorer, Texts
 
 _SPICE_MODELS = ("stanford-corenlp-3.6.0.jar", "stanford-corenlp-3.6.0-models.jar")
@@ -67,7 +68,7 @@ def spice(candidates: Sequence[str], references: Sequence[Sequence[str]]) -> np.
         {"image_id": row, "test": _one_line(candidate), "refs": [*map(_one_line, texts)]}
         for row, (candidate, texts) in rows
     ]
-    with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryFile() as errors:
+    with tempfile.TemporaryDirectory(dir=process_folder()) as scratch, tempfile.TemporaryFile() as errors:
         given, made = Path(scratch) / "rows.json", Path(scratch) / "scores.json"
         given.write_text(json.dumps(items))
         # no cache, because its native library does not exist for every machine

@@ -503,8 +503,9 @@ class FileScoring:
         chosen, backbones = self._chosen(metrics, preset)
         names = [item if isinstance(item, str) else item.metric for item in chosen]
         self._check_options(names, load, has_scorers=any(isinstance(item, Scorer) for item in chosen))
-        self.kept = None if output.keep is output.drop is None else RowFilter(names[0], output)
-        if self.kept is not None:
+        self.kept = None
+        if output.keep is not None or output.drop is not None:
+            self.kept = RowFilter(names[0], output, calibration)
             self.kept.check_range(METRICS.get(names[0]))
         self.names = self._columns_for(chosen, load)
         inputs = source.columns if output.output or output.keep or output.drop else ()

@@ -6,12 +6,13 @@ import math
 import re
 from collections.abc import Mapping
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 
 from ..errors import OptionError, Setting
 from ..metrics.base import Scorer
-from ..metrics.calibration import RANKS
+from ..metrics.calibration import RANKS, placed
 from ..metrics.scores import Scores
 from ..options import OutputOptions
 from ..registry import METRICS
@@ -25,6 +26,7 @@ class RowFilter:
     Args:
         metric: Metric that decides.
         options: One of its `min_score`, `min_rank` and `top` says which rows stay.
+        calibration: File of the calibrations that gave ranks; None for those of the library.
 
     Attributes:
         rises: Whether a higher score is better.
@@ -34,13 +36,14 @@ class RowFilter:
         OptionError: None or several of them are given, or a value is not one of those.
     """
 
-    def __init__(self, metric: str, options: OutputOptions):
+    def __init__(self, metric: str, options: OutputOptions, calibration: str | Path | None = None):
         choices = {name: getattr(options, name) for name in ("min_score", "min_rank", "top")}
         given = [name for name, value in choices.items() if value is not None]
         if len(given) != 1:
             either = (Setting("min_score"), ", ", Setting("min_rank"), " and ", Setting("top"))
             raise OptionError("expected one of ", *either, " to say which rows stay")
-        self.metric, self.choices = metric, choices
+        self.metric, self.choices, self._calibration = metric, choices, calibration
+        self._unranked: np.ndarray | None = None  # why each row has no rank
         self.min_score, self.min_rank, self.top = choices.values()
         if self.min_score is not None and not math.isfinite(self.min_score):
             raise OptionError(Setting("min_score", self.min_score), ": expected a number")
@@ -113,8 +116,9 @@ class RowFilter:
         if self.min_rank is not None:
             rank = float(ranks[self.metric][RANKS[0]][row])
             if math.isnan(rank):
-                language = part.languages[row] or "a language that is not stated"
-                return f"no rank: {self.metric} is not calibrated for {language}"
+                if self._unranked is None:
+                    self._unranked = placed(part, self._calibration).reasons
+                return f"no rank: {self._unranked[row] or 'no calibration is of such scores'}"
             return f"rank {rank:.1f} is below {self.min_rank:g}"
         score = f"{self.metric} {part.scores[row]:.4f}"
         if self.min_score is not None:

@@ -27,8 +27,9 @@ import numpy as np
 from huggingface_hub import SpaceCard
 
 from ..backbones.base import Backbone
-from ..errors import CapscoreError, CapscoreWarning, MissingExtraError, install_command
+from ..errors import CapscoreError, CapscoreWarning, MissingExtraError, address_name, install_command
 from ..files.shipped import module_folder
+from ..judges.server import is_address
 from ..metrics import load
 from ..metrics.calibration import RANKS, ranks
 from ..metrics.loading import default_backbone
@@ -71,6 +72,8 @@ def build_app(
     with gr.Blocks(title=title, analytics_enabled=False, delete_cache=(600, 3600)) as app:
         # a style sheet is an argument of Blocks in gradio 5 and of launch in gradio 6; this works in both
         gr.HTML(render("app_style.html"))
+        for line in scorers.sent_elsewhere(metric):
+            gr.Markdown(f"**{line}**")
         if metric is None:
             gr.Markdown("# capscore\nHow well does a caption fit its photo, in any language?")
             names = [(METRICS.get(name).title or name, name) for name in METRICS.names()]
@@ -104,6 +107,11 @@ def launch(app: gradio.Blocks, **options: Any) -> Any:
         "enable_monitoring": False,
     }
     return app.queue(max_size=20).launch(**{**settings, **options})
+
+
+def sent_elsewhere(metric: str | None, backbone: str | None) -> list[str]:
+    """What the app sends to servers, a sentence per metric that has its model there; arguments of `build_app`."""
+    return _Scorers(backbone, None, metric or DEFAULT).sent_elsewhere(metric)
 
 
 class _Scorers:
@@ -152,6 +160,21 @@ class _Scorers:
             return self._backbone
         return None
 
+    def sent_elsewhere(self, metric: str | None) -> list[str]:
+        """What each metric whose model is behind a server sends there, in a sentence; of all metrics for None.
+
+        >>> _Scorers("https://x.org/v1", None, "judge").sent_elsewhere("judge")
+        ['Judge sends each photo and its captions to https://x.org/v1, whose operator can read and keep them.']
+        """
+        lines = []
+        for name in METRICS.names() if metric is None else [metric]:
+            kind = METRICS.get(name)
+            backbone = kind.takes_servers and (self._backbone_of(name) or default_backbone(name))
+            if isinstance(backbone, str) and is_address(backbone):
+                to = f"{kind.title or name} sends each photo and its captions to {address_name(backbone)}"
+                lines.append(f"{to}, whose operator can read and keep them.")
+        return lines
+
     def heading(self, metric: str) -> str:
         """Title, description and backbone of a metric's page."""
         scorer = METRICS.get(metric)
@@ -182,11 +205,12 @@ def _page(
     def answer(photo: str | None, captions: object, *more: Any) -> tuple[str, str]:
         with _errors_as_messages(gr):
             if task == "Explain":
-                return explained(scorers, metric, photo, captions, *more)
-            references, language, chosen = [*more, metric][:3]
-            if task == "Compare":
-                return compared(scorers, chosen, photo, captions, references, language)
-            return scored(scorers, chosen, photo, captions, references, language)
+                page, signature = explained(scorers, metric, photo, captions, *more)
+            else:
+                show = {"Compare": compared, "Score": scored}[task]
+                references, language, chosen = [*more, metric][:3]
+                page, signature = show(scorers, chosen, photo, captions, references, language)
+            return page, without_folders(signature)
 
     kind = METRICS.get(metric)
     examples = _examples(metric)
@@ -305,7 +329,7 @@ def scored(
         rows.append(
             {"caption": caption.text, "score": score, "share": share, "terms": terms, "is_best": is_best}
         )
-    return render("app_scores.html", rows=rows, top=top, notes=notes), without_folders(scores.signature)
+    return render("app_scores.html", rows=rows, top=top, notes=notes), scores.signature
 
 
 def compared(
@@ -332,7 +356,7 @@ def compared(
                 "is_best": (scores.rising() == best).tolist(),
             }
         )
-        signatures.append(without_folders(scores.signature))
+        signatures.append(scores.signature)
         notes |= dict.fromkeys(cautions)
     return render("app_comparison.html", captions=lines, columns=columns, notes=notes), "\n".join(signatures)
 
@@ -365,7 +389,7 @@ def explained(
     scorer, scores, notes = scorers.score(metric, lines, picture, None, language)
     title = "What is wrong, and what is missing"
     page = explain_page(picture, explained_captions(lines, scores), title, beta=scorer.marks_below)
-    return render("app_frame.html", notes=notes, page=page), without_folders(scores.signature)
+    return render("app_frame.html", notes=notes, page=page), scores.signature
 
 
 # ---- what a visitor gives ----

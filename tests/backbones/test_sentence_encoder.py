@@ -80,11 +80,11 @@ def test_the_package_is_read_ahead_once_and_an_error_reaches_the_reader(monkeypa
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_process_that_is_forked_while_the_package_is_read_reads_it_itself(monkeypatch):
     forked = threading.Event()
-    monkeypatch.setattr(embedded, "_read", lambda: forked.wait(20) or "read")
+    monkeypatch.setattr(embedded, "_read", lambda *backbone: forked.wait(20) or "read")
     embedded.start_reading()
     child = os.fork()
     if not child:
-        monkeypatch.setattr(embedded, "_read", lambda: "read in the child")
+        monkeypatch.setattr(embedded, "_read", lambda *backbone: "read in the child")
         os._exit(embedded.read_package() != "read in the child")
     forked.set()
     assert os.waitpid(child, 0)[1] == 0

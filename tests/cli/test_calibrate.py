@@ -127,6 +127,22 @@ def test_the_lowest_rows_are_printed_and_marked_as_likely_wrong(captions, tmp_pa
     assert re.findall(r'data-wrong="(.)"', page.read_text()) == ["0", "1", "1", "1", "1"]
 
 
+def test_a_dropped_row_says_why_it_has_no_rank(captions, tmp_path):
+    rows = [{**row, "references": [row["caption"]] * 5} for row in read_jsonl(captions)]
+    calibrated = write_jsonl(captions.with_name("with_references.jsonl"), rows)
+    run("calibrate", calibrated, "-m", "ref_clip_score", "-o", tmp_path / "mine.json")
+    for row, n, code in zip(rows, (5, 8, 5, 4, 7, 8), ("en", "en", "fr", "en", "de", "fr"), strict=False):
+        row |= {"references": [row["caption"]] * n, "language": code}
+    files = {name: tmp_path / f"{name}.jsonl" for name in ("keep", "drop")}
+    capscore.score_file(
+        rows, "ref_clip_score", calibration=tmp_path / "mine.json", min_rank=0.1, cache=False, **files
+    )
+    reasons = [row["capscore_reason"] for row in read_jsonl(files["drop"])]
+    few = "no rank: made with refs:5, scored with refs:{}".format
+    other = "no rank: there are ranks in de, en, not in fr"
+    assert reasons == ["rank 0.0 is below 0.1", few(8), other, few(4), "rank 0.0 is below 0.1", few(8)]
+
+
 @pytest.mark.parametrize("size", [2, 1024])
 @pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
 def test_files_are_sorted_and_rows_of_a_low_rank_are_dropped(captions, tmp_path, monkeypatch, suffix, size):
@@ -164,7 +180,7 @@ def test_files_are_sorted_and_rows_of_a_low_rank_are_dropped(captions, tmp_path,
     assert [int(row["id"]) for row in found("keep")] == [2, 0]
     reasons = {int(row["id"]): row["capscore_reason"] for row in found("drop")}
     assert [*reasons] == [1, 3, 4] and "gone.png" in reasons[4]
-    assert reasons[1] == "rank 0.0 is below 50" and reasons[3] == "no rank: mcs is not calibrated for fr"
+    assert reasons[1] == "rank 0.0 is below 50" and reasons[3] == "no rank: there are ranks in de, en, not in fr"
     said = (
         "Kept 2 of 4 scored rows, with a rank in mcs of at least 50; the lowest has 1.7678; 1 without a rank"
     )

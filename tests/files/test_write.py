@@ -21,12 +21,12 @@ from PIL import Image
 
 from capscore.errors import InputError, ResultWriteError
 from capscore.files.read import open_rows
+from capscore.files.scratch import scratch_folder
 from capscore.files.text_files import with_formula
 from capscore.files.write import (
     Writer,
     check_output,
     json_bytes,
-    scratch_folder,
     whole_file,
     without_formula,
     write_text,
@@ -73,7 +73,8 @@ def test_a_file_has_its_name_when_it_is_whole_and_a_link_stays_a_link(tmp_path):
 KILLED = """
 import os, sys
 from pathlib import Path
-from capscore.files.write import scratch_folder, whole_file
+from capscore.files.scratch import scratch_folder
+from capscore.files.write import whole_file
 with scratch_folder(Path("out")) as folder, whole_file("out") as file:
     (folder / "part").write_text("x")
     os.kill(os.getpid(), 9)
@@ -92,6 +93,39 @@ def test_what_killed_runs_left_of_a_target_goes_with_its_next_run_and_nothing_el
         with begin(tmp_path / "out"):
             assert len(list(tmp_path.iterdir())) == 3 and alive.is_dir()
     assert [path.name for path in tmp_path.iterdir()] == ["out"] * (begin is whole_file)
+
+
+TEMPORARY = """
+import os, sys
+from pathlib import Path
+from capscore.files.read import open_rows
+from capscore.images.fetch import Downloads
+folder = Path(os.environ["TMPDIR"])
+source = open_rows("-")
+assert [len(chunk) for _ in "ab" for chunk in source.chunks(9)] == [1, 1]
+downloads, pages = Downloads(), open_rows("page.md")
+print(*((path.stat().st_mode & 0o777, len(list(path.iterdir()))) for path in folder.iterdir() if path.is_dir()))
+if not os.fork():
+    sys.exit()  # a child that ends removes nothing of its parent's
+os.wait()
+print(len(list(folder.iterdir())), flush=True)
+os.kill(os.getpid(), int(sys.argv[1])) if sys.argv[1:] else None
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="only Unix locks files and forks")
+def test_temporary_files_go_with_their_process_or_with_the_next_one_after_it_was_killed(tmp_path):
+    (tmp_path / "page.md").write_text("![a](a.png)")
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2]), "TMPDIR": str(folder)}
+    os.mkfifo(folder / ".pipe")
+    for ending, left in ((["9"], 2), ([], 1)):  # the pipe is somebody else's
+        command = [sys.executable, "-c", TEMPORARY, *ending]
+        options = {"input": '{"caption": "a"}\n', "text": True, "capture_output": True, "timeout": 200}
+        said = subprocess.run(command, cwd=tmp_path, env=environment, check=False, **options)
+        assert f"({0o700}, 3)" in said.stdout and said.stdout.endswith("\n2\n"), said.stderr
+        assert len(list(folder.iterdir())) == left
 
 
 def test_half_a_surrogate_pair_is_written_as_its_escape(tmp_path):

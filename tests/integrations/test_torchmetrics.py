@@ -68,6 +68,7 @@ def test_contract_of_their_metric_tester(name):
     two_processes["distributed_available_fn"] = lambda: True  # which have the same rows
     for peers in ({}, two_processes):
         metric = CaptionMetric(name, language="en", **OPTIONS[name], **peers)
+        assert (metric.plot_lower_bound, metric.plot_upper_bound) == scorer.limits
         for constant in ("is_differentiable", "higher_is_better", "plot_lower_bound"):
             with pytest.raises(RuntimeError, match="Can't change const"):
                 setattr(metric, constant, None)

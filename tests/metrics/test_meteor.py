@@ -191,12 +191,12 @@ def test_the_table_of_paraphrases_is_kept_and_made_anew_where_it_is_cut_short(tm
     expected = {"a dog": ["the dog", "one dog"], "in front of the": ["before the"]}
     try:
         assert found() == expected
-        arrays, entries = sorted((tmp_path / "cache").iterdir())
+        arrays, entries = sorted((tmp_path / "cache" / "tables").iterdir())
         for damaged in (entries, arrays):
             damaged.write_bytes(damaged.read_bytes()[:-9])
             assert found() == expected == found()
         entries.write_bytes(entries.read_bytes().replace(b"dog", b"cat"))
-        with pytest.raises(CapscoreError, match="are damaged: delete them"):
+        with pytest.raises(CapscoreError, match="are damaged: `capscore cache clear` removes them"):
             found()
         arrays.unlink()
         monkeypatch.setenv("CAPSCORE_CACHE", str(tmp_path / "table.gz" / "no folder"))

@@ -279,6 +279,32 @@ def test_the_server_reads_uploads_alone(photo, tmp_path, monkeypatch):
         page.close()
 
 
+@pytest.mark.parametrize(
+    ("metric", "backbone", "variable", "host"),
+    [
+        ("judge", "https://x.org/v1", "", "https://x.org/v1"),
+        ("judge", None, "http://127.0.0.1:8000/v1?key=1", "http://127.0.0.1:8000/v1?…"),
+        (None, None, "https://y.org/v1", "https://y.org/v1"),
+        ("judge", "Qwen/Qwen3-VL-4B-Instruct", "https://y.org/v1", ""),
+        ("mcs", None, "https://y.org/v1", ""),
+        (None, "embedded", "", ""),
+    ],
+)
+def test_the_page_and_the_command_say_what_a_remote_judge_is_sent(
+    metric, backbone, variable, host, monkeypatch
+):
+    monkeypatch.setenv("CAPSCORE_JUDGE", variable)
+    monkeypatch.setattr(app_module, "launch", lambda page, **_: pages.append(page))
+    pages: list = []
+    arguments = [("--metric", metric), ("--backbone", backbone)]
+    given = [word for name, value in arguments if value for word in (name, value)]
+    said = CliRunner().invoke(app, ["app", *given]).output
+    (page,) = pages
+    shown = " ".join(str(part.value) for part in page.blocks.values() if isinstance(part, gr.Markdown))
+    for text in (" ".join(said.split()), shown):
+        assert ("sends each photo and its captions to" in text) == bool(host) and host in text
+
+
 def test_no_telemetry_and_a_style_for_phones():
     page = build_app("cider")
     assert page.analytics_enabled is False and page.delete_cache == (600, 3600)

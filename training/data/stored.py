@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from capscore.errors import CapscoreError, ResultWriteError
-from capscore.files.write import scratch_folder
+from capscore.files.scratch import scratch_folder
 
 
 class StoredRows:

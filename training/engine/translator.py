@@ -20,6 +20,7 @@ from capscore.backbones.base import resolve_device, resolve_dtype
 from capscore.backbones.loading import load_backbone
 from capscore.embedding.embedder import Embedder
 from capscore.errors import BackboneUnavailable, CapscoreError, InputError, Setting
+from capscore.files.scratch import process_folder
 from capscore.text.languages import language_code
 from training.engine.loop_settings import require
 
@@ -142,7 +143,7 @@ def _comet(command: list[str], sources: Sequence[str], translations: Sequence[st
     """Estimates of quality, float64 (n,), by COMET's own command; a CapscoreError if it fails."""
     if not sources:
         return np.zeros(0)
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory(dir=process_folder()) as name:
         folder = Path(name)
         for file, texts in (("sources", sources), ("translations", translations)):
             lines = "".join(" ".join(text.split()) + "\n" for text in texts)

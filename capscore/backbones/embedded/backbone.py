@@ -298,7 +298,7 @@ class FreeBackbone(SentenceEncoderBackbone):
     name = "embedded-free"
 
     def __init__(self, device: str, dtype: str):
-        self.text, self.tokenizer = text_encoder()
+        self.text, self.tokenizer = text_encoder(self.name)
         self.image = load_efficientnet()
         self.device, self.dtype = device, dtype
         classes = load_classes()

@@ -88,9 +88,9 @@ class PieceTokenizer:
         return ids, pieces
 
 
-def text_encoder() -> tuple[UniversalSentenceEncoder, PieceTokenizer]:
-    """The pretrained network, in eval mode, and its tokenizer; errors as in `read_package`."""
-    arrays, eps, processor = read_package()
+def text_encoder(backbone: str = "embedded") -> tuple[UniversalSentenceEncoder, PieceTokenizer]:
+    """The pretrained network, in eval mode, and its tokenizer; argument and errors as of `read_package`."""
+    arrays, eps, processor = read_package(backbone)
     with torch.device("meta"):  # nothing is drawn that would be replaced
         network = UniversalSentenceEncoder(pieces=len(arrays["table"]))
     network.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()}, assign=True)

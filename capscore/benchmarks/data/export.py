@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...errors import CapscoreError, InputError, ResultWriteError, Setting
 from ...files.shipped import benchmark_card
-from ...files.write import scratch_folder
+from ...files.scratch import scratch_folder
 from .annotation_files import MissingAnnotations
 from .load import benchmark_builder, builder_class, check_data_dir, config_names
 
