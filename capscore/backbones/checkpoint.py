@@ -28,8 +28,8 @@ from ..errors import (
     message_of,
     warn,
 )
-from ..files.text_files import CONFIG_BYTES, readable_size
 from ..files.scratch import scratch_folder
+from ..files.text_files import CONFIG_BYTES, readable_size
 from ..switches import Switch
 from ..text.languages import language_code
 from .base import resolve_dtype, tensors_digest

@@ -145,9 +145,9 @@ class EmbeddingCache:
         """Count the contents of the cache, without changing it.
 
         Returns:
-            "folder", "entries", "bytes" (on disk), "table_bytes" (of the tables of metrics), "readable" (False
-            for a file that is damaged or locked), and "backbones", the one that was stored last first, each with "name" ("" if unknown),
-            "fingerprint", "entries", "bytes" and "last_stored" (UTC).
+            "folder", "entries", "bytes" (on disk), "table_bytes" (of the tables of metrics), "readable"
+            (False for a file that is damaged or locked), and "backbones", the one that was stored last first,
+            each with "name" ("" if unknown), "fingerprint", "entries", "bytes" and "last_stored" (UTC).
         """
         backbones: list[dict[str, Any]] = []
         readable, n_bytes, table_bytes = True, 0, 0
@@ -172,8 +172,8 @@ class EmbeddingCache:
     def clear(self, fingerprint: str | None = None) -> int:
         """Remove the embeddings of one fingerprint, or all, and free their space; returns their number.
 
-        With all embeddings go the tables of metrics, which the next use makes anew. A damaged file is deleted, others in the folder stay. A cache that cannot be cleared raises
-        `CapscoreError`.
+        With all embeddings go the tables of metrics, which their next use makes anew. A damaged file is
+        deleted, others in the folder stay. A cache that cannot be cleared raises `CapscoreError`.
         """
         removed = 0
         if fingerprint is None:

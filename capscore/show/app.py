@@ -110,7 +110,7 @@ def launch(app: gradio.Blocks, **options: Any) -> Any:
 
 
 def sent_elsewhere(metric: str | None, backbone: str | None) -> list[str]:
-    """What the app sends to servers, a sentence per metric that has its model there; arguments of `build_app`."""
+    """What the app sends to servers, a sentence per metric with its model there; arguments of `build_app`."""
     return _Scorers(backbone, None, metric or DEFAULT).sent_elsewhere(metric)
 
 
@@ -161,15 +161,16 @@ class _Scorers:
         return None
 
     def sent_elsewhere(self, metric: str | None) -> list[str]:
-        """What each metric whose model is behind a server sends there, in a sentence; of all metrics for None.
+        """What a metric, or each for None, sends to the server that its model is behind, in a sentence.
 
-        >>> _Scorers("https://x.org/v1", None, "judge").sent_elsewhere("judge")
-        ['Judge sends each photo and its captions to https://x.org/v1, whose operator can read and keep them.']
+        >>> _Scorers("http://gpu/v1", None, "judge").sent_elsewhere("judge")
+        ['Judge sends each photo and its captions to http://gpu/v1, whose operator can read and keep them.']
         """
-        lines = []
+        lines: list[str] = []
         for name in METRICS.names() if metric is None else [metric]:
-            kind = METRICS.get(name)
-            backbone = kind.takes_servers and (self._backbone_of(name) or default_backbone(name))
+            kind, backbone = METRICS.get(name), None
+            with suppress(CapscoreError):  # no backbone is the metric's own
+                backbone = kind.takes_servers and (self._backbone_of(name) or default_backbone(name))
             if isinstance(backbone, str) and is_address(backbone):
                 to = f"{kind.title or name} sends each photo and its captions to {address_name(backbone)}"
                 lines.append(f"{to}, whose operator can read and keep them.")

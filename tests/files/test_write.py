@@ -104,7 +104,7 @@ folder = Path(os.environ["TMPDIR"])
 source = open_rows("-")
 assert [len(chunk) for _ in "ab" for chunk in source.chunks(9)] == [1, 1]
 downloads, pages = Downloads(), open_rows("page.md")
-print(*((path.stat().st_mode & 0o777, len(list(path.iterdir()))) for path in folder.iterdir() if path.is_dir()))
+print(*((path.stat().st_mode & 0o777, len(list(path.iterdir()))) for path in folder.glob("*.partial")))
 if not os.fork():
     sys.exit()  # a child that ends removes nothing of its parent's
 os.wait()

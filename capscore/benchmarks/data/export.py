@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...errors import CapscoreError, InputError, ResultWriteError, Setting
-from ...files.shipped import benchmark_card
 from ...files.scratch import scratch_folder
+from ...files.shipped import benchmark_card
 from .annotation_files import MissingAnnotations
 from .load import benchmark_builder, builder_class, check_data_dir, config_names
 
