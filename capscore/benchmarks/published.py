@@ -153,6 +153,48 @@ def sources() -> dict[str, Source]:
     return {key: Source(**texts) for key, texts in _content()["sources"].items()}
 
 
+@dataclass(frozen=True)
+class PublishedOrder:
+    """Published numbers of captioning systems: a column of a table.
+
+    Attributes:
+        title: Heading of the column.
+        source: What the table is from, short enough for a line.
+        values: System → number, as printed; systems without one are left out.
+        higher_is_better: Whether the highest number is the best.
+    """
+
+    title: str
+    source: str
+    values: dict[str, float]
+    higher_is_better: bool = True
+
+
+def orders_of(benchmark: str, config: str | None = None) -> list[PublishedOrder]:
+    """Published numbers of the systems of a set of captioned photos, by column; [] if nothing is published.
+
+    >>> [order.title for order in orders_of("coco_captions", "karpathy")][3:5]
+    ['CLIPScore', 'PAC-S++']
+    >>> orders_of("coco_captions")[3].values["BLIP-2"]
+    0.782
+    """
+    found = []
+    for table in _content()["systems"]:
+        if table["benchmark"] != benchmark or config not in (None, table["config"]):
+            continue
+        source = f"{sources()[table['source']].short}, {table['table']}"
+        for at, title in enumerate(table["columns"]):
+            numbers = {row["system"]: row["values"][at] for row in table["rows"]}
+            values = {name: number for name, number in numbers.items() if number is not None}
+            found.append(PublishedOrder(title, source, values))
+    return found
+
+
+def sets_with_systems() -> list[str]:
+    """Sets of captioned photos with published systems, by name."""
+    return [*dict.fromkeys(table["benchmark"] for table in _content()["systems"])]
+
+
 @cache
 def _content() -> dict[str, Any]:
     return json.loads(files(__package__).joinpath("published.json").read_text(encoding="utf-8"))

@@ -5,20 +5,21 @@ file are computed first, with the options of `capscore score`. Rows are matched 
 by photo or references (--match-by order: by their order), and by language where rows have one. Files with
 different rows or settings are refused.
 
-First comes the table as papers print it, of systems and metrics (--table table.tex, .md, .csv); then for each
-metric the differences to the first system (or --baseline), their intervals (paired bootstrap over photos),
-and p-values by approximate randomisation, Holm-corrected for the number of systems, also for each language.
-Of BLEU and METEOR the number of the corpus is compared, computed anew for each draw of photos; of files that
-hold scores of rows, and of other metrics, the mean of rows.
+First comes the table as papers print it (--table table.tex, .md, .csv); then for each metric the differences
+to the first system (or --baseline), with intervals (paired bootstrap over photos) and p-values (approximate
+randomisation, Holm-corrected for the number of systems), also for each language: of BLEU and METEOR those of
+the corpus, computed anew for each draw of photos; otherwise of the mean of rows.
 
 With [bold]--battles[/], systems are ranked by which of two captions of a photo is better: -m judge sees both
 captions, in both orders; of other metrics the better score wins.
 
+With [bold]--published[/], it is counted how many pairs of systems are in a published order: that of a set
+(coco_captions), or of a file of systems and numbers (CSV, JSON), or of systems alone, the best first (.txt).
+
 With [bold]--data[/], a set of captioned photos (xm3600, multi30k, …), each file has one caption per photo and
 language; each language is scored with all references of the set. Default metric there: cider.
 
-[bold]Exit codes[/]: 0 compared; 1 failed (other rows, other settings, a damaged file); 2 wrong usage; 130
-interrupted.
+[bold]Exit codes[/]: 0 compared; 1 failed (other rows or settings, bad files); 2 wrong usage; 130 interrupted.
 
 [bold]Example[/]: capscore compare ours.json baseline.json --references captions.json --images photos
 --preset clipscore --table table.tex --report page.html
@@ -28,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from ..errors import Setting
 from ..options import MAX_DRAWS, RowOptions, Sampling, check_whole_number
@@ -42,16 +43,11 @@ Metrics = Annotated[
 Paper = Annotated[Path | None, option("File for the table of a paper: .tex, .md or .csv.", "--table")]
 Page = Annotated[Path | None, option("HTML page: table, chart, photos that differ most.")]
 Baseline = Annotated[str | None, option("System to compare with. Default: the first.")]
-MatchBy = Annotated[
-    Literal["id", "photo", "references", "order"] | None,
-    option("id, photo, references or order.", metavar="HOW"),
-]
-Samples = Annotated[int, option("Number of samples. Default: 10000.", min=1, panel="Statistics")]
-IdColumn = Annotated[str | None, column_option("Default: id.")]
 ImageColumn = Annotated[str | None, column_option("Default: image, image_path, file_name, img, image_id.")]
 Fights = Annotated[bool, option("Rank by battles of captions. Default metric: judge.", "--battles")]
 Tie = Annotated[float | None, option("Largest difference that is a tie in battles.", metavar="BAND")]
 Pairs = Annotated[str | None, option("Number of battles. Default: all. Else images or texts, of clip_score.")]
+Published = Annotated[str | None, option("Set or file of published systems, such as coco_captions.")]
 Data = Annotated[str | None, option("Set of captioned photos, such as xm3600.", "--data", "-d")]
 
 
@@ -62,10 +58,11 @@ def compare(
     preset: options.Preset = None,
     baseline: Baseline = None,
     common_rows: options.CommonRows = False,
-    match_by: MatchBy = None,
+    match_by: options.MatchBy = None,
     battles: Fights = False,
     pairs: Pairs = None,
     tie: Tie = None,
+    published: Published = None,
     output: options.Output = None,
     markdown: options.Markdown = None,
     table: Paper = None,
@@ -73,7 +70,7 @@ def compare(
     force: options.Force = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
-    samples: Samples = 10_000,
+    samples: options.Samples = 10_000,
     confidence: options.Confidence = 0.95,
     seed: options.Seed = 0,
     data: Data = None,
@@ -82,7 +79,7 @@ def compare(
     image_dir: options.ImageDir = None,
     split: options.TestSplit = None,
     partial: options.Partial = False,
-    id_column: IdColumn = None,
+    id_column: options.IdColumn = None,
     image_column: ImageColumn = None,
     candidate_column: options.CandidateColumn = None,
     references_column: options.ReferencesColumn = None,
@@ -99,6 +96,7 @@ def compare(
     from ..comparing import Comparison
     from ..comparing import battles as ranking
     from ..comparing.languages import compare_on_benchmark
+    from ..comparing.published_order import published_orders
     from ..comparing.systems import read_systems
     from ..show.comparison_report import write_comparison_report
 
@@ -113,12 +111,13 @@ def compare(
     columns = options.columns(
         image_column, candidate_column, references_column, language_column, references_id_column
     )
-    given: Mapping[str, Any] = {"id_column": id_column, "language": language, "on_error": on_error}
-    rows = RowOptions(**columns, **given, images=images, references=references or None)
+    columns |= {"id_column": id_column, "language": language, "images": images}
+    rows = RowOptions(**columns, references=references or None, on_error=on_error)
     own = dict(metric_options)
     if pairs is not None and not battles:
         own["pairs"] = pairs
     load = options.load_options({"progress": False if quiet or as_json else None, **own})
+    orders = published_orders(published, [*systems]) if published else None
     matching: Mapping[str, Any] = {"match_by": match_by, "common_rows": common_rows}
     found: Comparison | ranking.Battles
     if battles:
@@ -127,22 +126,23 @@ def compare(
         if metric is not None and len(metric) > 1:
             raise terminal.UsageError(Setting("metric", ",".join(metric)), ": battles take one metric")
         n_pairs: Any = int(pairs) if pairs and pairs.isdecimal() else pairs
-        given = {**vars(rows), **load.arguments(), **vars(sampling), **matching}
-        found = ranking.battles(systems, *(metric or ["judge"]), pairs=n_pairs, tie=tie, **given)
+        matching = {**matching, **vars(rows), **load.arguments(), **vars(sampling)}
+        found = ranking.battles(systems, *(metric or ["judge"]), pairs=n_pairs, tie=tie, **matching)
+        found = found if orders is None else found.held_against(orders)
     elif tie is not None or (pairs and pairs.isdecimal()):
         stray = Setting("pairs", pairs) if tie is None else Setting("tie", tie)
         raise terminal.UsageError(stray, " is for --battles")
     elif data is not None:
-        where = Configuration(data, None, data_dir)
         terminal.check_alone("data", {"preset": preset, "report": report})
-        given = {"rows": RowOptions(split=split, images=image_dir), "load": load, "sampling": sampling}
-        asked = metric or ["cider"]
-        found = compare_on_benchmark(where, systems, asked, config or (), partial=partial, **given)
+        where, of_set = Configuration(data, None, data_dir), RowOptions(split=split, images=image_dir)
+        matching = {"load": load, "sampling": sampling, "partial": partial, "published": orders}
+        named = metric or ["cider"]
+        found = compare_on_benchmark(where, systems, named, config or (), rows=of_set, **matching)
     elif len(systems) < 2:
         raise terminal.UsageError("give the scored files of at least 2 systems")
     else:
         read = read_systems(systems, metric or [], rows, load, preset=preset, **matching)
-        found = read.compare(baseline, sampling)
+        found = read.compare(baseline, sampling, orders or ())
         if report is not None:
             write_comparison_report(report, read, found)
     if table is not None:

@@ -112,6 +112,12 @@ Report = Annotated[Path | None, option("HTML page: distributions, all rows.")]
 Output = Annotated[Path | None, option("File for the results, as JSON.", "--output", "-o")]
 Markdown = Annotated[Path | None, option("File for the tables, as Markdown.")]
 Partial = Annotated[bool, option("Score only rows whose photos are available.", "--partial")]
+MatchBy = Annotated[
+    Literal["id", "photo", "references", "order"] | None,
+    option("id, photo, references or order.", metavar="HOW"),
+]
+IdColumn = Annotated[str | None, column_option("Default: id.")]
+Samples = Annotated[int, option("Number of samples. Default: 10000.", min=1, panel="Statistics")]
 CommonRows = Annotated[bool, option("Compare only rows that every system scored.", "--common-rows")]
 Bootstrap = Annotated[int, statistics_option("Bootstrap draws; 0 for none. Default: 1000.", min=0)]
 Confidence = Annotated[float, statistics_option("Level of the intervals. Default: 0.95.")]

@@ -15,6 +15,7 @@ from ..options import LoadOptions, RowOptions, Sampling, split_options
 from ..scoring.files import Scorable
 from .comparison import Comparison
 from .languages import compare_on_benchmark
+from .published_order import Published, published_orders
 from .systems import compare_systems, read_systems
 
 __all__ = ["Comparison", "compare", "compare_on_benchmark", "compare_systems", "read_systems"]
@@ -31,6 +32,7 @@ def compare(
     data: str | None = None,
     config: str | Sequence[str] = (),
     data_dir: str | Path | None = None,
+    published: Published | None = None,
     **options: object,
 ) -> Comparison:
     """Compare captioning systems: files of captions or of scores, row by row.
@@ -52,6 +54,9 @@ def compare(
         config: Configurations of it, each in another language, or "all"; () for all that the systems have
             captions in.
         data_dir: Folder of its files.
+        published: Published numbers of these systems, to count the pairs that each metric puts in the same
+            order: a set such as "coco_captions", a file, or numbers (see `published_orders`); None for those
+            of `data`, if it has systems of these names.
         **options: How rows are read (`capscore.options.RowOptions`), metrics loaded (`capscore.load`) and
             intervals drawn (`Sampling`; 10,000 draws unless `bootstrap` says otherwise).
 
@@ -79,7 +84,15 @@ def compare(
                 raise InputError(problem, field="systems")
             files[name] = system
         return compare_on_benchmark(
-            where, files, named or ["cider"], configs, rows=rows, load=load, sampling=sampling
+            where,
+            files,
+            named or ["cider"],
+            configs,
+            rows=rows,
+            load=load,
+            sampling=sampling,
+            published=published,
         )
+    orders = [] if published is None else published_orders(published, [*systems])
     read = read_systems(systems, named, rows, load, preset=preset, match_by=match_by, common_rows=common_rows)
-    return read.compare(baseline, sampling)
+    return read.compare(baseline, sampling, orders)

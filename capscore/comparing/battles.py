@@ -41,6 +41,7 @@ from ..statistics.bootstrap import Interval, intervals_of
 from ..statistics.columns import group_codes, plain
 from ..tables import Report, Result, Table, counted, fixed, level_text
 from .paper_table import PaperTable
+from .published_order import OrderAgreement, Published, agreement_parts, agreements, published_orders
 from .systems import SystemScores, read_systems
 
 if TYPE_CHECKING:
@@ -63,12 +64,14 @@ class Battles(Result):
         n_ties, n_left_out: Number of ties, and of battles without an outcome.
         n_photos, unit: Number of photos, or of rows where nothing names photos; "photo" or "row".
         tie: Largest difference of scores, or distance of a judge's probability from 0.5, that is a tie.
-        above: For each system but the last, share of the draws in which it is above the next, ties half.
+        above: float64 (k, k) in the order of `systems`: share of the draws in which one is rated above
+            another, ties half; (0, 0) without draws.
         first: Mean probability, from 0 to 1, with which a judge prefers the caption that it sees first; None
             for other metrics.
         contradicted: Share of the battles in which its two orders name the same place; None for others.
         sampling: Draws, confidence and seed.
         matched_by, notes: What rows were matched by, and remarks that a reader needs.
+        orders: How far the ratings are in a published order, per published column (see `held_against`).
     """
 
     metric: str
@@ -83,12 +86,34 @@ class Battles(Result):
     n_photos: int
     unit: str
     tie: float
-    above: tuple[float, ...]
+    above: np.ndarray
     first: float | None
     contradicted: float | None
     sampling: Sampling
     matched_by: str
     notes: tuple[str, ...]
+    orders: tuple[OrderAgreement, ...] = ()
+
+    def held_against(self, published: Published) -> Battles:
+        """The same, with the pairs of systems whose ratings are in a published order.
+
+        A pair's p-value is twice the smaller share of the draws on one side of a tie.
+
+        Args:
+            published: As in `compare`.
+        """
+
+        def test(pairs: Sequence[tuple[str, str]]) -> list[float] | None:
+            if not self.above.size:
+                return None
+            at, n = {name: place for place, name in enumerate(self.systems)}, self.sampling.bootstrap
+            shares = np.array([self.above[at[one], at[other]] for one, other in pairs])
+            return np.minimum(2 * (1 + n * np.minimum(shares, 1 - shares)) / (1 + n), 1).tolist()
+
+        orders = published_orders(published, [*self.systems])
+        title = f"battles by {self.metric}"
+        found = agreements(orders, title, self.ratings, test, confidence=self.sampling.confidence)
+        return replace(self, orders=tuple(found))
 
     @property
     def n_battles(self) -> int:
@@ -104,7 +129,8 @@ class Battles(Result):
 
     def to_dict(self) -> dict[str, object]:
         """Everything, ready for JSON."""
-        found = {name: plain(value) for name, value in vars(self).items()}
+        found = {name: plain(value) for name, value in vars(self).items() if name != "orders"}
+        found |= {"published_orders": [part.to_dict() for part in self.orders]}
         return {**found, "n_battles": self.n_battles, "shares": plain(self.shares), "version": __version__}
 
     def to_pandas(self) -> pd.DataFrame:
@@ -150,10 +176,11 @@ class Battles(Result):
             drawn = f"{self.sampling.bootstrap:,} draws of {self.unit}s, seed {self.sampling.seed}"
             remark += f"; {level_text(self.sampling.confidence)} intervals, {drawn}"
         parts.append(f"{remark}. Prior: each system also tied once with an average one.")
+        parts += agreement_parts(self.orders)
         parts += [self.signature, f"Rows were matched by {self.matched_by}."]
         parts += [f"note: {note}" for note in self.notes]
-        if self.above:
-            shares = zip(itertools.pairwise(self.systems), self.above, strict=True)
+        if self.above.size:
+            shares = zip(itertools.pairwise(self.systems), np.diag(self.above, 1), strict=True)
             said = "; ".join(f"{one} above {other} in {100 * share:.1f} %" for (one, other), share in shares)
             parts.append(f"{self.metric}, of the draws: {said}.")
         return Report(f"Battles by {self.metric}", parts)
@@ -290,13 +317,12 @@ class _Fought:
         names = [[*self.files][at] for at in order]
         notes = [*self.notes, *_notes_on_wins(wins, [*self.files])]
         intervals: dict[str, Interval | None] = {}
-        above: list[float] = []
+        above = np.empty((0, 0))
         if sampling.bootstrap and len(of_units) < 2:
             notes.append(f"no intervals: a bootstrap needs at least 2 {unit}s, and there is 1")
         elif sampling.bootstrap:
             draws = drawn_ratings(of_units, sampling)[order]
-            apart = draws[:-1] - draws[1:]
-            above = outcomes_of(apart, 1e-6).mean(axis=1).tolist()
+            above = np.array([outcomes_of(of_system - draws, 1e-6).mean(axis=1) for of_system in draws])
             intervals, more = intervals_of(names, draws, "image" if unit == "photo" else unit, sampling)
             notes += more
         by_name = np.argsort(np.argsort([*self.files], kind="stable"))
@@ -315,7 +341,7 @@ class _Fought:
             n_photos=len(of_units),
             unit=unit,
             tie=tie,
-            above=tuple(above),
+            above=above,
             first=bias and bias[0],
             contradicted=bias and bias[1],
             sampling=sampling,

@@ -13,6 +13,7 @@ from ..statistics.bootstrap import Interval
 from ..statistics.systems import ALL, SystemComparison, SystemDifference
 from ..tables import Report, Result, Table, counted, fixed, level_text, signed
 from .paper_table import PaperTable
+from .published_order import OrderAgreement, agreement_parts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,6 +32,7 @@ class Comparison(Result):
         n_left: System → number of its rows that were left out.
         notes: Remarks that a reader needs.
         about: What was read of a benchmark: its name, split, version and the checksums of its files.
+        orders: How far each metric puts the systems in a published order, per published column.
     """
 
     systems: dict[str, str]
@@ -40,6 +42,7 @@ class Comparison(Result):
     n_left: dict[str, int]
     notes: list[str]
     about: dict[str, object] = field(default_factory=dict)
+    orders: tuple[OrderAgreement, ...] = ()
 
     def figures(self, metric: str) -> dict[str, float]:
         """System → number of all rows together, or on a benchmark the plain mean over languages."""
@@ -76,6 +79,7 @@ class Comparison(Result):
             "matched_by": self.matched_by,
             "rows_left_out": self.n_left,
             "metrics": metrics,
+            "published_orders": [part.to_dict() for part in self.orders],
             "notes": self.notes,
             "version": __version__,
         }
@@ -106,6 +110,7 @@ class Comparison(Result):
             if len(self.systems) > 1:
                 parts += [comparison_table(metric, comparison) for comparison in comparisons]
         parts += comparison_remarks([*itertools.chain.from_iterable(self.metrics.values())])
+        parts += agreement_parts(self.orders)
         known = [self.signatures[metric] for metric in self.metrics if self.signatures.get(metric)]
         parts += dict.fromkeys(known)
         parts.append(self._matching())

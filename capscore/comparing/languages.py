@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..benchmarks.captioned import CaptionedPhotos, captioned_photos, configs_by_language, languages_of
+from ..benchmarks.published import orders_of
 from ..benchmarks.reading import Configuration, collected_warnings
 from ..benchmarks.run import named_metrics
 from ..errors import CapscoreError, InputError, Setting
@@ -27,9 +28,10 @@ from ..metrics.loading import component_of
 from ..metrics.rows import empty_caption
 from ..metrics.signature import format_signature, parse_signature
 from ..options import NO_OPTIONS, LoadOptions, RowOptions, Sampling
-from ..statistics.systems import TEN_THOUSAND, SystemComparison, compare_figures
+from ..statistics.systems import TEN_THOUSAND, RowStatistics, SystemComparison, compare_figures
 from ..text.languages import language_code
 from .comparison import Comparison
+from .published_order import OrderAgreement, Published, orders_among, published_orders, tested_orders
 from .systems import captioner_caution, statistics_of
 
 # language → photo, as the file names it → caption, and where it stands in words
@@ -63,9 +65,14 @@ def compare_on_benchmark(
     load: LoadOptions = NO_OPTIONS,
     sampling: Sampling = TEN_THOUSAND,
     partial: bool = False,
+    published: Published | None = None,
 ) -> Comparison:
-    """Score systems' captions in every language of a benchmark, and compare them with those of the first."""
+    """Score systems' captions in every language of a benchmark, and compare them with those of the first.
+
+    `published` is as in `compare`; None takes what is published of these systems on the set.
+    """
     named, _ = named_metrics(metrics, load)
+    orders = None if published is None else published_orders(published, [*systems])
     chosen, known = configs_by_language(where.slug, configs), languages_of(where.slug)
     may_be_empty = load.metric_options.get("empty", "worst") != "raise"
     read: dict[str, Captions] = {}
@@ -88,6 +95,7 @@ def compare_on_benchmark(
         languages.append(_Language(code, found.run.name, _with_captions(found, read)))
     notes += _notes_by_config([(run.config, note) for run in runs for note in run.notes])
     measured: dict[str, list[SystemComparison]] = {}
+    agreeing: list[OrderAgreement] = []
     signatures: dict[str, str] = {}
     for metric in named:
         scorer, of_languages = metric.make(), []
@@ -95,7 +103,20 @@ def compare_on_benchmark(
         with collected_warnings() as said:
             for language in languages:
                 say_step(f"{language.where}: {metric.name}", shown=load.progress)
-                compared, signature = _compare(metric.name, scorer, language, sampling, partial)
+                scores, signature = _scored(metric.name, scorer, language, partial)
+                photos = range(max(len(part.scores) for part in scores.values()))
+                compared = compare_figures(
+                    scores,
+                    images=photos,
+                    sampling=sampling,
+                    missing="skip",
+                    rows=language.code,
+                    higher_is_better=not scorer.lower_is_better(component_of(metric.name)[1]),
+                )
+                known = orders
+                if known is None:
+                    known = orders_among(orders_of(where.slug, chosen[language.code]), [*systems])
+                agreeing += tested_orders(known, metric.name, compared, scores, photos, sampling)
                 measured[metric.name].append(compared)
                 of_languages.append(signature)
         signatures[metric.name] = _joined(of_languages)
@@ -114,7 +135,9 @@ def compare_on_benchmark(
         notes += captioner_caution(signatures.values())
     names = {name: str(path) for name, path in systems.items()}
     no_rows = dict.fromkeys(systems, 0)
-    return Comparison(names, measured, signatures, "photo and language", no_rows, notes, about)
+    return Comparison(
+        names, measured, signatures, "photo and language", no_rows, notes, about, tuple(agreeing)
+    )
 
 
 def read_captions(
@@ -206,10 +229,10 @@ def _with_captions(found: CaptionedPhotos, systems: Mapping[str, Captions]) -> l
     return [*photos.values()]
 
 
-def _compare(
-    name: str, scorer: Scorer, language: _Language, sampling: Sampling, partial: bool
-) -> tuple[SystemComparison, str]:
-    """Means and differences of the systems in a language, and the signature of the scores."""
+def _scored(
+    name: str, scorer: Scorer, language: _Language, partial: bool
+) -> tuple[dict[str, RowStatistics], str]:
+    """Scores of the systems in a language, and their signature."""
     photos = _scorable(name, scorer, language, partial)
     component = component_of(name)[1]
     systems, signature = {}, ""
@@ -230,15 +253,7 @@ def _compare(
     # empty captions that the scorer leaves out have no score
     if not np.isfinite([part.scores for part in systems.values()]).all(axis=0).any():
         raise CapscoreError(f"{name} has no score for any photo of {language.where}")
-    found = compare_figures(
-        systems,
-        images=range(len(photos)),
-        sampling=sampling,
-        missing="skip",
-        rows=language.code,
-        higher_is_better=not scorer.lower_is_better(component),
-    )
-    return found, f"{signature}|component:{component}" if component else signature
+    return systems, f"{signature}|component:{component}" if component else signature
 
 
 def _scorable(name: str, scorer: Scorer, language: _Language, partial: bool) -> list[_Photo]:

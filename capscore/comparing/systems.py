@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..benchmarks.published import PublishedOrder
 from ..errors import CapscoreError, InputError, OptionError, Setting
 from ..files.columns import check_column, find_candidate_column, find_reference_columns, read_numbers
 from ..files.matching import Key, MatchedRows, match_rows
@@ -34,6 +35,7 @@ from ..statistics.systems import TEN_THOUSAND, RowStatistics, SystemComparison, 
 from ..tables import counted
 from ..text.sentences import RULE as SENTENCE_RULE
 from .comparison import Comparison
+from .published_order import OrderAgreement, tested_orders
 
 
 def compare_systems(
@@ -232,9 +234,18 @@ class SystemScores:
             found[column] = {name: part.scores for name, part in systems.items()}
         return found
 
-    def compare(self, baseline: str | None = None, sampling: Sampling = TEN_THOUSAND) -> Comparison:
-        """Test the differences of each metric; rows that lack a score are left out."""
+    def compare(
+        self,
+        baseline: str | None = None,
+        sampling: Sampling = TEN_THOUSAND,
+        orders: Sequence[PublishedOrder] = (),
+    ) -> Comparison:
+        """Test the differences of each metric; rows that lack a score are left out.
+
+        `orders` are published numbers of the systems that the metrics are held against.
+        """
         metrics = {}
+        agreeing: list[OrderAgreement] = []
         for column, systems in self.statistics.items():
             metrics[column] = compare_by_language(
                 systems,
@@ -245,8 +256,16 @@ class SystemScores:
                 missing="skip",
                 higher_is_better=not is_lower_better(column),
             )
-        rows = self.rows
-        return Comparison(self.files, metrics, self.signatures, rows.matched_by, rows.n_left, self.notes)
+            agreeing += tested_orders(orders, column, metrics[column][0], systems, self.rows.photos, sampling)
+        return Comparison(
+            self.files,
+            metrics,
+            self.signatures,
+            self.rows.matched_by,
+            self.rows.n_left,
+            self.notes,
+            orders=tuple(agreeing),
+        )
 
 
 def read_systems(

@@ -7,7 +7,7 @@ captions of one image are not independent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -222,6 +222,33 @@ def compare_figures(
         confidence=sampling.confidence,
         higher_is_better=higher_is_better,
     )
+
+
+def pair_p_values(
+    systems: Mapping[str, Column | RowStatistics],
+    pairs: Sequence[tuple[str, str]],
+    *,
+    images: Column | None = None,
+    sampling: Sampling = TEN_THOUSAND,
+) -> list[float] | None:
+    """Two-sided p-values of pairs of systems, as in `compare_figures`, not corrected for their number.
+
+    Returns:
+        One per pair; None with fewer than 2 images, or without samples.
+
+    >>> pair_p_values({"a": [0.1, 0.2, 0.3], "b": [0.4, 0.4, 0.6]}, [("b", "a")], images=["1", "2", "3"])
+    [0.25]
+    """
+    statistics = _statistics(systems)
+    present = present_rows("skip", {name: part.scores for name, part in statistics.items()})
+    units, _ = units_of(images, present, "row", np.arange(len(present)))
+    if not sampling.bootstrap or units.max() < 1:
+        return None
+    found = []
+    for pair in pairs:
+        tested = _Tested.of([statistics[name].only(present) for name in pair], units)
+        found += tested.p_values(sampling)
+    return found
 
 
 def compare_by_language(
