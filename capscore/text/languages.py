@@ -10,51 +10,17 @@ import difflib
 import re
 import unicodedata
 from functools import lru_cache
+from pathlib import Path
 
 from ..errors import InputError, OptionError, Setting
 
 # difference of log-likelihoods above which py3langid's language is believed
 _PLAINLY = 10.0
 # primary subtag → its own name and its English name
-NAMES = {
-    "ar": ("العربية", "Arabic"),
-    "bn": ("বাংলা", "Bengali"),
-    "cs": ("čeština", "Czech"),
-    "da": ("dansk", "Danish"),
-    "de": ("Deutsch", "German"),
-    "el": ("ελληνικά", "Greek"),
-    "en": ("English", "English"),
-    "es": ("español", "Spanish"),
-    "fa": ("فارسی", "Persian"),
-    "fi": ("suomi", "Finnish"),
-    "fil": ("Filipino", "Filipino"),
-    "fr": ("français", "French"),
-    "he": ("עברית", "Hebrew"),
-    "hi": ("हिन्दी", "Hindi"),
-    "hr": ("hrvatski", "Croatian"),
-    "hu": ("magyar", "Hungarian"),
-    "id": ("Indonesia", "Indonesian"),
-    "it": ("italiano", "Italian"),
-    "ja": ("日本語", "Japanese"),
-    "ko": ("한국어", "Korean"),
-    "mi": ("Māori", "Maori"),
-    "nl": ("Nederlands", "Dutch"),
-    "no": ("norsk", "Norwegian"),
-    "pl": ("polski", "Polish"),
-    "pt": ("português", "Portuguese"),
-    "qu": ("Runa Simi", "Quechua"),
-    "ro": ("română", "Romanian"),
-    "ru": ("русский", "Russian"),
-    "sv": ("svenska", "Swedish"),
-    "sw": ("Kiswahili", "Swahili"),
-    "ta": ("தமிழ்", "Tamil"),
-    "te": ("తెలుగు", "Telugu"),
-    "th": ("ไทย", "Thai"),
-    "tr": ("Türkçe", "Turkish"),
-    "uk": ("українська", "Ukrainian"),
-    "vi": ("Tiếng Việt", "Vietnamese"),
-    "zh": ("中文", "Chinese"),
-}
+NAMES: dict[str, tuple[str, str]] = {}
+for _line in Path(__file__).with_name("languages.tsv").read_text(encoding="utf-8").splitlines():
+    _subtag, _own, _english = _line.split("\t")
+    NAMES[_subtag] = _own, _english
 # Names that are written instead of a code, and the code.
 _BY_NAME = {own.lower(): code for code, (own, _) in NAMES.items()}
 _BY_NAME |= {english.lower(): code for code, (_, english) in NAMES.items()}

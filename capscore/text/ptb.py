@@ -21,12 +21,14 @@ Known differences, all of them intended or irrelevant for captions:
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import unicodedata
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import chain, product
+from pathlib import Path
 
 NAME = "ptb2"  # in signatures; the digit grows whenever a word can change
 
@@ -121,40 +123,9 @@ _LETTER, _MARK, _DIGIT, _SYMBOL, _LOST = "é", "\u0300", "٣", "§", "\x01"
 # Blanks that are not ASCII: a no-break space joins numbers as a space does, the wide ones are blanks after an
 # abbreviation only; both may stand in an address. Those that the Java program does not know are lost.
 _FIRM, _WIDE = "\xa0", "\u2000"
-_RANGES = {
-    # marks on letters, as far as the Java program knows them
-    _MARK: (
-        "2c2-2c5 2d2-2df 2e5-2eb 2ed 2ef-36f 375 378-379 384-385 3f6 483-487 55a-55f 591-5bd 5bf "
-        "5c1-5c2 5c4-5c5 5c7 615-61a 64b-65e 670 6d6-6e4 6e7-6ed 6fd-6fe 70f 711 730-74c 7a6-7b0 "
-        "7eb-7f3 900-903 93c 93e-94e 951-955 962-963 981-983 9bc 9be-9c4 9c7-9c8 9cb-9cd 9d7 9e2-9e3 "
-        "a01-a03 a3c a3e-a4f a81-a83 abc abe-acf b82 bbe-bc2 bc6-bc8 bca-bcd c01-c03 c3e-c56 d3e-d44 "
-        "d46-d48 e31 e34-e3a e47-e4e eb1 eb4-ebc ec8-ecd"
-    ),
-    # words of their own
-    _SYMBOL: (
-        "a1 a6-a9 ac ae-b1 b4 b6-b8 bf d7 f7 37e 387 589 5be 5c0 5c3 5c6 5f3-5f4 600-603 606-60a 60c "
-        "614 61b 61e-61f 66a 66d 6d4 700-70d 7f6-7f8 964-965 e4f 1fbd 2016-2017 2020-2023 2030-2038 "
-        "203b 203e-2042 207c-207e 208c-208e 2100-2101 2103-2106 2108-2109 2114 2116-2118 211e-2123 2125 "
-        "2127 2129 212e 213a-213b 2140-2144 214a-214d 214f 2190-2bff 3002 3012 30fb ff01-ff0f ff1a-ff20 "
-        "ff3b-ff40 ff5b-ff65"
-    ),
-    "€": "80 a2-a5 60b e3f 20a0 20a4 20ac ffe0-ffe1 ffe5-ffe6",
-    "²": "b2-b3 b9 2070 2074-2079",
-    "₂": "2080-2089",
-    "⁺": "207a-207b 208a-208b",
-    "½": "bc-be 2153-215e",
-    "’": "92 2019",
-    "‘": "91 2018 201b",
-    "“": "93-94 ab bb 201a 201c-201f 2039-203a",
-    "–": "96-97 2013-2015",
-    "‐": "58a 2010-2011",
-    "…": "85 2026",
-    "٬": "66b-66c",
-    "⁄": "2044",
-    "、": "3001",
-    _FIRM: "a0",
-    _WIDE: "2000-200a 3000",
-}
+_BY_NAME = {"mark": _MARK, "symbol": _SYMBOL, "firm": _FIRM, "wide": _WIDE}
+# ranges of characters of each kind, and lists of words
+_DATA = json.loads(Path(__file__).with_name("ptb.json").read_text(encoding="utf-8"))
 
 
 class _Kinds(dict):
@@ -162,7 +133,8 @@ class _Kinds(dict):
 
     def __init__(self) -> None:
         super().__init__((code, chr(code)) for code in range(128))
-        for kind, ranges in _RANGES.items():
+        for kind, ranges in _DATA["kinds"].items():
+            kind = _BY_NAME.get(kind, kind)
             for item in ranges.split():
                 first, _, last = item.partition("-")
                 self.update(dict.fromkeys(range(int(first, 16), int(last or first, 16) + 1), kind))
@@ -183,35 +155,10 @@ _KINDS = _Kinds()
 
 # ---- rules ----
 
-# Abbreviations that always keep their full stop.
-_ABBREVIATIONS = (
-    "adj adm adv alex assoc asst atty attys ave brig capt cf cie cmdr col comdr cpl dept det dr drs elec "
-    "ens ft gen gov govs hon insp invt jos lieut lt maj messrs mlle mme mr mrs ms msgr mt natl pfc ph pres "
-    "prof profs pvt rep reps rev sen sens sfc sgt spc st ste supt supts treas vs wm"
-)
-# These too, and they win over a word up to two characters longer: "etc.a" is two words, "mr.a" is one.
-_CLOSING_ABBREVIATIONS = (
-    "al ala apr ariz assn aug bancorp bhd bldg blvd bros calif co colo conn corp cos ct dak dec esq est "
-    "etc ext feb fla fri ga inc ind intl jan jr jul jun kan kans ky ltd mar md mich minn mo mon mont neb "
-    "nev nov oct okla penn plc rd rt sep sept seq sq sr sys tel tenn thu thurs tue tues univ va vt wed wis "
-    "wisc wyo"
-)
-# Likewise, if written with a capital.
-_PLACES = "ark az del ill la mass miss ore pa tex wash"
-# These keep their full stop before a number: "no. 5".
-_NUMBERED = "art bldg ca fig figs no nos op pp prop"
-# Words before which a single letter ends a sentence: "the letter l. The" has "l", "l. Street" has "l.".
-_STARTERS = (
-    "a about according additionally after an as at but earlier he her here however if in it last many more "
-    "now once one other our she since so some such that the their then there these they this we what when "
-    "while yet you"
-)
-_FILE_ENDINGS = (
-    "bat bmp c cgi class cpp dll doc docx exe gif gz h htm html jar java jpeg jpg mov mp3 pdf php pl png "
-    "ppt ps py sql tar txt wav x xml zip"
-)
-
-
+# Abbreviations that always keep their full stop; those that win over a word up to two characters longer too
+# ("etc.a" is two words, "mr.a" is one); of the latter, those that are written with a capital; those before a
+# number ("no. 5"); and words before which a single letter ends a sentence ("the letter l. The").
+_ABBREVIATIONS, _CLOSING_ABBREVIATIONS, _PLACES, _NUMBERED, _STARTERS, _FILE_ENDINGS = _DATA["words"].values()
 # Pieces of letters that are two words, or may keep a full stop.
 _NOT_PLAIN = frozenset(
     f"cannot gonna gotta lemme gimme wanna {_ABBREVIATIONS} {_CLOSING_ABBREVIATIONS} {_PLACES} {_NUMBERED} "

@@ -6,6 +6,7 @@ language.
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from collections import Counter
@@ -14,6 +15,7 @@ from functools import cache, lru_cache
 from importlib.metadata import version
 from importlib.resources import files
 from itertools import chain, islice
+from pathlib import Path
 from typing import NamedTuple
 
 from .letters import lower, placed
@@ -113,61 +115,12 @@ def _of_morphemes(morphemes: Callable[[str], Iterable[tuple[str, str]]]) -> _Wor
 
 # ---- corrections ----
 
-# Classes of everyday words in captions that treebanks, most of them news, tag differently.
-_CORRECTIONS = {
-    "ar": {"noun": "كلب صبي ولد الثلج حقل قبة"},
-    "cs": {
-        "noun": "asiat sukni oblecích kašně bradkou páskou cigaretou sandále banána fontány žokeji pudl mula "
-        "muly rukavicích čepicích kloboucích salto",
-        "verb": "skáče",
-    },
-    "el": {"noun": "κορίτσι κορίτσια ποδήλατο παγωτό"},
-    "es": {
-        "noun": "mujer celular collar atardecer trucos ciclista ciclistas jugadora esquiadora bebe bebé "
-        "judías aceitunas vegetales ventanales parapente playera lentes",
-        "verb": "sentado sentados sentada sentadas parado parados parada paradas vestida vestidas",
-        "adjective": "negro blanco gris marrón",
-        "adverb": "afuera",
-        "other": "al del",
-    },
-    "fr": {
-        "noun": "tenue tenues cycliste cyclistes tablier micro vidéo pique-nique cuisine lumière piétons "
-        "employé employée skieur skieurs chaise chaises chemises bébés",
-        "verb": "assis vêtu vêtus accroupi accroupis dort dorment dormir nage nagent marcher sourient "
-        "nettoie examine tond ajuste ramasse semblant coudre",
-        "adjective": "rayé kaki beige",
-        "adverb": "dehors",
-    },
-    "id": {
-        "noun": "piring pagar penjual sosis cermin tirai selimut nampan asap gerobak bantal donat seragam "
-        "ranjang keranjang foto badut",
-        "verb": "makan mandi",
-        "adjective": "kuning pirang pink oranye",
-        "other": "tiga lima tengah atas bawah depan samping belakang",
-    },
-    "no": {"noun": "hatt is", "verb": "spiser"},
-    "pt": {"noun": "vestido vestidos", "verb": "dorme"},
-    "tr": {
-        "noun": "kadın kadına kadınlar kız kızı kızın kızlar erkek erkekler gençler tren kedi at oyuncak "
-        "yatak çiçek çiçekler içecek uçurtma koyun koyunlar gelin ördek muz muzlar elma kazak etek kürek "
-        "nehir şehir toprak bıçak kostüm bebek brokoli tabak tabakta balık donut çatal kaşık portakal heykel "
-        "şort tişört sahil çimen paten barmen hayvan kucağında eşek eşeği",
-        "adjective": "pembe sarı turuncu mor bej siyahi saçlı",
-        "adverb": "birlikte",
-        "other": "var yok",
-    },
-    "zh": {
-        "noun": "树 樹 花 车 車 鸟 鳥 警察 选手 選手 对手 對手 制服",
-        "verb": "穿 叼",
-        "adverb": "正在",
-    },
-}
-
 
 def _corrected_classes(code: str) -> dict[str, str]:
-    """Word → its class, for the words of a language whose class is corrected."""
+    """Word → its class, for everyday words in captions that treebanks, most of them news, tag differently."""
     corrected: dict[str, str] = {}
-    for word_class, words in _CORRECTIONS.get(code, {}).items():
+    known = json.loads(Path(__file__).with_name("corrected_classes.json").read_text(encoding="utf-8"))
+    for word_class, words in known.get(code, {}).items():
         corrected |= dict.fromkeys(words.split(), word_class)
     return corrected
 
