@@ -256,17 +256,9 @@ LAYOUTS: Registry[Any] = Registry(
         "reports": "capscore.files.layouts:reports",
         "a photo per object": "capscore.files.layouts:photo_per_object",
         "scores per caption": "capscore.files.layouts:scores_per_caption",
-        "open_clip": "capscore.files.layouts:open_clip",
-        "rows of WebDataset": "capscore.files.layouts:webdataset_rows",
-        "LLaMA-Factory": "capscore.files.layouts:llama_factory",
-        "LAION": "capscore.files.layouts:laion",
-        "Shopify": "capscore.files.layouts:shopify",
-        "DCASE": "capscore.files.layouts:dcase",
-        "ImageCLEF": "capscore.files.layouts:imageclef",
-        "mPLUG": "capscore.files.layouts:mplug",
-        "lmms-lab/COCO-Caption": "capscore.files.layouts:lmms_coco",
-        "descriptions of photos": "capscore.files.layouts:photo_descriptions",
     },
+    listed="capscore.files.layouts:column_layouts",
+    load="capscore.files.layouts:column_layout",
 )
 # What of a benchmark's rows is scored, and what the scores give: classes of tasks
 PROTOCOLS: Registry[Any] = Registry(

@@ -12,9 +12,9 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import chain, islice
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 from ..errors import InputError
@@ -44,42 +44,24 @@ class ColumnLayout:
 
     columns: Mapping[str, str]
     example: str = "{}"
-    marks: tuple[str, ...] = ()
+    marks: Sequence[str] = ()
     lines: bool = True
 
 
-open_clip = ColumnLayout(
-    {"image": "filepath", "candidate": "title"}, '{"filepath": "dog.jpg", "title": "a dog"}'
-)
-webdataset_rows = ColumnLayout({"image": "jpg", "candidate": "txt"}, '{"jpg": "dog.jpg", "txt": "a dog"}')
-llama_factory = ColumnLayout(
-    {"candidate": "predict", "references": "label"},
-    '{"prompt": "Describe.", "predict": "a dog", "label": "a dog runs"}',
-)
-laion = ColumnLayout(
-    {"image": "url", "candidate": "text"}, '{"URL": "https://example.org/dog.jpg", "TEXT": "a dog"}'
-)
-shopify = ColumnLayout(
-    {"image": "image src", "candidate": "image alt text"},
-    '{"Handle": "dog", "Image Src": "dog.jpg", "Image Alt Text": "a dog"}',
-)
-dcase = ColumnLayout(
-    {"image": "file_name", "candidate": "caption_predicted"},
-    '{"file_name": "dog.wav", "caption_predicted": "a dog barks"}',
-)
-imageclef = ColumnLayout({"image": "id", "candidate": "caption"}, '{"ID": "ROCO_1", "Caption": "an x-ray"}')
-mplug = ColumnLayout(
-    {"image": "video_id", "candidate": "golden_caption"},
-    '{"video_id": "video1", "golden_caption": ["a dog", "a dog runs"]}',
-)
-lmms_coco = ColumnLayout(
-    {"image": "image", "candidate": "answer"},
-    '{"question_id": "dog.jpg", "image": {}, "answer": ["a dog", "a dog runs"], "file_name": "dog.jpg"}',
-    marks=("question_id", "file_name"),
-)
-photo_descriptions = ColumnLayout(
-    {"image": "file_name", "candidate": "description"}, '{"file_name": "dog.jpg", "description": "a dog"}'
-)
+@cache
+def _column_layouts() -> dict[str, ColumnLayout]:
+    listed = json.loads(Path(__file__).with_name("column_layouts.json").read_text(encoding="utf-8"))
+    return {name: ColumnLayout(**about) for name, about in listed.items()}
+
+
+def column_layouts() -> dict[str, str]:
+    """{name: name} of the layouts of columns that come with the library; see `capscore.registry.Registry`."""
+    return {name: name for name in _column_layouts()}
+
+
+def column_layout(name: str) -> ColumnLayout:
+    """A layout of columns that comes with the library."""
+    return _column_layouts()[name]
 
 
 def rows_of_document(document: object, notes: list[str]) -> list[Row] | None:
