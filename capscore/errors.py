@@ -27,10 +27,6 @@ _PARTS = re.compile(r"(\s*[a-z][a-z0-9+.-]+:[/\\]+)([^?#]*)([?#]?)(.*)", re.IGNO
 def visible(text: str, *, keep: str = "") -> str:
     r"""A text in which every character that could control a terminal is written as its escape.
 
-    Args:
-        text: Text of any origin.
-        keep: Characters to leave as they are.
-
     >>> print(visible("a\x1b[31mb\nc\u202ed"))
     a\x1b[31mb\nc\u202ed
     """
@@ -179,7 +175,6 @@ class InputError(CapscoreError, ValueError):
     """Input that cannot be scored.
 
     Args:
-        parts: Pieces of the message: what was given and what was expected, without the row.
         row: 0-based row at fault, or None if no single row is.
         field: Argument at fault, in the words of the field ("image", "candidate", "references").
     """

@@ -201,19 +201,13 @@ def share_of(name: str, given: object) -> Fraction:
 
 
 def check_flag(name: str, value: object) -> None:
-    """Raise InputError unless an option is True or False: "no" would count as true.
-
-    >>> check_flag("force", False)
-    """
+    """Raise InputError unless an option is True or False: "no" would count as true."""
     if not isinstance(value, bool):
         raise InputError(Setting(name, value), ": expected True or False")
 
 
 def check_whole_number(name: str, number: object, least: int, most: float = math.inf) -> None:
-    """Raise InputError unless an option is a whole number from `least` to `most`.
-
-    >>> check_whole_number("seed", 3, 0)
-    """
+    """Raise InputError unless an option is a whole number from `least` to `most`."""
     is_whole = isinstance(number, Integral) and not isinstance(number, bool)
     if is_whole and least <= number <= most:  # type: ignore[operator]
         return

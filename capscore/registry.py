@@ -68,11 +68,7 @@ class Registry(Generic[T]):
         return found
 
     def register(self, name: str) -> Callable[[Item], Item]:
-        """Decorator that gives a name to a class, a function or another object.
-
-        Raises:
-            CapscoreError: something else has the name, in the library or in another package.
-        """
+        """Decorator that gives a name to a class, a function or another object."""
 
         def named(item: Item) -> Item:
             self._check_free(name, item.__module__, item)
@@ -90,11 +86,7 @@ class Registry(Generic[T]):
         self._registered.pop(name, None)
 
     def names(self) -> list[str]:
-        """All names: of the library first, then of other packages.
-
-        Raises:
-            CapscoreError: an installed package has an entry point whose name is taken.
-        """
+        """All names: of the library first, then of other packages."""
         return list(dict.fromkeys([*self.builtin.values(), *self._registered, *self._entry_points]))
 
     def all(self) -> dict[str, T]:

@@ -21,12 +21,7 @@ from importlib import import_module
 
 
 class Switch:
-    """A switch that belongs to the whole process.
-
-    Args:
-        read: Function that gives its value; None while the library is not imported.
-        write: Function that sets it.
-    """
+    """A switch that belongs to the whole process."""
 
     def __init__(self, read: Callable[[], object], write: Callable[..., object]):
         self._read, self._write = read, write

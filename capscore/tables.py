@@ -53,20 +53,12 @@ def signed(value: float | None, decimals: int = 4, missing: str = "–") -> str:
 
 
 def percent(share: float | None) -> float | None:
-    """A share times 100; None for None.
-
-    >>> fixed(percent(0.125), 1), signed(percent(None), 1)
-    ('12.5', '–')
-    """
+    """A share times 100; None for None."""
     return None if share is None else 100 * share
 
 
 def counted(n: int, what: str, plural: str | None = None) -> str:
-    """A number with its noun, for notes.
-
-    >>> counted(1, "pair"), counted(2, "pair"), counted(1164, "query", "queries")
-    ('1 pair', '2 pairs', '1,164 queries')
-    """
+    """A number with its noun, for notes."""
     return f"{n:,} {what if n == 1 else plural or what + 's'}"
 
 

@@ -48,11 +48,7 @@ class Curve(NamedTuple):
 
     @classmethod
     def of(cls, right: np.ndarray, wrong: np.ndarray) -> Curve:
-        """The likeliest curve, right numbers (n,) and wrong ones (m,) weighing the same.
-
-        >>> Curve.of(np.array([1.0, 3.0, 2.0, 0.0]), np.array([1.0, -1.0, 0.0, 2.0])).scale > 0
-        True
-        """
+        """The likeliest curve, right numbers (n,) and wrong ones (m,) weighing the same."""
         from scipy.optimize import minimize
 
         signed = np.concatenate([right, wrong])
@@ -75,7 +71,6 @@ class Background:
 
     Attributes:
         photos: float32 (m, d), their unit embeddings.
-        backbone: Name and revision of the backbone, name@revision.
         curves: Language or `SHARED` → curve of captions without references; {} if it is not calibrated.
         with_references: Curve of captions with references; None if it is not calibrated with them.
     """
@@ -123,12 +118,7 @@ class Background:
 
 
 def read_background(path: str | Path, backbone: Backbone) -> Background:
-    """The background in a file that `capscore calibrate --background` wrote.
-
-    Raises:
-        InputError: The file cannot be read, or holds no background.
-        CapscoreError: It is for another backbone.
-    """
+    """The background in a file that `capscore calibrate --background` wrote."""
     given = Setting("background", Path(path))
     document = json_document(path, "background")
     try:

@@ -117,10 +117,8 @@ class EmbeddingCache:
         """Store float32 rows (n, d) under n keys, all or none of them; a known key gets the new row.
 
         Args:
-            fingerprint: Fingerprint of the backbone.
             keys: n content keys; of a repeated key, the last row is kept.
             rows: float32 (n, d), finite; anything else is a ValueError.
-            name: Name of the backbone, for `info`.
         """
         rows = np.ascontiguousarray(rows, "<f4")
         if rows.ndim != 2 or len(rows) != len(keys) or not np.isfinite(rows).all():

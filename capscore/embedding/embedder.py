@@ -181,10 +181,8 @@ class Embedder(PhotoPipeline):
         """Embed one image per row.
 
         Args:
-            images: n images that `capscore.images.load.check_images` accepts.
             on_error: "raise" an ImageError with the first bad row, or "skip" to list them in `failures`.
             skip: Rows to leave out; their index is −1.
-            reader: Reader of the decoded images, or None.
         """
         with self._lock, self.photos(images, on_error=on_error, skip=skip) as photos:
             records = self._look_up(photos.rows)
@@ -199,7 +197,6 @@ class Embedder(PhotoPipeline):
         embedding while an `ImageReader` looks at it. Other backbones embed crops.
 
         Args:
-            images: n upright RGB images.
             boxes: n float arrays (k_i, 4) in pixels, as `capscore.images.boxes.check_boxes` returns them.
 
         Returns:

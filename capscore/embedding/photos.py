@@ -97,10 +97,6 @@ _FILE_KEYS = _FileKeys()
 class PhotoPipeline:
     """Opens the photos of rows, shows how far the work on them is, and keeps its results on disk.
 
-    Args:
-        cache: Results on disk, or None to keep none.
-        allow_urls, allow_private_urls, progress: As in `capscore.load`.
-
     >>> import numpy as np
     >>> dark, bright = np.zeros((2, 2, 3), np.uint8), np.full((2, 2, 3), 255, np.uint8)
     >>> with PhotoPipeline().photos([dark, bright, dark]) as photos:
@@ -140,9 +136,7 @@ class PhotoPipeline:
         """Read one photo per row. Inside the block they can be decoded; after it, all failures are known.
 
         Args:
-            images: n images that `capscore.images.load.check_images` accepts.
             on_error: "raise" an ImageError with the first bad row, or "skip" to list them in `failures`.
-            skip: Rows to leave out.
         """
         if on_error not in ("raise", "skip"):
             raise InputError(Setting("on_error", on_error), ": expected 'raise' or 'skip'")
@@ -201,8 +195,6 @@ class Photos:
         """Decode distinct photos, and yield the key and `work(key, photo)` of each that can be decoded.
 
         Args:
-            work: What is done with a decoded photo, by several threads at once.
-            keys: Keys of the photos; None takes all.
             ahead: Number of photos whose work is begun before the first is asked for.
         """
 

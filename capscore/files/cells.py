@@ -48,16 +48,7 @@ def is_empty(text: object) -> bool:
 
 
 def reference_list(texts: Any, may_be_empty: bool = False, may_lack: bool = False) -> list[str]:
-    """The references of a row as a list.
-
-    Args:
-        texts: List of texts, or one text.
-        may_be_empty: Whether a text without a visible character is a reference, "".
-        may_lack: Whether there may be none.
-
-    Raises:
-        InputError: anything else; says what.
-    """
+    """The references of a row as a list."""
     if hasattr(texts, "to_pylist"):
         texts = texts.to_pylist()
     if may_lack and is_missing(texts):

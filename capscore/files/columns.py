@@ -49,10 +49,8 @@ class ColumnNames:
 
     Attributes:
         image: Column of images or their names; None if images are not read.
-        candidate: Column of the captions to score.
         references: One column with a list per row, or several with one reference each; () if references are
             not read.
-        language: Column of language codes, or None.
         notes: Sentences about columns that are taken by a name that is less familiar.
     """
 
@@ -74,14 +72,9 @@ def find_columns(
     """Find the columns of a file by familiar names.
 
     Args:
-        columns: Names of all columns.
         options: Names of columns that are called something unfamiliar. Where it states a language of all
             rows, a column of languages is not read.
-        with_images, with_references: Whether such a column is needed.
         with_language: Whether a column of languages is read, where there is one.
-
-    Raises:
-        InputError: A column is missing, or several could be meant.
 
     >>> find_columns(["img", "hyp", "reference_1", "reference_2"], with_references=True)
     ColumnNames(image='img', candidate='hyp', references=('reference_1', 'reference_2'), language=None)
@@ -122,11 +115,7 @@ def plain_name(name: str) -> str:
 
 
 def named_columns(names: Sequence[str], columns: Sequence[str]) -> list[str]:
-    """The columns of some names, in the order of the names.
-
-    >>> named_columns(["image_id", "caption"], ["Caption", "ID", " image_id"])
-    [' image_id', 'Caption']
-    """
+    """The columns of some names, in the order of the names."""
     known: dict[str, list[str]] = {}
     for column in columns:
         known.setdefault(plain_name(column), []).append(column)
@@ -137,11 +126,7 @@ def named_columns(names: Sequence[str], columns: Sequence[str]) -> list[str]:
 
 
 def find_id_column(columns: Sequence[str]) -> str | None:
-    """Name of the column of ids of photos, None if there is none.
-
-    >>> find_id_column(["Image_ID", "caption"])
-    'Image_ID'
-    """
+    """Name of the column of ids of photos, None if there is none."""
     return next(iter(named_columns(("image_id", "video_id", "question_id"), columns)), None)
 
 
@@ -165,20 +150,12 @@ def columns_of(source: RowSource, options: RowOptions = RowOptions(), **needed: 
 
 
 def find_image_column(columns: Sequence[str], given: str | None = None) -> str | None:
-    """Name of the column of images, None if no column is known to hold them; errors as in `find_columns`.
-
-    >>> find_image_column(["img", "hyp"]), find_image_column(["hyp"])
-    ('img', None)
-    """
+    """Name of the column of images, None if no column is known to hold them; errors as in `find_columns`."""
     return next(iter(_find("image", given, columns)), None)
 
 
 def find_reference_columns(columns: Sequence[str], given: str | None = None) -> tuple[str, ...]:
-    """Names of the columns of references, () if none is known to hold them; errors as in `find_columns`.
-
-    >>> find_reference_columns(["caption", "reference_2", "reference_1"])
-    ('reference_1', 'reference_2')
-    """
+    """Names of the columns of references, () if none is known to hold them; errors as in `find_columns`."""
     return _find("references", given, columns)
 
 
@@ -263,11 +240,7 @@ def _listed(columns: Sequence[str]) -> str:
 
 
 class ChunkInputs(NamedTuple):
-    """Cells of a chunk as a scorer takes them.
-
-    Attributes:
-        problems: Error of each row of the chunk that is known to be wrong before scoring.
-    """
+    """Cells of a chunk as a scorer takes them."""
 
     candidates: Sequence[Any]
     images: Sequence[Any] | None
@@ -354,11 +327,7 @@ def number_in(cell: Any) -> float:
 
 
 def read_numbers(source: RowSource, *columns: str) -> list[list[float]]:
-    """The numbers of each column, NaN where a cell is empty.
-
-    Raises:
-        InputError: a cell holds anything but a finite number; names its row.
-    """
+    """The numbers of each column, NaN where a cell is empty."""
     found = []
     for column, cells in zip(columns, source.cells(*columns), strict=True):
         found.append(list(map(number_in, cells)))

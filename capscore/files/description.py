@@ -41,12 +41,9 @@ class Description:
     """How a file is understood.
 
     Attributes:
-        path: File or folder.
         format: Kind of file, and its layout where it has one.
         columns: What is read ("photo", "caption", "references", "language") → names of its columns.
-        unread: Names of the other columns.
         rows, photos: Number of rows, and of distinct photos that they name.
-        first: The first rows, as they are read.
         notes: Remarks on what is taken by which name, and what is left out.
         problems: What cannot be read ("candidate", "image", "references", "columns" or "row") → number of
             such rows, and what is wrong with the first.
@@ -94,9 +91,6 @@ def describe(
     """Say how rows are understood, without scoring them.
 
     Args:
-        source: Rows of a file, with those of a file of references if there is one.
-        options: How rows are read.
-        spell: Function that spells the options that problems of rows mention.
         looks_for_photos: Whether photos that are not found are problems.
         of_references: Whether the rows are references of photos, of which captions may be missing.
     """

@@ -55,11 +55,6 @@ class ImageFolder:
         folder: Folder that relative names start from. A name without its suffix is found too if only one
             image has it; so is a number, such as 42, that COCO writes as 000000000042.jpg or
             COCO_val2014_000000000042.jpg.
-        allow_urls: Whether http(s) addresses may be fetched.
-        option: Name of the option that the folder comes from, for errors.
-
-    Raises:
-        InputError: There is no such folder.
     """
 
     def __init__(self, folder: Path, *, allow_urls: bool = False, option: str = "images"):
@@ -191,14 +186,6 @@ def pair_captions(
     photos: Sequence[str], captions: Sequence[str], references: Sequence[str] = ()
 ) -> RowSource:
     """Rows of one photo with one or several captions, of as many photos as captions, or of captions alone.
-
-    Args:
-        photos: Names of photos; none if only references are compared with.
-        captions: Captions; the first goes with the first photo, and so on, or all go with the only photo.
-        references: References of every caption, so of one photo.
-
-    Raises:
-        InputError: The numbers do not fit.
 
     >>> rows = pair_captions(["dog.jpg"], ["a dog", "a cat"])
     >>> next(rows.chunks(2)).rows

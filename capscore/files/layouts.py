@@ -37,9 +37,7 @@ class ColumnLayout:
     Attributes:
         columns: "image", "candidate" or "references" → name of its column, in small letters. The layout
             counts where all of them are there, and a column of a usual name is not.
-        example: Short text of JSON with one row, for errors.
         marks: Names of further columns by which the layout is known.
-        lines: Whether the layout is one of rows, as every such layout is.
     """
 
     columns: Mapping[str, str]

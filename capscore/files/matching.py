@@ -47,7 +47,6 @@ class PhotoIndex:
 
     Attributes:
         files: Photo → name of its file, where it has one. A photo is known by its id, or else by its name.
-        ids: Photos that are known by their ids.
     """
 
     files: dict[str, str] = field(default_factory=dict)
@@ -94,10 +93,7 @@ class PhotoMatches(NamedTuple):
     """The photos of rows.
 
     Attributes:
-        photos: Photo of each row, or None.
-        by_id: Whether rows were matched by ids.
         problems: For each row without a photo, what came near; "" if nothing did.
-        notes: Sentences about rules that were needed.
     """
 
     photos: list[str | None]
@@ -115,10 +111,7 @@ class HeldOut:
 
     Attributes:
         rows: Numbers of the rows whose photo is on the list.
-        n_matched: Number of names of the list that mean a photo.
         unmatched: Other names of the list → why they mean none.
-        ambiguous: Those among them that could mean several photos.
-        notes: Sentences about rules that were needed.
     """
 
     rows: list[int]
@@ -142,7 +135,6 @@ def match_hold_out(names: Iterable[str], rows: Sequence[Sequence[str]]) -> HeldO
     A name that could mean several photos means none.
 
     Args:
-        names: Ids and names of photos.
         rows: For each row, the names of its photo as the file has them, with their folders: first the one
             that tells photos apart, such as the path, then others, such as an id.
 
@@ -188,13 +180,8 @@ class MatchedRows:
     """Rows that several files share, in the order of the first.
 
     Attributes:
-        matched_by: What rows were matched by, in words.
-        numbers: File → number of each shared row in it, from 0.
-        n_left: File → number of its rows that are not shared.
-        keys: What names each row.
         photos: Photo of each row, or None where nothing names photos.
         languages: Language of each row, "" where it is not stated; None without such a column.
-        notes: Sentences about rules that were needed to match photos.
     """
 
     matched_by: str
@@ -219,14 +206,8 @@ def match_rows(
     among each other.
 
     Args:
-        files: Name of a file → its rows.
-        options: Names of the columns of ids, images and languages, where they are unfamiliar.
         match_by: "id", "photo", "references" or "order"; None takes the first of the others that all have.
         common_rows: Whether rows that not all files have are left out; otherwise they are an error.
-
-    Raises:
-        InputError: a column that does not exist, nothing that names rows, different rows, or rows of one
-            name that show different photos.
     """
     columns = {name: _naming_columns(source, options) for name, source in files.items()}
     shared = set.intersection(*map(set, columns.values()))

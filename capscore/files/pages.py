@@ -81,13 +81,7 @@ def open_pages(path: Path, file: Path, images: str | Path | None = None) -> RowS
     """Rows of a page, or of all pages in a folder, which are read once: rows wait in a temporary file.
 
     Args:
-        path: The page or folder.
-        file: What is read instead of a page that is piped.
         images: Folder that paths with a slash in front start from; None for `path`, or the page's own.
-
-    Raises:
-        InputError: No page has a picture to score.
-        MissingExtraError: The extra `web` is not installed.
     """
     if path.is_dir():
         kind, root, names = "web pages", path, page_names(path)
@@ -154,12 +148,7 @@ def _spooled(spool: Path, starts: Sequence[int], lines: list[int], shown: Sequen
 
 
 class _Reader:
-    """Reads pages, and counts what it leaves out.
-
-    Args:
-        root: Folder that pages are named from.
-        folder: Folder that the rows' images are named from; so are paths with a slash in front.
-    """
+    """Reads pages, and counts what it leaves out."""
 
     def __init__(self, root: Path, folder: Path):
         self.root, self.folder = root, folder
@@ -322,9 +311,7 @@ class _Target(NamedTuple):
     """What an address leads to.
 
     Attributes:
-        image: The picture, as rows name it.
         kind: `_PHOTO`, `_ON_THE_WEB` or `_MISSING`, or why it is not scored.
-        side: Pixels of the longer side of a photo at hand.
     """
 
     image: str | None

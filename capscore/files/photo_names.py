@@ -31,9 +31,6 @@ class PhotoName(NamedTuple):
     Attributes:
         folders: Folders, the outermost first; () for names of COCO, which mean one photo in any folder.
         base, stem: Name without folders, with and without the suffix of an image.
-        number: Its number without leading zeros, "" if it is none.
-        is_coco: Whether COCO gave the name.
-        is_absolute: Whether the path starts at a root or a drive.
     """
 
     folders: tuple[str, ...]
@@ -105,10 +102,7 @@ class NameMatches:
     """What names of one file mean in another.
 
     Attributes:
-        matches: Name → the name in the other file.
         problems: Name without a match → what came near, and why it is not taken.
-        ambiguous: Names that could mean several.
-        notes: Sentences about rules that were needed.
     """
 
     matches: dict[str, str] = field(default_factory=dict)
@@ -118,11 +112,7 @@ class NameMatches:
 
 
 class KnownNames:
-    """Names of photos, found by other names for them.
-
-    Args:
-        names: Names, or name → photo where several names may mean one photo.
-    """
+    """Names of photos, found by other names for them."""
 
     def __init__(self, names: Iterable[str] | Mapping[str, Hashable]):
         self._photos = names if isinstance(names, Mapping) else {name: name for name in names}
@@ -144,7 +134,6 @@ class KnownNames:
         """The photo that each of the names means.
 
         Args:
-            names: Names; each counts once.
             one_to_one: Whether two names never mean one photo: then the better match has it, or neither.
         """
         found = NameMatches()

@@ -66,12 +66,6 @@ def open_rows(
         options: `split` of a saved data set that has several, or of a file that names the split of each row;
             with `on_error="skip"`, a row of another number of cells than the header is one of
             `RowSource.faults`. `references` are not read here, but by `references.open_with_references`.
-        needs_split: Whether it is an error that no row of a file names its split.
-        lists_are_rows: Whether a list of captions is a row per caption; otherwise it stays a list.
-
-    Raises:
-        InputError: There is no such file, its kind is unknown, or the content is not what the kind promises;
-            names the line.
     """
     given = [path] if isinstance(path, str | Path) else [*path]
     files = [file for item in given for file in expanded(item)]

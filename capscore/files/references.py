@@ -48,10 +48,6 @@ class References:
     """References of photos, or of rows in their order.
 
     Attributes:
-        path: File that they are from; the first of several.
-        has_splits: Whether a file names the split of each row.
-        notes: Sentences about the whole files.
-        photos: Photos of the files.
         texts: Photo → language, or "" → its references, in the order of the files.
         in_order: References of each row, where nothing names photos; None where photos are named. A row that
             cannot be read has None.
@@ -181,14 +177,6 @@ def with_references(rows: RowSource, references: References, options: RowOptions
     their photo, by the rules of `photo_names`. Where references are in several languages, those in the
     language of the row are taken. Two columns are new: `references`, and `image` if the rows have no image
     column.
-
-    Args:
-        rows: Rows with candidates.
-        references: References of their photos.
-        options: Name of the image column, if it is unfamiliar, and language of all rows.
-
-    Raises:
-        InputError: The rows have references already, or name no photo that the references have.
     """
     import pyarrow as pa
 

@@ -30,7 +30,6 @@ class Chunk:
     """Consecutive rows.
 
     Attributes:
-        start: Number of the first row, counted from 0.
         lines: Line of the file on which each row begins, counted from 1; None where a file has no lines.
         rows: The rows as dicts, or None if they are in `table`.
         table: The rows as an Arrow table, or None if they are in `rows`.
@@ -151,22 +150,11 @@ class RowSource:
     """Rows of a file.
 
     Attributes:
-        path: Path of the file.
-        columns: Names of the columns, in the order in which they first appear.
-        n_rows: Number of rows.
-        read: Function that reads the rows.
-        arrow_schema: Schema, if the chunks are Arrow tables.
-        cells_are_text: Whether every value is text, as in CSV.
-        notes: Sentences about the rows for whoever scores them.
         faults: Number of a row → what is known to be wrong with it, whatever is read of it.
         places: How messages name each row; () for its line or number.
         image_folder: Folder that relative names of images start from; None for that of the file.
-        format: Kind of file, for people.
         page_column: Column by whose values reports list rows, such as the page of a picture; None for none.
         lists: Columns in which some cell is a list, or a text that may be a written one.
-
-    Raises:
-        InputError: There are no rows, or two columns have one name.
     """
 
     path: Path
@@ -198,11 +186,7 @@ class RowSource:
         return self.read(size, columns)
 
     def schema(self) -> pa.Schema:
-        """Arrow types of the columns; of Python objects, by reading all of them.
-
-        Raises:
-            InputError: A column has values that no Arrow column can hold together.
-        """
+        """Arrow types of the columns; of Python objects, by reading all of them."""
         import pyarrow as pa
 
         if self.arrow_schema is not None:

@@ -51,11 +51,7 @@ class Sample:
 
 
 def samples_of(names: Sequence[str], *, up_to_first_dot: bool = False) -> list[Sample]:
-    """Files of one name, in the order of the first of each.
-
-    >>> [(sample.key, sample.photos) for sample in samples_of(["a.jpg", "b.jpg", "a.jpg.txt"])]
-    [('a', ['a.jpg']), ('b', ['b.jpg'])]
-    """
+    """Files of one name, in the order of the first of each."""
     photos = {name for name in names if has_image_suffix(name)}
     samples: dict[str, Sample] = {}
     for name in names:
@@ -87,19 +83,8 @@ def samples_of(names: Sequence[str], *, up_to_first_dot: bool = False) -> list[S
 class Captions:
     """The captions of samples, read once.
 
-    Args:
-        path: Folder or archive, for messages.
-        samples: The samples.
-        read: Function that reads a file of them.
-        chosen: "txt" or "caption" where samples have both; None if that is to be said.
-
     Attributes:
-        column: Name of the column of captions.
         rows: Sample and caption of each row, or None where it has none.
-        notes: Sentences about rules that were needed.
-
-    Raises:
-        InputError: Two photos or two texts of one sample, a text that cannot be decoded.
     """
 
     def __init__(

@@ -66,11 +66,7 @@ def _braces_expanded(text: str) -> Iterator[str]:
 
 @dataclass
 class JoinedRows(RowSource):
-    """Rows of several files, one after the other; messages name the file of a row and its place there.
-
-    Attributes:
-        parts: Rows of each file.
-    """
+    """Rows of several files, one after the other; messages name the file of a row and its place there."""
 
     parts: Sequence[RowSource] = ()
 
@@ -106,11 +102,7 @@ class JoinedRows(RowSource):
 
 
 def join_rows(path: Path, parts: Sequence[RowSource], options: RowOptions) -> RowSource:
-    """Rows of files of one kind as one; `path` is what names all.
-
-    Raises:
-        InputError: Files of several kinds or columns, or in several folders where rows name photos.
-    """
+    """Rows of files of one kind as one; `path` is what names all."""
     first = parts[0]
     if len(parts) == 1:
         return replace(first, image_folder=first.folder)

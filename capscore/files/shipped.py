@@ -51,11 +51,7 @@ def benchmark_folder(slug: str) -> str:
 
 
 def benchmark_slugs() -> list[str]:
-    """Names of all benchmarks that can be loaded, sorted; those of other packages last.
-
-    >>> "flickr8k_human" in benchmark_slugs()
-    True
-    """
+    """Names of all benchmarks that can be loaded, sorted; those of other packages last."""
     return BENCHMARKS.names()
 
 
@@ -65,11 +61,7 @@ def shipped_benchmarks() -> dict[str, str]:
 
 
 def benchmark_card(slug: str) -> str:
-    """The card of a benchmark, which is beside its loading script; "" for one of another package.
-
-    >>> benchmark_card("xvnli").splitlines()[0]
-    '---'
-    """
+    """The card of a benchmark, which is beside its loading script; "" for one of another package."""
     if slug not in shipped_benchmarks():
         return ""
     return Path(benchmark_folder(slug), "README.md").read_text(encoding="utf-8")
@@ -101,15 +93,9 @@ def _folder(name: str, what: str, slug: str) -> str:
 def weights_folder(name: str) -> Path:
     """Folder of installed weights.
 
-    Args:
-        name: Name of the folder, such as "pr_mcs" or "infometic".
-
     Raises:
         MissingWeightsError: `capscore-weights` is not installed, lacks the folder, or belongs to another
             version of capscore.
-
-    >>> sorted(path.name for path in weights_folder("infometic").glob("*.safetensors"))
-    ['model.safetensors']
     """
     folder = _installed_weights().get(name)
     problem = "it is not installed"
@@ -136,11 +122,7 @@ def has_weights(name: str) -> bool:
 
 
 def offered_weights() -> list[str]:
-    """Names of all folders of installed weights.
-
-    >>> offered_weights()
-    ['image_tower', 'infometic', 'mark_calibration', 'pr_mcs']
-    """
+    """Names of all folders of installed weights."""
     return sorted(_installed_weights())
 
 

@@ -108,13 +108,7 @@ def readable_size(count: float) -> str:
 
 
 def copied_stream(path: Path, option: str = "path", limit: Limit | None = None) -> Path:
-    """A copy of what a pipe or standard input (`-`) gives, to read it as often as needed; a file as it is.
-
-    Raises:
-        InputError: It is a device or a folder, nothing is piped, or what is piped goes beyond the limit;
-            names the option.
-        OSError: There is no such file, or it cannot be read.
-    """
+    """A copy of what a pipe or standard input (`-`) gives, to read it as often as needed; a file as it is."""
     opened: Path | int = path
     given = Setting(option, path)
     if path == Path("-"):
@@ -137,11 +131,7 @@ def copied_stream(path: Path, option: str = "path", limit: Limit | None = None) 
 
 
 def json_document(path: str | Path, option: str) -> Any:
-    """The value of a JSON file, packed or not, or pipe that an option names.
-
-    Raises:
-        InputError: It cannot be read, goes beyond `LIST_BYTES`, or is not JSON.
-    """
+    """The value of a JSON file, packed or not, or pipe that an option names."""
     if not isinstance(path, str | os.PathLike):
         raise InputError(Setting(option, path), ": expected a path")
     try:

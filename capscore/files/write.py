@@ -64,16 +64,8 @@ def whole_file(path: str | Path, what: str = "file", *, make_folders: bool = Fal
 
     A link stays a link, to the new content.
 
-    Args:
-        path: Name of the file; what has it already is replaced.
-        what: What is written, for the error.
-        make_folders: Whether to make the folders above it that are missing.
-
     Raises:
         ResultWriteError: It cannot be written; a file that had the name before is unchanged.
-
-    >>> with whole_file("scores.txt") as file:                  # doctest: +SKIP
-    ...     file.write(b"0.5")
     """
     path = Path(path).expanduser()
     target = Path(os.path.realpath(path))
@@ -112,17 +104,7 @@ def write_text(path: str | Path, text: str, what: str = "file") -> None:
 
 
 class Writer:
-    """Takes chunks with new columns, and writes them beside the result until `finish` gives it its name.
-
-    Args:
-        path: Path that `check_output` returned.
-        source: Rows of the result; their columns come first and stay as they are.
-        columns: Type of each new column: float, str or bool.
-
-    Raises:
-        ResultWriteError: The file cannot be begun.
-        InputError: The input's columns do not fit the kind of file.
-    """
+    """Takes chunks with new columns, and writes them beside the result until `finish` gives it its name."""
 
     def __init__(self, path: Path, source: RowSource, columns: Mapping[str, type]):
         self.path, self._kind, self._before_row = path, output_kind(path), b"\n"
@@ -182,15 +164,7 @@ class Writer:
         return text.encode("utf-8", "backslashreplace")
 
     def finish(self, about: Mapping[str, object], summary: str) -> None:
-        """Close the file and give it its name, replacing any file of that name, and write the summary.
-
-        Args:
-            about: What the numbers depend on, JSON-ready; kept in a Parquet file.
-            summary: Content of the file at `summary_path`.
-
-        Raises:
-            ResultWriteError: The result cannot be written; no file has its name.
-        """
+        """Close the file and give it its name, replacing any file of that name, and write the summary."""
         with self._errors_named(), whole_file(summary_path(self.path), "summary") as file:
             if self._kind == "json":
                 self._file.write(b"\n]\n")
@@ -255,10 +229,6 @@ def check_output(
     """Check that a result of these rows can be written, before any work is done; makes its folder.
 
     Returns the path, with links followed. `option` is what errors call it.
-
-    Raises:
-        InputError: The result exists (and not `force`), is the input, is of an unknown kind or one that
-            cannot hold the columns, or its folder cannot be written to.
     """
     given, kind = Setting(option, Path(output)), output_kind(Path(output), option)
     try:

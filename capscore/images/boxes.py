@@ -22,11 +22,6 @@ MAX_BOXES = 1_000  # per photo: each is embedded, and attention takes the square
 def check_boxes(boxes: object, size: tuple[int, int], *, row: int | None = None) -> np.ndarray:
     """Boxes from a user → float64 (m, 4), clipped to the photo.
 
-    Args:
-        boxes: m boxes: lists, tuples, an array (m, 4) or a tensor.
-        size: Width and height of the upright photo in pixels.
-        row: Number of the boxes' row, for error messages.
-
     Raises:
         InputError: a box is not four finite numbers, has no area, or lies outside the photo; the boxes are
             shares of the photo, from 0 to 1; or there are more than `MAX_BOXES`.
@@ -84,11 +79,7 @@ def _is_number(value: Any) -> bool:
 
 
 def normalised(boxes: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Boxes (m, 4) in pixels → float64 (m, 4) in [0, 1]: x divided by the photo's width, y by its height.
-
-    >>> normalised(np.array([[16.0, 12.0, 64.0, 48.0]]), (64, 48))
-    array([[0.25, 0.25, 1.  , 1.  ]])
-    """
+    """Boxes (m, 4) in pixels → float64 (m, 4) in [0, 1]: x divided by the photo's width, y by its height."""
     return np.asarray(boxes, np.float64).reshape(-1, 4) / np.array([*size, *size], np.float64)
 
 
@@ -116,13 +107,8 @@ def suppress(boxes: np.ndarray, confidences: np.ndarray, threshold: float) -> np
     """Greedy non-maximum suppression: int64 indices of the boxes that stay, most confident first.
 
     Args:
-        boxes: (m, 4) in pixels.
         confidences: (m,). Among equally confident boxes the first one in the list comes first.
         threshold: Intersection over union above which the less confident of two boxes is removed.
-
-    >>> boxes = np.array([[0, 0, 10, 10], [0, 0, 10, 9], [20, 20, 30, 30]])
-    >>> suppress(boxes, np.array([0.5, 0.9, 0.1]), 0.5)
-    array([1, 2])
     """
     # Importing torchvision's nms takes a hundred times longer than suppressing a photo's boxes.
     boxes = np.asarray(boxes, np.float64).reshape(-1, 4)
@@ -136,12 +122,7 @@ def suppress(boxes: np.ndarray, confidences: np.ndarray, threshold: float) -> np
 
 
 def crops(image: Image.Image, boxes: np.ndarray) -> list[Image.Image]:
-    """Crops of the photo along boxes (m, 4) within it, with every pixel that a box touches.
-
-    >>> from PIL import Image
-    >>> [crop.size for crop in crops(Image.new("RGB", (64, 48)), np.array([[1.5, 2.0, 3.5, 2.2]]))]
-    [(3, 1)]
-    """
+    """Crops of the photo along boxes (m, 4) within it, with every pixel that a box touches."""
     return [
         image.crop((math.floor(left), math.floor(top), math.ceil(right), math.ceil(bottom)))
         for left, top, right, bottom in np.asarray(boxes, np.float64).reshape(-1, 4).tolist()

@@ -134,11 +134,7 @@ def load_image(
 
 
 def address_of(image: object) -> str:
-    """The http(s) address that an image is, or that its `datasets.Image` dict has as path; "" for none.
-
-    >>> address_of({"path": "https://x.org/a.jpg", "bytes": None}), address_of("a.jpg")
-    ('https://x.org/a.jpg', '')
-    """
+    """The http(s) address that an image is, or that its `datasets.Image` dict has as path; "" for none."""
     if isinstance(image, dict) and image.get("bytes") is None:
         image = image.get("path")
     if isinstance(image, str) and image.lower().startswith(("http://", "https://")):
