@@ -46,7 +46,7 @@ def _lists_in(source: RowSource, column: str) -> Iterator[object]:
 
 
 def one_caption_per_row(source: RowSource, options: RowOptions = RowOptions()) -> RowSource:
-    """Rows with one caption each, of rows with a list of captions; a cell of a table may be a written list."""
+    """Rows with one caption each, of rows with lists of captions; a cell of a table may be a written one."""
     column = find_candidate_column(source.columns, options.candidate_column)
     references: tuple[str, ...] = ()
     with suppress(InputError):

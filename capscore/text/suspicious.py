@@ -53,7 +53,7 @@ def _kinds() -> dict[str, OddKind]:
 
 
 KINDS = _kinds()
-"""Kinds in the order in which they are tried at one place; a text counts for the first that is found in it."""
+"""Kinds in the order in which they are tried at one place; a text counts for the first that is found."""
 
 # UTF-8 that was read as Latin-1 or Windows-1252: a letter, and the sign of a byte from 0x80 to 0xbf
 _MISREAD = "[\xc2-\xf4][\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]"
