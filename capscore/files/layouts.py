@@ -171,9 +171,6 @@ def _listed(value: object) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-# ---- documents ----
-
-
 @register_layout(
     "COCO annotations",
     '{"images": [{"id": 1, "file_name": "a.jpg"}], "annotations": [{"image_id": 1, "caption": "dog"}]}',
@@ -466,9 +463,6 @@ def _rows_of_objects(objects: list[object]) -> list[Row] | None:
             return None
         rows += [value] if found is None else found
     return rows
-
-
-# ---- objects of a list or of lines ----
 
 
 @register_layout(

@@ -38,9 +38,6 @@ PHOTO_COLUMNS = (
 )
 
 
-# ---- rows with photos of another file ----
-
-
 @dataclass
 class PhotoIndex:
     """Photos of a file, found by their ids or by their names.
@@ -102,9 +99,6 @@ class PhotoMatches(NamedTuple):
     notes: list[str]
 
 
-# ---- a list of photos to hold out ----
-
-
 @dataclass(frozen=True)
 class HeldOut:
     """What a list of photos means among rows.
@@ -156,9 +150,6 @@ def match_hold_out(names: Iterable[str], rows: Sequence[Sequence[str]]) -> HeldO
             unmatched[name] = found.problems.get(name, "no photo has this name")
     numbers = [number for number, labels in enumerate(rows) if labels and labels[0] in held]
     return HeldOut(numbers, len(found.matches), unmatched, found.ambiguous, found.notes)
-
-
-# ---- rows of several files ----
 
 
 class Key(NamedTuple):

@@ -357,9 +357,6 @@ def _addresses(tag: Tag) -> Iterator[str]:
             yield from _CANDIDATE.findall(str(source.get(name) or ""))
 
 
-# ---- text → a tree ----
-
-
 def _parsed(data: bytes, is_markdown: bool) -> BeautifulSoup:
     """The tree of a page; tags know their line."""
     try:

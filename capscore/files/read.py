@@ -149,9 +149,6 @@ def _of_split(source: RowSource, split: str) -> RowSource:
     return source.only(numbers)
 
 
-# ---- folders ----
-
-
 def _open_folder(path: Path, options: RowOptions) -> RowSource:
     """Parts of one table or data set, photos with texts, or pages, also in the folders inside."""
     files = sorted(name for name in os.listdir(path) if name[0] not in "._" and (path / name).is_file())
@@ -342,9 +339,6 @@ def _text_lengths(cells: pa.Array) -> pa.Array | None:
 
 def _list_columns(schema: pa.Schema) -> frozenset[str]:
     return frozenset(field.name for field in schema if "list" in str(field.type).partition("<")[0])
-
-
-# ---- what can be read ----
 
 
 Open = Callable[[Path, Path, RowOptions], RowSource]

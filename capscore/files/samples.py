@@ -161,9 +161,6 @@ class _Member(TextFile):
         yield io.BufferedReader(cast(io.RawIOBase, io.BytesIO(self._content)))
 
 
-# ---- folders ----
-
-
 def open_photo_folder(path: Path, samples: Sequence[Sample], options: RowOptions) -> RowSource:
     """Rows of the photos of a folder, or of its texts where it holds no photos; names are relative to it."""
     with_photos = [sample for sample in samples if sample.photos]
@@ -194,9 +191,6 @@ def open_photo_folder(path: Path, samples: Sequence[Sample], options: RowOptions
 
 def _chosen(options: RowOptions) -> str | None:
     return options.candidate_column if options.candidate_column in ("txt", "caption") else None
-
-
-# ---- archives ----
 
 
 def open_archive(path: Path, file: Path, options: RowOptions) -> RowSource:

@@ -141,8 +141,6 @@ def json_document(path: str | Path, option: str) -> Any:
         raise InputError(Setting(option, Path(path)), reason) from None
 
 
-# ---- lines and values ----
-
 # what files start with (letters in lower case) that lie where text should, and are none
 _SIGNATURES = {
     b"pk\x03\x04": "a zip archive",
@@ -431,9 +429,6 @@ def _unrepeated(pairs: list[tuple[str, object]]) -> Row:
 
 decode_json: Callable[[str], Any] = json.JSONDecoder(object_pairs_hook=_unrepeated).decode
 """The value of a JSON text in which no object has a name twice; ValueError or RecursionError: it is none."""
-
-
-# ---- rows ----
 
 
 def _text_source(

@@ -100,9 +100,6 @@ def write_text(path: str | Path, text: str, what: str = "file") -> None:
         file.write(text.encode("utf-8", "backslashreplace"))
 
 
-# ---- rows ----
-
-
 class Writer:
     """Takes chunks with new columns, and writes them beside the result until `finish` gives it its name."""
 
@@ -261,9 +258,6 @@ def refuse_bytes(source: RowSource, given: Setting, kind: str) -> None:
                 f": the column {field.name!r} of {source.path} holds bytes (images?), which {kind} cannot "
                 "hold; write a .parquet file",
             )
-
-
-# ---- cells ----
 
 
 def json_bytes(value: object, *, ascii_only: bool = False) -> bytes:

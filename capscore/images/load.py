@@ -168,9 +168,6 @@ def _key(content: bytes | Image.Image) -> str:
     return f"rgb:{digest.hexdigest()}"
 
 
-# ---- forms → encoded bytes, or pixels ----
-
-
 def _read(image: object, allow_urls: bool, allow_private_urls: bool) -> tuple[str, bytes | Image.Image]:
     """Name for messages, and the encoded bytes or the RGB pixels of an image."""
     if isinstance(image, DownloadedImage):
@@ -244,9 +241,6 @@ def _check_size(size: int, name: str) -> None:
     may_be_large = size > IMAGE_BYTES.default or IMAGE_BYTES.variable in os.environ
     if may_be_large and size > IMAGE_BYTES.bytes:
         raise image_error(f"{name} has {readable_size(size)}; {IMAGE_BYTES}")
-
-
-# ---- encoded bytes or pixels → RGB ----
 
 
 @contextmanager
@@ -387,9 +381,6 @@ def _rgb(image: Image.Image, name: str) -> Image.Image:
         white = Image.new("RGBA", image.size, "white")
         image = Image.alpha_composite(white, image.convert("RGBA"))
     return image.convert("RGB")
-
-
-# ---- the images of all rows ----
 
 
 def check_images(images: Any) -> Sequence[Any]:

@@ -109,7 +109,6 @@ class MarkNetwork(nn.Module):
     its cosines with the photo and the windows, go through two layers.
 
     Attributes:
-        config: Sizes.
         background: (background, d), embeddings of photos; how near they are to a text shows how near any
             photo would be.
     """
@@ -339,9 +338,6 @@ def _mean(values: Tensor, mask: Tensor) -> Tensor:
     return (values * weights).sum(dim=-1) / weights.sum(dim=-1).clamp_min(1.0)
 
 
-# ------------------------------------------------------------------ logits → probabilities and verdicts
-
-
 @dataclass(frozen=True)
 class MarkCurve:
     """Calibration of one kind of logit.
@@ -399,15 +395,11 @@ class MarkCalibration:
     Each language with enough captions in the calibration has its own curves; the others use `SHARED`.
 
     Attributes:
-        network: Network.
         alone: Class of words → curve of words alone.
         words: Language or `SHARED` → class of words → curve of words in captions.
         fits: Language or `SHARED` → curve of captions.
         mentions: Curve of regions.
         nouns: Language → nouns that regions can be named by, the most frequent first.
-        backbone, backbone_revision: Backbone that it was trained with.
-        name: Name for signatures.
-        notes: Anything worth recording.
         with_references: Curve of captions with references; None if there is none.
     """
 
@@ -507,11 +499,6 @@ def load_marks(
 
     `marks` is "learned" (from capscore-weights), "published" (by the scores of the words), a calibration, its
     folder or Hub id; None for "learned" where there is one for this backbone, otherwise "published".
-
-    Raises:
-        CapscoreError: the calibration is for another backbone, or there is none for this one.
-        BackboneUnavailable: the calibration is not available, or damaged.
-        MissingWeightsError: capscore-weights has one for this backbone, but is not installed.
     """
     if marks is None:
         marks = LEARNED if backbone.name in INSTALLED_MARKS else PUBLISHED

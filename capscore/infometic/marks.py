@@ -50,8 +50,6 @@ class MarkedRow:
 
     Attributes:
         features: Features of the photo; rows of one photo share the object.
-        photo, caption: float32 (d,), embeddings of the photo and of the caption.
-        text, words, language: The caption, its words, and its language ("" for English).
         regions, shares: float32 (m, d) and (m, 4), embeddings of the regions, and their boxes as shares of
             the photo's sides.
         read_to: Number of characters that are read; words that end after them are not judged.
@@ -116,7 +114,6 @@ class RowFeatures(NamedTuple):
     """What is known of a row; the network's small layers are trained on these numbers.
 
     Attributes:
-        row: The row.
         numbers, classes: Indices of the m judged words among the row's words, and int64 (m,), their classes.
         alone: float32 (m,), calibrated logits of the words alone, NaN for a class without a curve.
         words, mention: float32 (m, …) and (k, …), from `MarkNetwork.word_features` and `mention_features`.

@@ -564,9 +564,6 @@ class InfoMetIC(nn.Module):
             folder: Folder to write, created if needed; refused if it holds another model.
             dtype: "float32", or "float16" for half the size.
             notes: Anything worth recording, ready for JSON; None for the notes that it was loaded with.
-
-        Raises:
-            CapscoreError, ResultWriteError: as in `capscore.backbones.checkpoint.write_network`.
         """
         record = {"model_type": MODEL_TYPE, "format": _FORMAT, **asdict(self.config)}
         record["notes"] = dict(self.notes if notes is None else notes)
@@ -716,9 +713,6 @@ def padded(
     return torch.from_numpy(batch).to(device), torch.from_numpy(mask).to(device)
 
 
-# ------------------------------------------------------------------ the aligner of a backbone
-
-
 def cosine_scale(backbone: Backbone) -> float:
     """Factor on a backbone's cosines of image and caption: its logit scale, or CLIP's 100.
 
@@ -734,12 +728,6 @@ def load_aligner(weights: str | os.PathLike[str] | None, backbone: Backbone) -> 
         weights: Folder from `InfoMetIC.save_pretrained`, or Hub id; "info_clip" for the baseline without
             weights; None for the weights for this backbone in capscore-weights, or the baseline if it has
             none.
-        backbone: Backbone of the embeddings.
-
-    Raises:
-        CapscoreError: the weights are for another backbone.
-        BackboneUnavailable: the weights are not available.
-        MissingWeightsError: capscore-weights has weights for this backbone, but is not installed.
     """
     if weights is None:
         weights = weights_folder(INSTALLED[backbone.name]) if backbone.name in INSTALLED else INFO_CLIP

@@ -60,7 +60,6 @@ class Regions:
     Attributes:
         boxes: float64 (m, 4), left, top, right, bottom in pixels, within the photo.
         confidences: float64 (m,), in [0, 1]: the finder's confidence that the box shows an object.
-        labels: m names of the objects, "" if the finder does not name them.
     """
 
     boxes: np.ndarray
@@ -91,7 +90,6 @@ class RegionFinder(ABC):
     Attributes:
         name: Name in signatures, such as "windows".
         fingerprint: Digest that changes whenever the regions of a photo could.
-        max_regions: Maximum number of regions per photo.
     """
 
     name: str
@@ -309,17 +307,12 @@ def _distances(rows: np.ndarray, centres: np.ndarray) -> np.ndarray:
     return (squares - 2.0 * rows @ centres.T).clip(min=0.0)
 
 
-# ------------------------------------------------------------------ regions with embeddings
-
-
 @dataclass(frozen=True, eq=False)
 class ImageRegions(Regions):
     """The m regions of an image that are scored.
 
     Attributes:
-        embeddings: float32 (m, d).
         size: Width and height of the image in pixels.
-        given: Whether the boxes were given.
         features: What a mark calibration sees of the image; None without one.
     """
 
@@ -339,14 +332,7 @@ class ImageRegions(Regions):
 
 
 class RegionMaker:
-    """Finds, chooses and embeds the regions of images, and remembers those of the latest images.
-
-    Args:
-        embedder: Embedder of the regions.
-        finder: Finder of regions, for images without given boxes.
-        n, seed: Number of regions to choose, and seed for the choice.
-        calibration: Mark calibration, which needs features of the images; None for none.
-    """
+    """Finds, chooses and embeds the regions of images, and remembers those of the latest images."""
 
     def __init__(
         self,

@@ -42,7 +42,6 @@ class CaptionWord(NamedTuple):
     """A word of a caption: `caption[start:end]`.
 
     Attributes:
-        text, start, end: The word as spelled in the caption, and where it begins and ends.
         semantic: Whether its class is one of `SEMANTIC_CLASSES`.
         word_class: A class of `capscore.text.word_classes`, or "number": a word in digits, or a number word
             for which the tagger finds no other class, but not "one", the article in most languages.
@@ -73,15 +72,11 @@ def caption_words(texts: Sequence[str], language: str | None = None) -> list[lis
     return [list(map(word, row)) for row in word_classes.tag(texts, language)]
 
 
-# ------------------------------------------------------------------ pieces
-
-
 @dataclass(frozen=True, eq=False)
 class Pieces:
     """The pieces of one caption; len() is their number p.
 
     Attributes:
-        ids: p token ids, without special tokens.
         starts, ends: int64 (p,), index of each piece's first character, and after its last one; equal for a
             piece that writes nothing. Pieces of one character share its place.
         n_cut: Number of pieces beyond the limit, which are left out.
@@ -119,7 +114,6 @@ class PieceSequence:
     """The sequence in which a network reads the pieces of a caption.
 
     Attributes:
-        length: Maximum number of tokens in the sequence.
         before, after: Special tokens before and after the pieces.
         pad_token: Token that fills every sequence up to `length`; None for no filling.
 
@@ -135,11 +129,7 @@ class PieceSequence:
 
     @classmethod
     def of(cls, backbone: Backbone, config: InfoMetICConfig) -> PieceSequence:
-        """The sequence that a network with this config reads.
-
-        Raises:
-            CapscoreError: the frame leaves no room for pieces, or the backbone cannot say what it is.
-        """
+        """The sequence that a network with this config reads."""
         before, after = backbone.special_tokens() if config.frame else ([], [])
         sequence = cls(config.max_tokens, tuple(before), tuple(after), config.pad_token)
         if sequence.max_pieces < 1:
@@ -192,9 +182,6 @@ def encode_pieces(backbone: Backbone, ids: Sequence[int] | np.ndarray) -> np.nda
     return rows[row_of.reshape(-1)]
 
 
-# ------------------------------------------------------------------ words and their pieces
-
-
 def word_shares(pieces: Pieces, words: Sequence[CaptionWord]) -> np.ndarray:
     """The share of each piece that belongs to each word, float64 (pieces, words).
 
@@ -237,9 +224,6 @@ def nearest_regions(
     ]
 
 
-# ------------------------------------------------------------------ what words add to their captions
-
-
 def without_word(caption: str, word: CaptionWord) -> str:
     """A caption without one of its words, with runs of blanks as one."""
     return " ".join((caption[: word.start] + caption[word.end :]).split())
@@ -276,9 +260,6 @@ def spread(shares: np.ndarray, added: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return (shares @ added).astype(np.float32), weight.astype(np.float32)
 
 
-# ------------------------------------------------------------------ captions as the network reads them
-
-
 class ReadCaption(NamedTuple):
     """A caption and what is read of it.
 
@@ -296,13 +277,7 @@ class ReadCaption(NamedTuple):
 
 
 class CaptionReader:
-    """Reads captions for a network, and encodes them.
-
-    Args:
-        embedder: Embedder of captions, for the backbone as the network reads it.
-        prefix: Text before whole captions.
-        network: Network, or InfoCLIP.
-    """
+    """Reads captions for a network, and encodes them."""
 
     def __init__(self, embedder: Embedder, prefix: str, network: InfoMetIC):
         self.embedder, self.prefix, self.network = embedder, prefix, network
@@ -376,8 +351,6 @@ class CaptionReader:
         first = len(self.sequence.before)
         return token_scores[first : first + len(caption.pieces)]
 
-
-# ------------------------------------------------------------------ numbers
 
 # Numbers in Chinese characters are joined to the measure word; 一 alone is the article.
 _HAN = re.compile("[二三四五六七八九十百千两兩]|一[十百千]")

@@ -134,11 +134,7 @@ class Scorer(ABC):
 
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> None:
-        """Check values of the metric's own options; `load` does so before it loads a backbone.
-
-        Raises:
-            InputError: a value is out of range; names the option.
-        """
+        """Check values of the metric's own options; `load` does so before it loads a backbone."""
         empty = options.get("empty", "worst")
         if empty not in ("worst", "score", "skip", "raise"):
             raise InputError(Setting("empty", empty), ": expected 'worst', 'score', 'skip' or 'raise'")
@@ -507,11 +503,7 @@ class Scorer(ABC):
 def sums_by_language(
     languages: Sequence[str], statistics: Mapping[str, np.ndarray]
 ) -> dict[str, dict[str, float]]:
-    """Sums of each statistic, (n,), over the rows of each language, without those that are NaN.
-
-    >>> sums_by_language(["en", "de", "en"], {"words": np.array([3.0, np.nan, 4.0])})
-    {'en': {'words': 7.0}}
-    """
+    """Sums of each statistic, (n,), over the rows of each language, without those that are NaN."""
     codes = np.array(languages, dtype=object)
     sums: dict[str, dict[str, float]] = {}
     for name, values in statistics.items():
@@ -608,11 +600,7 @@ def _check_columns(scorer: Scorer, has_images: bool, has_references: bool, given
 
 
 def check_column_names(scorer: Scorer | type[Scorer], extra: Mapping[str, object]) -> None:
-    """Check that a metric has the extra columns that were given; None counts as not given.
-
-    Raises:
-        OptionError: the metric does not have one of them.
-    """
+    """Check that a metric has the extra columns that were given; None counts as not given."""
     names = [column.name for column in scorer.extra_columns]
     for name, values in extra.items():
         if name not in names and values is not None:

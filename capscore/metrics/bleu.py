@@ -73,9 +73,6 @@ def bleu(rows: TokenRows) -> np.ndarray:
     than the candidate's c, the score is multiplied by e^(1 − r/c). No matches count as 1e-15 matches and no
     n-grams as 1e-9 n-grams, so BLEU-4 without a common 4-gram is small, not 0.
 
-    Args:
-        rows: n rows of tokens.
-
     Returns:
         float64 (n, 4), 0 to 1. A candidate without tokens scores 0.
 

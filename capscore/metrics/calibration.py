@@ -50,7 +50,6 @@ class Distribution:
     """Scores of many captions.
 
     Attributes:
-        n: Number of captions.
         values: Score at each of `PERCENTS`, ascending.
     """
 
@@ -80,9 +79,7 @@ class Calibration:
     """Distributions of a metric with one backbone and one group of settings.
 
     Attributes:
-        metric: Name of the metric.
         signature: Signature of the right captions' scores.
-        set_name: Name of the set of photos and captions.
         languages: Language, or "all" → "right" and "shuffled" → distribution.
         among_all: Other languages that are ranked among captions of all languages; None for every one.
         varied: Setting that may differ from row to row → language, or "all" → its value.
@@ -134,9 +131,7 @@ class Ranked:
             a row that failed, or that no calibration applies to.
         among: Language of the captions that each row is ranked among, "all" for those of all languages, ""
             without a rank.
-        n_fewer: Number of rows that are ranked among captions with fewer references than they have.
         right: Distributions of right captions that rows are ranked among, and numbers of these rows.
-        set_name: Name of the set; "" without ranks.
         reasons: Why a row with a score has no rank, (n,); "" if it has one, or if no calibration is near.
     """
 
@@ -160,11 +155,7 @@ def placed(scores: Any, path: str | Path | None = None) -> Ranked:
     calibration has so many references, one with fewer of `_MANY` does.
 
     Args:
-        scores: Any of n rows.
         path: File that `capscore calibrate` wrote; None for what ships with the library.
-
-    Raises:
-        InputError: the file is not one of calibrations.
     """
     known = _known(path)
     below = {kind: np.full(len(scores), np.nan) for kind in KINDS}
@@ -239,8 +230,6 @@ class Standing:
         better_than: "right" and "shuffled" → percent that score lower, the mean over the rows: 50 of right
             ones for a system whose captions score as they do, less where scores tie.
         n_rows, n_without: Number of rows behind it, and of scored rows without a rank.
-        set_name: Name of the set.
-        reason: Why there are no numbers; "" if there are.
         among_all: Language ("": not stated) → number of its rows that are ranked among all languages.
         n_fewer: Number of rows that are ranked among captions with fewer references than they have.
     """
@@ -327,12 +316,8 @@ def standings(found: Mapping[str, Any], path: str | Path | None = None) -> dict[
     """Ranks of the scores of each metric, or why they are unknown.
 
     Args:
-        found: Metric → its `Scores`.
         path: File that `capscore calibrate` wrote; None for what ships with the library. Metrics and
             backbones for which nothing ships are left out.
-
-    Raises:
-        InputError: the file is not one of calibrations.
     """
     standing: dict[str, Standing] = {}
     for name, scores in found.items():
@@ -434,11 +419,7 @@ def _read_once(path: str, state: tuple[int, ...]) -> tuple[Calibration, ...]:
 
 
 def read_calibrations(path: str | Path) -> list[Calibration]:
-    """Read and check a file of calibrations.
-
-    Raises:
-        InputError: there is no such file, or it is not one that `capscore calibrate` wrote.
-    """
+    """Read and check a file of calibrations."""
     given = Setting("calibration", Path(path))
     found = json_document(path, "calibration")
     try:

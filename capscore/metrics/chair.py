@@ -72,10 +72,6 @@ def _listed(text: str) -> list[str]:
 def mentioned_objects(text: str, rules: Literal["published", "mended"] = "published") -> tuple[str, ...]:
     """COCO's objects that an English text mentions, one for each mention, in order.
 
-    Args:
-        text: Caption.
-        rules: As in `Chair`.
-
     >>> mentioned_objects("Two women with hot dogs and a baby elephant near train tracks")
     ('person', 'hot dog', 'elephant')
     >>> mentioned_objects("A bus and buses"), mentioned_objects("A bus and buses", "mended")
@@ -109,11 +105,7 @@ def _named_objects(value: object) -> set[str]:
 
 
 def read_instances(path: str | Path) -> dict[str, set[str]]:
-    """Read COCO's instances, such as instances_val2014.json: id of the photo → names of its objects.
-
-    Raises:
-        InputError: a file that cannot be read, or lacks images, categories or annotations.
-    """
+    """Read COCO's instances, such as instances_val2014.json: id of the photo → names of its objects."""
     document = json_document(path, "instances")
     try:
         names = {item["id"]: _named_objects([item["name"]]) for item in document["categories"]}

@@ -228,11 +228,9 @@ def cider(
     - Tokens are not stemmed; tf is the bare count (a cosine does not see its scale).
 
     Args:
-        rows: n rows of tokens.
         frequencies: Number of documents that contain each n-gram. None counts them in the rows: a document is
             a photo of `rows.photos`, with the references of all its rows. Then a score depends on the other
             rows, and those of a single photo score 0 because every n-gram is in all documents.
-        variant: "coco" or "paper".
 
     Returns:
         float64 (n,), 0 to 10. A candidate without tokens scores 0.
@@ -358,11 +356,7 @@ class DocumentFrequencies:
 
     @classmethod
     def from_rows(cls, rows: TokenRows, *, segmenter: str | None = None) -> DocumentFrequencies:
-        """Count the photos of rows, as `cider` does without frequencies.
-
-        Raises:
-            InputError: there are no rows.
-        """
+        """Count the photos of rows, as `cider` does without frequencies."""
         if not rows.n_photos:
             raise InputError("no document to count; expected at least one", field="references")
         ngrams, counts = rows.ngrams, rows.frequencies
@@ -411,11 +405,7 @@ class DocumentFrequencies:
         return digest.hexdigest()
 
     def save(self, path: str | Path) -> Path:
-        """Write a .npz archive. The file gets its name only when it is complete.
-
-        Raises:
-            ResultWriteError: it cannot be written; an older file of that name is unchanged.
-        """
+        """Write a .npz archive. The file gets its name only when it is complete."""
         path = Path(path).expanduser()
         checked = dict(zip(_CHECKED, (_FORMAT, _VERSION, self.fingerprint), strict=True))
         about = {**checked, **{name: getattr(self, name) for name in _NAMED}}
@@ -427,11 +417,7 @@ class DocumentFrequencies:
 
     @classmethod
     def load(cls, path: str | Path) -> DocumentFrequencies:
-        """Read what `save` wrote.
-
-        Raises:
-            CapscoreError: the file cannot be read, is not such a file, or is damaged.
-        """
+        """Read what `save` wrote."""
         given = Setting("document_frequencies", Path(path))
         try:
             copy = copied_stream(Path(path).expanduser(), given.name, LIST_BYTES)

@@ -84,8 +84,6 @@ class CaptionModule(evaluate.Metric, ABC):
     def __len__(self) -> int:
         return sum(map(len, self._waiting))
 
-    # ------------------------------------------------- description
-
     @classmethod
     @abstractmethod
     def describe(cls) -> tuple[str, str]:
@@ -165,8 +163,6 @@ class CaptionModule(evaluate.Metric, ABC):
         problem = self._language and scorer.language_problem(language_code(self._language))
         if problem:
             raise InputError(problem, field="language")
-
-    # ----------------------------------------------------------------- rows come in
 
     def add_batch(
         self,

@@ -31,11 +31,8 @@ class FunctionScorer(Scorer):
     """Scores rows by a function of each row, or of many rows at once.
 
     Attributes:
-        function: The function.
         inputs: Names of what it takes of the rows, among `OF_A_ROW` or `OF_ROWS`.
-        defaults: Its options and their defaults.
         aggregate: Function from the scores of all rows, float64 (n,), to their number; None for the mean.
-        code: Version of the function, for the signature.
     """
 
     value_names = ("number",)
@@ -147,16 +144,6 @@ def scorer_of(
     **about: object,
 ) -> type[FunctionScorer]:
     """The class of a metric that a function computes.
-
-    Args:
-        function: Function, as `capscore.registry.register_metric` describes it.
-        name: Name of the metric.
-        aggregate: "mean", or a function from the rows' scores to the number of the set.
-        version: Version of the function, for the signature; "" for a digest of its source.
-        **about: Class attributes of `Scorer`.
-
-    Raises:
-        CapscoreError: arguments that are not those of a metric, an option without a default or description.
 
     >>> scorer_of(lambda candidate: len(candidate), "length", version="1")().score(["a dog"]).mean
     5.0

@@ -26,7 +26,6 @@ class Hallucinated:
         nouns: Share of nouns marked wrong, or of mentions of objects that are made up; NaN if there are none.
         captions_interval, nouns_interval: Their bootstrap intervals; None without samples or two photos.
         n_captions, n_nouns: Number of captions that were scored, and of nouns or mentions in them.
-        notes: Remarks that a reader needs.
     """
 
     captions: float

@@ -220,8 +220,6 @@ class InfoMetIC(BackboneScorer):
                 wrong = [min(known or judged, key=lambda word: word["p_correct" if known else "score"])]
         return [(word["start"], word["end"], word["text"]) for word in wrong]
 
-    # ------------------------------------------------------------------ signature and scores
-
     def language_problem(self, code: str) -> str:
         try:
             tagger_name(code or None)
@@ -301,8 +299,6 @@ class InfoMetIC(BackboneScorer):
             "clip_cosine": values["image_cosine"],
         }
 
-    # ------------------------------------------------------------------ every image with every caption
-
     def score_matrix(
         self,
         candidates: Iterable[str],
@@ -370,8 +366,6 @@ class InfoMetIC(BackboneScorer):
                     advance(len(rows) * len(columns))
         self._check_finite(matrices.sum(axis=0))
         return matrices
-
-    # ------------------------------------------------------------------ measuring
 
     def measure(self, rows: InputRows, on_error: str) -> dict[str, np.ndarray]:
         self.warn_about_languages(rows.languages)
@@ -458,8 +452,6 @@ class InfoMetIC(BackboneScorer):
         rows, mask = padded([photo.embeddings for photo in regions], device)
         shares, _ = padded([photo.shares for photo in regions], device)
         return self.aligner.encode_images(torch.from_numpy(np.array(photos)).to(device), rows, shares, mask)
-
-    # ------------------------------------------------------------------ details
 
     def _detail(
         self,

@@ -115,9 +115,6 @@ def load_together(metrics: str | Scorer | Sequence[str | Scorer], **options: obj
     Args:
         metrics: Metric or metrics, each once: METRIC, METRIC@BACKBONE, or a scorer that is loaded already.
         **options: Options of `load`; each goes to the metrics that take it.
-
-    Raises:
-        CapscoreError: as in `load`.
     """
     from .base import Scorer
 
@@ -128,11 +125,7 @@ def load_together(metrics: str | Scorer | Sequence[str | Scorer], **options: obj
 
 
 def chosen_metrics(metrics: Sequence[str | Scorer]) -> tuple[list[str | Scorer], dict[str, str]]:
-    """Metrics by name and loaded scorers → the same without backbones, and `own_backbones` of the names.
-
-    Raises:
-        OptionError: as in `own_backbones`, or a metric is there by name and loaded, or loaded twice.
-    """
+    """Metrics by name and loaded scorers → the same without backbones, and `own_backbones` of the names."""
     backbones = own_backbones([item for item in metrics if isinstance(item, str)])
     chosen: list[str | Scorer] = []
     names = set()
@@ -211,9 +204,6 @@ def default_backbone(metric: str) -> str:
     The environment variable CAPSCORE_BACKBONE, for judges CAPSCORE_JUDGE, overrides the default. A metric
     that needs weights of its own, such as PR-MCS, uses the backbone with such weights that goes with the one
     in the variable.
-
-    Raises:
-        CapscoreError: the metric has no default, and the variable is not set.
     """
     chosen = os.environ.get(METRICS.get(metric).backbone_variable, "").strip()
     if chosen:
@@ -268,20 +258,13 @@ def component_of(name: str) -> tuple[str, str]:
 
 
 def metric_of(column: str) -> type[Scorer] | None:
-    """The class of the metric that a column of results belongs to, as `component_of` says; None for none.
-
-    >>> metric_of("bleu_4").title, metric_of("theirs")
-    ('BLEU', None)
-    """
+    """The class of the metric that a column of results belongs to, as `component_of` says; None for none."""
     kind = METRICS.find(column.partition("@")[0])
     return METRICS.find(component_of(column)[0]) if kind is None else kind
 
 
 def own_backbones(names: Sequence[str]) -> dict[str, str]:
     """Metrics as METRIC or METRIC@BACKBONE → metric and backbone, "" for none.
-
-    Raises:
-        OptionError: a metric is there twice, or has no backbone.
 
     >>> own_backbones(["mcs", "judge@org/model@v1"])
     {'mcs': '', 'judge': 'org/model@v1'}
@@ -308,9 +291,6 @@ def own_backbones(names: Sequence[str]) -> dict[str, str]:
 def preset_metrics(preset: str, *, has_images: bool, has_references: bool) -> tuple[list[str], list[str]]:
     """The metrics of a preset that rows have inputs for, and whose program is here; and notes on the others.
 
-    Raises:
-        OptionError: an unknown preset.
-
     >>> preset_metrics("reference-free", has_images=True, has_references=False)
     (['mcs', 'clip_score'], [])
     """
@@ -334,11 +314,9 @@ class Option:
     """One option of `capscore.load`.
 
     Attributes:
-        name: Name of the keyword argument.
         type: bool, int, float, Path, list[str] or str: what a command line reads.
         default: Value that applies when it is not given, or None.
         help: Its entry in the docstring, on one line.
-        choices: Allowed values; () for any.
         metrics, titles: Names and titles of the metrics that take it.
         accepts: Plain types that the keyword argument may have.
         own: Whether the metric's class takes it; the others go to the backbone and the embedder.
@@ -417,10 +395,6 @@ def check_options(metrics: Sequence[str], options: Mapping[str, object]) -> None
     """Check that one of the metrics takes each option, and that values are among the choices.
 
     What asks nothing of a metric passes: `progress`, and cache=False where there are no embeddings to keep.
-
-    Raises:
-        OptionError: no metric takes an option; says what they take.
-        InputError: a value is not among the choices.
     """
     takes = all_options(metrics)
     for name, value in options.items():

@@ -48,11 +48,7 @@ _Path = tuple[int, int, int, int, _Chain]
 
 @dataclass(frozen=True)
 class _Language:
-    """A language's name in METEOR's files, and its published parameters.
-
-    Attributes:
-        weights: Of exact matches, stems, synonyms and paraphrases, as far as there are data.
-    """
+    """A language's name in METEOR's files, and its published parameters."""
 
     name: str
     alpha: float = 0.75
@@ -159,7 +155,6 @@ class _Text:
     """A text as METEOR compares it.
 
     Attributes:
-        values: Weight of each word.
         places: Each word, and each longer phrase that can match → its starts.
     """
 

@@ -69,9 +69,6 @@ _INFLECTIONS = [
 class Knowledge:
     """What METEOR knows of one language.
 
-    Args:
-        name: English name of the language, as in the jar: "english".
-
     Raises:
         MissingExtraError: pycocoevalcap or snowballstemmer is not installed.
         CapscoreError: snowballstemmer 3 or later is installed, whose stems are not METEOR's.

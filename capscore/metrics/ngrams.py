@@ -23,7 +23,6 @@ class Pairs(NamedTuple):
 
     Attributes:
         candidates, documents: int64 (p,), index into the texts, and into the documents.
-        of_row: int64 (n,), the pair of each row.
         sizes: int64 (p,), number of references; at least one.
         references: int64 (r,), index into the texts, pair after pair.
     """
@@ -41,7 +40,6 @@ class TokenRows:
 
     Attributes:
         tokens: Tokens of each distinct text; an empty list for a text without tokens.
-        candidates: int64 (n,), index into `tokens`.
         documents: int64 (n,), index of each row's list of references among the d distinct ones.
         references: int64, index into `tokens`, document after document.
         offsets: int64 (d + 1,), where each document's references start; every one has at least one.
@@ -164,8 +162,6 @@ class NGrams:
     entry is an n-gram of a text. Entries are sorted by text, then by n-gram. len() is g.
 
     Attributes:
-        words: Distinct tokens.
-        firsts: int64 (5,), the first number of each order, and g.
         prefixes: int64 (g,), each n-gram without its last token, as a number; −1 for a 1-gram.
         lasts: int64 (g,), the word of its last token. Within an order (prefix, last) ascends.
         offsets: int64 (t + 1,), where each text's entries start.

@@ -40,9 +40,6 @@ def rouge_l(rows: TokenRows) -> np.ndarray:
     subsequence divided by the number of the candidate's tokens, R the same with the reference's tokens. P and
     R are the highest over all references and may come from different ones.
 
-    Args:
-        rows: n rows of tokens.
-
     Returns:
         float64 (n,), 0 to 1; 0 if no reference shares a token. As in coco-caption, a candidate without tokens
         scores 0, or 1 if a reference has none either.

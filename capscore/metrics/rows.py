@@ -31,8 +31,6 @@ class PreparedRows:
         candidates: n captions if the metric `waits` for all rows, else None.
         references: n lists of references if the metric waits, else None.
         photos: What names the photo of each row, "" where nothing does, if the metric waits, else None.
-        errors: What was wrong with each row; "" for nothing.
-        image_keys, truncated, n_references, languages, empty, details: As in `Scores`.
         empty_as: What rows with an empty caption get: "worst", the worst score; "score", that of a text
             without words; "skip", none: they are left out.
     """
@@ -97,11 +95,7 @@ class PreparedRows:
 
 
 def photo_names(images: Iterable[object]) -> list[str]:
-    """What names photos that are not opened: path, or digest of its bytes; "" for pixels in memory.
-
-    >>> photo_names(["a/1.jpg", {"path": "1.jpg", "bytes": None}, None])
-    ['a/1.jpg', '1.jpg', '']
-    """
+    """What names photos that are not opened: path, or digest of its bytes; "" for pixels in memory."""
     return list(map(_photo_name, images))
 
 
@@ -122,8 +116,6 @@ class ExtraColumn:
     Attributes:
         name: Name of the argument of `score` that takes it.
         values: Name of its values, in the plural, such as "lists of boxes".
-        type: Type of the column, as the modules describe it.
-        help: Description for the modules, without a full stop.
         from_files: Whether a column of this name in a file or stream is read.
         replaces_references: Whether rows with this column may come without references.
     """
@@ -142,14 +134,8 @@ class InputRows:
 
     Attributes:
         candidates: n captions; "" for one that is empty.
-        images: n images; None if none were given.
-        references: n lists of references, or None for a metric that uses none.
-        languages: n primary subtags; "" for a language that is not stated.
-        n_references: int64 (n,), number of references per row.
         failures: Row → what is wrong with it; without entries with on_error="raise".
-        empty: bool (n,), True where the caption is empty.
         image_keys, truncated: As in `Scores`; "" and False until `Scorer.measure` sets them.
-        skips_empty: Whether rows with an empty caption are left out.
         extra: Name of an extra column → its n values, not checked yet; without columns that were not given.
         details: Details of the kept rows, set by `Scorer.measure`; None for a metric without details.
     """
@@ -229,11 +215,7 @@ def find_empty(captions: list[Any], how: str, fail: Callable[[int, InputError], 
 def check_captions(
     candidates: Iterable[str], language: str | Iterable[str] | None
 ) -> tuple[list[str], list[str]]:
-    """Captions without images of their own, and their languages ("" if not stated).
-
-    Raises:
-        InputError: not a list, an empty list, or the first bad caption or language.
-    """
+    """Captions without images of their own, and their languages ("" if not stated)."""
     captions = caption_list(candidates)
 
     def fail(row: int, error: InputError) -> None:

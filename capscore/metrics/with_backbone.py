@@ -164,10 +164,6 @@ class BackboneScorer(Scorer):
     ) -> tuple[np.ndarray, np.ndarray, dict[str, object]]:
         """Embeddings whose products rank photos and captions as the cosines in the scores of pairs do.
 
-        Args:
-            captions: b captions.
-            images: a images, as `score` takes them.
-
         Returns:
             float32 (a, d) of the photos and (b, d) of the captions, and the settings that they depend on. A
             row is of unit length, except for that of a caption which is read by its sentences.
@@ -333,11 +329,7 @@ class BackboneScorer(Scorer):
 
 
 def _before_words(prefix: str) -> str:
-    """A prefix that does not run into the caption's first word; Chinese and Japanese have no blanks.
-
-    >>> _before_words("A photo depicts"), _before_words("一张照片"), _before_words("")
-    ('A photo depicts ', '一张照片', '')
-    """
+    """A prefix that does not run into the caption's first word; Chinese and Japanese have no blanks."""
     return f"{prefix} " if _ENDS_IN_WORD(prefix) else prefix
 
 

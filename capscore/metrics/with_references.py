@@ -28,11 +28,7 @@ UNSTATED = "en"  # how rows without a stated language are split
 
 
 def splitting_problem(code: str) -> str:
-    """Why texts in a language cannot be split into words; "" if they can.
-
-    Raises:
-        MissingExtraError: the language's segmenter is not installed.
-    """
+    """Why texts in a language cannot be split into words; "" if they can."""
     from ..text.segmentation import segmenter_name
 
     try:
@@ -54,8 +50,6 @@ class Texts:
     """The texts of the rows that did not fail.
 
     Attributes:
-        candidates: n captions.
-        references: n lists of at least one reference.
         languages: n primary subtags; "en" for a language that is not stated.
         photos: What each row's photo is known by: its name, or all its references where nothing names it.
     """
@@ -163,9 +157,7 @@ class Compared:
     """Result of a comparison of n texts with their references.
 
     Attributes:
-        scores: float64 (n,).
         settings: Settings that the numbers depend on besides references, languages and version.
-        components: Name → float64 (n,).
         statistics: Name → float64 (n,), whose sums make the numbers of all rows together.
     """
 

@@ -53,15 +53,7 @@ _PERCENTS = (5, 25, 50, 75, 95)  # those that a table shows
 
 
 class CaptionedPhoto(NamedTuple):
-    """A right caption of a photo.
-
-    Attributes:
-        photo: What the photo is known by: a key of its content.
-        image: The photo, as a scorer takes it.
-        caption: The caption.
-        language: Its language, "" where it is not stated.
-        references: Its references, or None.
-    """
+    """A right caption of a photo."""
 
     photo: str
     image: object
@@ -72,12 +64,7 @@ class CaptionedPhoto(NamedTuple):
 
 @dataclass(frozen=True)
 class CalibrationFile(Result):
-    """Percentiles of right captions, and of captions of other photos; made by `calibrate`.
-
-    Attributes:
-        document: What the file of calibrations holds, ready for JSON.
-        notes: Remarks on how the rows were read.
-    """
+    """Percentiles of right captions, and of captions of other photos; made by `calibrate`."""
 
     document: dict[str, Any]
     notes: tuple[str, ...] = ()
@@ -253,20 +240,8 @@ def calibrate_metric(
 ) -> dict[str, Any]:
     """Percentiles of a metric over right captions, and over captions of other photos in the same language.
 
-    Args:
-        scorer: Any of the metric.
-        rows: Right captions; languages with fewer than 20 photos are left out. A metric that compares with
-            references takes theirs, or else the other captions of the photo in the same language.
-        shuffled: Number of captions of other photos that are scored for each right one.
-        n_references: Number of references per row, where they are other captions; None for all.
-        seed: Seed for the choice of other captions.
-
     Returns:
         One entry of `document`, ready for JSON, and what the metric "learned" (see `Scorer.learn`).
-
-    Raises:
-        InputError: too few photos, an option that does not apply, or a metric whose scores depend on the rows
-            that are scored with them.
     """
     if scorer.compares_rows:
         raise InputError(
@@ -407,16 +382,8 @@ def _score(scorer: Any, rows: Sequence[CaptionedPhoto]) -> Scores:
         return scorer.score(captions, images, references, languages if any(languages) else None)
 
 
-# ---- tables ----
-
-
 def calibration_table(document: Mapping[str, Any], language: str = "all") -> Table:
-    """Percentiles of right captions, and of captions of other photos, per metric.
-
-    Args:
-        document: Content of a file of calibrations.
-        language: Language, or "all".
-    """
+    """Percentiles of right captions, and of captions of other photos, per metric."""
     places = [document["percents"].index(percent) for percent in _PERCENTS]
     rows = []
     for entry in document["metrics"]:

@@ -94,13 +94,10 @@ class ScoredFile(Result):
         columns: New columns: name → (metric, component).
         scores: Metric → `Scores` of all rows.
         ranks: Metric → its ranks among captions of a calibration, float64 (n,) each.
-        standings: Metric → where its scores stand in a calibration, for those that have one.
         failures: Row → its line in the file (or None) and what was wrong with it.
         kept: Which rows stayed, and how many; None if none were asked for.
         photos: Number of photos that rows name several times, and metric → mean over photos of the mean of a
             photo's captions; (0, {}) where photos are not named, or each of them once.
-        output: Files that were written.
-        notes: Remarks on how the rows were read.
         odd: Row → how its texts or its photo look wrong, as keys of `capscore.text.suspicious.KINDS`.
         calibration: File of the calibrations that gave ranks; None for those of the library.
     """
@@ -181,9 +178,6 @@ class ScoredFile(Result):
         """What rows are sorted by, as (metric, component): a new column; the first metric's rank; its score.
 
         Where a row with a score lacks a rank, as in a language without a calibration, ranks decide nothing.
-
-        Raises:
-            InputError: there is no such column of numbers.
         """
         metric, first = next(iter(self.scores.items()))
         parts = dict.fromkeys((RANKS[0], "", first.ranked_by))  # the last decides ties
@@ -292,11 +286,7 @@ class ScoredFile(Result):
         return f"{without:,} of {self.source.n_rows:,} rows {verb} no rank" if without else ""
 
     def is_above_limit(self) -> bool:
-        """Whether a larger share of captions is likely wrong than `fail_under` of the output options allows.
-
-        Raises:
-            CapscoreError: `fail_under` is given, and no caption has a rank.
-        """
+        """Whether a larger share of captions is likely wrong than `fail_under` of the output options allows."""
         if self.output.fail_under is None:
             return False
         if not self.is_judged:
@@ -319,7 +309,6 @@ class ScoredFile(Result):
         """Rows with the worst scores, or all if they are few; means, counts, standings and signatures.
 
         Args:
-            worst: Number of rows; None shows `MAX_SHOWN_ROWS` of them if `sort` is given, else all or none.
             sort: Column that rows are sorted by; None for that of the output options.
         """
         is_asked = worst is not None or (sort or self.output.sort) is not None
@@ -467,22 +456,7 @@ def check_sort(column: str, columns: Columns) -> None:
 
 
 class FileScoring:
-    """The scoring of a file, of which everything is checked that can be before a row is read.
-
-    Args:
-        source: Rows to score.
-        metrics: Names of metrics (METRIC or METRIC@BACKBONE), or scorers.
-        rows, load, output: How rows are read, metrics loaded, results written.
-        preset: Name of a set of metrics; those that the rows have no inputs for are left out with a note.
-        calibration: File of the calibrations that give ranks; None for those of the library.
-        spell: Function that spells the options that errors of rows mention.
-
-    Attributes:
-        notes: Remarks on what is read and what is left out.
-
-    Raises:
-        CapscoreError: as in `score_file`.
-    """
+    """The scoring of a file, of which everything is checked that can be before a row is read."""
 
     def __init__(
         self,

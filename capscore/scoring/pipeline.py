@@ -75,11 +75,7 @@ def result_columns(
 
 
 def column_types(columns: Columns) -> dict[str, type]:
-    """New columns, as `result_columns` gave them → what their cells are: float or str.
-
-    >>> column_types({"mcs": ("mcs", ""), "kind": ("pr_mcs", "kind"), "capscore_error": ("", "")})
-    {'mcs': <class 'float'>, 'kind': <class 'str'>, 'capscore_error': <class 'str'>}
-    """
+    """New columns, as `result_columns` gave them → what their cells are: float or str."""
     metrics = {metric for metric, _ in columns.values()} - {""}
     details = {metric: METRICS.get(metric).detail_columns for metric in metrics}
     types = {}
@@ -119,19 +115,9 @@ def column_values(
 class RowScorer:
     """Scores chunks of rows with several metrics; the middle of every pipeline.
 
-    Args:
-        scorers: One scorer per metric.
-        options: How rows are read.
-        folder: Folder of the images.
-        spell: Function that spells the options that errors of rows mention.
-        keeps_odd: Whether `odd` says which rows look wrong.
-
     Attributes:
         languages: Languages of the rows so far; each is warned about once.
         odd: Rows so far that look wrong.
-
-    Raises:
-        OptionError: Two scorers are of one metric.
     """
 
     def __init__(
@@ -156,11 +142,7 @@ class RowScorer:
     def prepare(
         self, source: RowSource, names: ColumnNames, chunk: Chunk, start: int
     ) -> dict[str, PreparedRows]:
-        """Measure the rows of a chunk for each metric; the first is row `start` of all.
-
-        Raises:
-            InputError: A row cannot be scored and on_error="raise"; names row and line.
-        """
+        """Measure the rows of a chunk for each metric; the first is row `start` of all."""
         inputs = read_inputs(chunk, source, names, self.folder, candidates_are_photos=self._reads_photos)
         naming = photo_column(source, self.options) if self._names_photos else None
         names_of_photos = None if naming is None else photo_names(chunk.values(naming))  # none is opened

@@ -23,17 +23,9 @@ REASON_COLUMN = "capscore_reason"  # column of a file of dropped rows that says 
 class RowFilter:
     """Chooses the rows that stay by the score of a metric. A row that a metric could not score never stays.
 
-    Args:
-        metric: Metric that decides.
-        options: One of its `min_score`, `min_rank` and `top` says which rows stay.
-        calibration: File of the calibrations that gave ranks; None for those of the library.
-
     Attributes:
         rises: Whether a higher score is better.
         n_kept, n_scored: Number of rows that stay, and of those that every metric scored, so far.
-
-    Raises:
-        OptionError: None or several of them are given, or a value is not one of those.
     """
 
     def __init__(self, metric: str, options: OutputOptions, calibration: str | Path | None = None):

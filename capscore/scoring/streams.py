@@ -153,11 +153,7 @@ class BatchScorer:
         return self._scorer.odd
 
     def new_columns(self, given: Sequence[str]) -> Columns:
-        """The new columns, as `result_columns` describes them.
-
-        Raises:
-            InputError: Rows have a column of such a name.
-        """
+        """The new columns, as `result_columns` describes them."""
         columns = result_columns(
             self._scorer.scorers, given, on_error=self._options.on_error, ranked=self._ranked
         )
@@ -175,15 +171,11 @@ class BatchScorer:
         """Score a batch of rows.
 
         Args:
-            batch: Columns of the same length, as lists or arrays.
             start: Number of the first row, for messages; None counts from the batch's first row.
             places: Names of the rows in messages, such as "a.jsonl, line 3"; None for their numbers.
 
         Returns:
             The new columns: numbers, None where a row has no score.
-
-        Raises:
-            InputError: A row cannot be scored and on_error="raise"; names the row.
         """
         new = self.new_columns([*batch])
         names = find_columns(

@@ -25,8 +25,6 @@ class _Counted:
     """What every comparison of scores with ratings has.
 
     Attributes:
-        n_items: Number of items used.
-        n_ratings: Number of single ratings used.
         n_rows: Number of pairs of a score and a rating behind the statistics: `n_ratings` if raters were
             flattened, else `n_items`.
         n_images: Number of distinct images among the items used; None if no image ids were given.
@@ -213,11 +211,7 @@ def compare(
 def _rows(
     scores: Mapping[str, Column], ratings: Column, raters: str | None, images: Column | None, missing: str
 ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, str, _Counted]:
-    """Check the arguments of `agreement`; `scores` has one list of numbers per metric.
-
-    Returns:
-        Scores per metric, ratings and units (rows,), without what lacks something; what a unit is; counts.
-    """
+    """Check the arguments of `agreement`; `scores` has one list of numbers per metric."""
     if raters not in (None, "flatten", "mean"):
         raise InputError(Setting("raters", raters), ": expected 'flatten' or 'mean'", field="raters")
     numbers, sizes = _ratings(ratings)

@@ -96,12 +96,7 @@ def bradley_terry(wins: np.ndarray, near: np.ndarray | None = None) -> np.ndarra
 
 
 def drawn_ratings(of_units: np.ndarray, sampling: Sampling) -> np.ndarray:
-    """Bradley–Terry ratings where units are drawn with replacement: float64 (k, draws).
-
-    Args:
-        of_units: Wins as `wins_by_unit` gives them, (units, k, k).
-        sampling: Number of draws, and their seed.
-    """
+    """Bradley–Terry ratings where units are drawn with replacement: float64 (k, draws)."""
     n_units, near = len(of_units), bradley_terry(of_units.sum(axis=0))
 
     def ratings(drawn: np.ndarray) -> np.ndarray:

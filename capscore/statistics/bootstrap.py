@@ -28,7 +28,6 @@ class Interval:
 
     Attributes:
         low, high: Ends, in the unit of the statistic.
-        confidence: Share of the samples between them.
         n_samples: Number of samples behind it.
         n_undefined: Number of samples left out because the statistic was undefined in them.
     """
@@ -45,10 +44,6 @@ def multiplicities(rng: np.random.Generator, n_units: int, n_samples: int) -> np
 
     Returns:
         int (n_units, n_samples); each column sums to n_units.
-
-    >>> drawn = multiplicities(np.random.default_rng(0), 5, 3)
-    >>> drawn.shape, drawn.sum(axis=0).tolist()
-    ((5, 3), [5, 5, 5])
     """
     drawn = rng.integers(0, n_units, size=(n_samples, n_units))
     drawn += n_units * np.arange(n_samples)[:, None]
@@ -68,9 +63,6 @@ def resample(
     Args:
         values: Function from multiplicities, (n_units, b), to numbers (k, b).
         sampling: Number of samples, and their seed; they don't depend on how many are computed at once.
-        n_units: Number of units to draw from.
-        n_rows: Number of rows, to which the work for one sample is proportional.
-        draw: Function that draws a block, as `multiplicities` does.
 
     Returns:
         float64 (k, number of samples).
@@ -143,10 +135,6 @@ def bootstrap_intervals(
 
     Args:
         values: Function from weights, (n_units, b), to numbers, (k, b).
-        names: Names of the numbers.
-        n_units, unit: Number of units that are drawn, and their noun.
-        n_rows: Number of rows that the work is proportional to.
-        sampling: Number of samples, confidence and seed.
 
     Returns:
         Name → interval, None where the number is undefined; {} where no intervals are requested or can be

@@ -24,11 +24,7 @@ MISSING = ("missing (NaN or None); ", Setting("missing", "skip"), " leaves out a
 
 
 def as_list(values: Column, field: str, n: int | None = None) -> list[Any]:
-    """A list, array, tensor or column of a table as a list; n is the expected number of rows.
-
-    >>> as_list(("a", "b"), "pieces")
-    ['a', 'b']
-    """
+    """A list, array, tensor or column of a table as a list; n is the expected number of rows."""
     given = values
     if hasattr(values, "to_pylist"):  # Arrow
         return as_list(values.to_pylist(), field, n)
@@ -46,12 +42,6 @@ def as_list(values: Column, field: str, n: int | None = None) -> list[Any]:
 
 def number_column(values: Column, field: str, n: int | None = None, *, complete: bool = False) -> np.ndarray:
     """One number per row → float64 (n,), NaN where one is missing (NaN, None, pandas' NA).
-
-    Args:
-        values: Numbers, at least one.
-        field: Name of the argument, for errors.
-        n: Expected number of rows; None takes any.
-        complete: Whether a missing number is an error.
 
     >>> number_column([0.5, None], "scores")
     array([0.5, nan])
@@ -84,11 +74,7 @@ def numbers_of(values: Sequence[object], field: str) -> np.ndarray:
 
 
 def flag_column(values: Column, field: str, n: int | None = None) -> np.ndarray:
-    """True or False (or 1 or 0) per row → bool (n,).
-
-    >>> flag_column([True, 0], "valid", 2)
-    array([ True, False])
-    """
+    """True or False (or 1 or 0) per row → bool (n,)."""
     return label_codes(values, field, n, (False, True)).astype(bool)
 
 
@@ -146,9 +132,6 @@ def units_of(images: Column | None, kept: np.ndarray, what: str, *keys: np.ndarr
     """What a bootstrap draws: the unit of each kept row, int64 from 0, and the noun for units.
 
     Args:
-        images: Image id of each row, (n,), or None, which makes every row a unit.
-        kept: bool (n,).
-        what: Noun for rows.
         keys: Columns (n,) that number single rows, so that their order does not matter; the last sorts first.
     """
     if images is not None:
@@ -164,11 +147,7 @@ def ragged(
     """Lists with one list per row → one array per column, and the row of each item.
 
     Args:
-        n: Expected number of rows; None takes any.
         numbers, flags: Name of the argument → its lists, of numbers or of truth values.
-
-    Raises:
-        InputError: lists of different lengths, or of other values; names the row.
     """
     arrays: list[np.ndarray] = []
     sizes: list[int] = []
@@ -192,7 +171,6 @@ def present_rows(missing: str, columns: Mapping[str, np.ndarray]) -> np.ndarray:
 
     Args:
         missing: "raise" stops at the first row that lacks one; "skip" marks the rows that have all.
-        columns: Name of the argument → float64 (n,).
 
     >>> present_rows("skip", {"scores": np.array([0.5, np.nan])})
     array([ True, False])

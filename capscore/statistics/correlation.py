@@ -81,8 +81,6 @@ class Correlations:
     score. Between two rows with the digit 1 this cancels.
 
     Args:
-        scores: Finite scores, float64 (n,).
-        ratings: Finite ratings, float64 (n,).
         units: Unit of each row, int (n,) from 0; None makes each row a unit.
 
     >>> rows = Correlations(np.array([0.1, 0.4, 0.3]), np.array([1.0, 2.0, 2.0]))
@@ -119,7 +117,6 @@ class Correlations:
         """Statistics under b weightings at once.
 
         Args:
-            statistics: Names in `STATISTICS`.
             weights: Whole numbers (units, b) of at least 0, how often each unit counts.
 
         Returns:
@@ -169,11 +166,7 @@ class Correlations:
 
 
 def check_statistics(statistics: str | Sequence[str]) -> tuple[str, ...]:
-    """Names of statistics, each once; an unknown name is an error that lists the known ones.
-
-    >>> check_statistics("tau_c")
-    ('tau_c',)
-    """
+    """Names of statistics, each once; an unknown name is an error that lists the known ones."""
     if isinstance(statistics, str):
         statistics = (statistics,)
     names = tuple(dict.fromkeys(statistics))

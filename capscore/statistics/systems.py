@@ -27,7 +27,6 @@ class RowStatistics:
     """Numbers of n rows whose sums make the number of all rows together.
 
     Attributes:
-        scores: float64 (n,), the score of each row; NaN without one.
         parts: float64 (k, n), what is summed over rows.
         figure: Function from sums, (k, b), to the numbers of b sets of rows, (b,).
         of_corpus: Whether that number is another than the mean of the scores.
@@ -54,7 +53,6 @@ class SystemDifference:
     """A system against the baseline.
 
     Attributes:
-        system: Name of the system.
         difference: Number of the system − number of the baseline.
         interval: Bootstrap interval of the difference; None with fewer than 2 images, or where it would say
             another thing than `p_value_holm` of whether there is a difference.
@@ -75,15 +73,11 @@ class SystemComparison:
 
     Attributes:
         rows: Rows that were compared: "all", or a language.
-        baseline: System that the others are compared with.
         figures: System → number of all rows together: their mean score, or that of the corpus.
         kind: What they are, "mean" or "corpus".
         differences: The other systems against the baseline, in the given order.
-        n_rows: Number of rows.
         n_images: Number of images, or of rows if no image ids were given.
         resampled_by: What was drawn, "image" or "row".
-        n_samples: Number of samples, of the bootstrap and of the randomisation.
-        seed: Seed for the samples.
         n_left_out: Number of rows left out because a score is missing.
         notes: Remarks that a reader needs.
         confidence: Share of samples inside an interval; a p-value below the rest shows a difference.
@@ -261,7 +255,6 @@ def compare_by_language(
     """`compare_figures` over all rows, and then for each language if there are several.
 
     Args:
-        systems, images: As in `compare_figures`.
         languages: n language codes, "" or None where the language is not stated; None for no languages.
         **options: Further arguments of `compare_figures`.
 
@@ -307,7 +300,6 @@ class _Tested:
 
     Attributes:
         sums: float64 (systems, k, images), what is summed over the rows of each image.
-        of_sums: As in `RowStatistics`, one per system.
     """
 
     sums: np.ndarray

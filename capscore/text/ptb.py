@@ -115,8 +115,6 @@ def _lex(text: str) -> list[str]:
     return words
 
 
-# ---- kinds of characters ----
-
 # Characters outside ASCII are analysed as a character that stands for their kind; the words are then cut from
 # the original text. Characters without a kind separate words and are lost.
 _LETTER, _MARK, _DIGIT, _SYMBOL, _LOST = "é", "\u0300", "٣", "§", "\x01"
@@ -152,8 +150,6 @@ class _Kinds(dict):
 
 _KINDS = _Kinds()
 
-
-# ---- rules ----
 
 # Abbreviations that always keep their full stop; those that win over a word up to two characters longer too
 # ("etc.a" is two words, "mr.a" is one); of the latter, those that are written with a capital; those before a
@@ -279,8 +275,6 @@ _RULES = [
 def _rules() -> list[tuple[frozenset[str], Callable[[str, int], re.Match[str] | None]]]:
     return [(frozenset(needed), re.compile(pattern).match) for needed, pattern in _RULES]
 
-
-# ---- how words are written ----
 
 _CURLY, _OPENING = ("’", "\x92", "&apos;"), ("‘", "‛", "\x91")
 # Two adjacent quotation marks are one word, spelled as in TeX.

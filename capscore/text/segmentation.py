@@ -86,11 +86,6 @@ def tokenize(texts: Sequence[str], language: str | None = None, *, whole: bool =
     Returns:
         n lists of words in lower case; [] for a caption without words.
 
-    Raises:
-        InputError: a row is not a string (the error has its number), or the language is written without
-            spaces and has no segmenter.
-        MissingExtraError: the segmenter of the language is not installed.
-
     >>> tokenize(["Der Hund läuft – schnell!", ""], "de")
     [['der', 'hund', 'läuft', 'schnell'], []]
     >>> tokenize(["L'homme d'en face s'arrête aujourd'hui."], "fr")
@@ -112,9 +107,6 @@ def words(text: str, language: str | None = None) -> list[str]:
 
     In scripts with spaces, pieces are the texts between spaces; in Japanese, Chinese and Thai, what the
     segmenter finds.
-
-    Raises:
-        InputError, MissingExtraError: see `tokenize`.
 
     >>> words("A cat, asleep.", "en")
     ['A', 'cat,', 'asleep.']
@@ -143,9 +135,6 @@ def _cut(text: str, pieces: Callable[[str], list[str]]) -> list[str]:
 def has_spaces(language: str | None = None) -> bool:
     """Whether `words` splits texts of a language at spaces.
 
-    Raises:
-        InputError: the language is written without spaces and has no segmenter.
-
     >>> has_spaces("ko"), has_spaces("ja")
     (True, False)
     """
@@ -173,9 +162,6 @@ def not_split_by_blanks(texts: Iterable[str], language: str | None = None) -> li
 def segmenter_name(language: str | None = None) -> str:
     """Name, for signatures, of what finds the words of a language, with versions.
 
-    Raises:
-        InputError, MissingExtraError: see `tokenize`.
-
     >>> segmenter_name(), segmenter_name("de")
     ('ptb2', 'space1')
     """
@@ -193,18 +179,9 @@ def _segmented_code(language: str | None) -> str:
     return code
 
 
-# ------------------------------------------------------------------ segmenters
-
-
 @dataclass(frozen=True)
 class Segmenter:
-    """How the words of a language are found.
-
-    Attributes:
-        name: Name in signatures: package or rules, with versions.
-        tokens: Function from a text to its words as metrics count them.
-        pieces: Function from a text to its pieces between white space and word boundaries.
-    """
+    """How the words of a language are found."""
 
     name: str
     tokens: Callable[[str], list[str]]
@@ -313,11 +290,7 @@ def _compatible(pieces: Callable[[str], list[str]]) -> Callable[[str], list[str]
 
 
 def thai_pieces() -> Callable[[str], list[str]]:
-    """PyThaiNLP's function for the pieces of a text.
-
-    Raises:
-        InputError: its import makes a folder, which it cannot.
-    """
+    """PyThaiNLP's function for the pieces of a text."""
     try:
         from pythainlp.tokenize import newmm
     except OSError as error:

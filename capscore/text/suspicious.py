@@ -24,7 +24,6 @@ class OddKind:
 
     Attributes:
         said: What such rows have, as the warning says it after their number.
-        examples: Texts of this kind.
         anywhere: Found anywhere in a text; every match holds one of the characters `signs`.
         begins: Found where a text in lower case begins, after blanks, quotes and brackets.
         ends: Found in the last 16 characters of a text in lower case, before blanks and punctuation.

@@ -34,9 +34,6 @@ class Word(NamedTuple):
     """A word of a text.
 
     Attributes:
-        text: Word as spelled in the text, `text[start:end]`.
-        start: Place of its first character, counted from 0.
-        end: Place after its last character.
         word_class: One of `capscore.text.word_classes.CLASSES`. Proper nouns are nouns; auxiliaries,
             pronouns, numbers and everything else without a class of its own are "other".
     """
@@ -51,12 +48,7 @@ _Words = Callable[[Sequence[str]], Iterable[list[Word]]]  # texts → the words 
 
 
 class Tagger:
-    """Texts → their words; remembers the words of up to `MAX_REMEMBERED` texts.
-
-    Args:
-        name: Name in signatures, with versions.
-        words: Function from texts to their words, called by one thread at a time.
-    """
+    """Texts → their words; remembers the words of up to `MAX_REMEMBERED` texts."""
 
     def __init__(self, name: str, words: _Words):
         self.name = name
@@ -113,9 +105,6 @@ def _of_morphemes(morphemes: Callable[[str], Iterable[tuple[str, str]]]) -> _Wor
     return words
 
 
-# ---- corrections ----
-
-
 def _corrected_classes(code: str) -> dict[str, str]:
     """Word → its class, for everyday words in captions that treebanks, most of them news, tag differently."""
     corrected: dict[str, str] = {}
@@ -124,8 +113,6 @@ def _corrected_classes(code: str) -> dict[str, str]:
         corrected |= dict.fromkeys(words.split(), word_class)
     return corrected
 
-
-# ---- HanTa ----
 
 HANTA = {
     "en": ("morphmodel_en.pgz", r"(?P<noun>N[NP])|(?P<verb>VV)|(?P<adjective>AJ)|(?P<adverb>AV)"),
@@ -161,8 +148,6 @@ def hanta_tagger(code: str) -> Tagger:
 
     return Tagger(f"hanta-{version('HanTa')}", _of_tokens(code, classes))
 
-
-# ---- MeCab ----
 
 _COUNTED = re.compile("(?:[一二三四五六七八九十数何]+|[\\d]+|ひと|ふた)[人り]").fullmatch  # two of them
 
@@ -227,9 +212,6 @@ def korean_tagger(code: str) -> Tagger:
     return Tagger(name, _of_morphemes(morphemes))
 
 
-# ---- Chinese, Thai ----
-
-
 def chinese_tagger(code: str) -> Tagger:
     import rjieba
 
@@ -266,8 +248,6 @@ def thai_tagger(code: str) -> Tagger:
 
     return Tagger(f"pythainlp-{version('pythainlp')}+newmm+tud", _of_morphemes(morphemes))
 
-
-# ---- pymorphy3 ----
 
 _OPENCORPORA = {
     "NOUN": "noun",
@@ -307,8 +287,6 @@ def pymorphy_tagger(code: str) -> Tagger:
     name = f"pymorphy3-{version('pymorphy3')}+{dictionary.removeprefix('pymorphy3-')}-{version(dictionary)}"
     return Tagger(name, _of_tokens(code, classes))
 
-
-# ---- ripple-down rules ----
 
 # Language → its name in Universal Dependencies.
 TREEBANKS = dict(

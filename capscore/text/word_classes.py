@@ -43,11 +43,6 @@ def tag(texts: Sequence[str], language: str | None = None) -> list[list[Word]]:
     Returns:
         n lists of words in the order of the text, without overlaps; [] for a caption without words.
 
-    Raises:
-        InputError: a row is not a string or longer than 5,000 characters (the error has its number), or the
-            language has no tagger.
-        MissingExtraError: the tagger of the language is not installed.
-
     >>> [word.text for word in tag(["Two dogs chase a red ball."], "en")[0] if word.word_class == "noun"]
     ['dogs', 'ball']
     """
@@ -72,9 +67,6 @@ def length_problem(text: str) -> str:
 def tagger_name(language: str | None = None) -> str:
     """Name, for signatures, of what finds the word classes of a language, with versions.
 
-    Raises:
-        InputError, MissingExtraError: see `tag`.
-
     >>> tagger_name("de").startswith("classes2+hanta-")
     True
     """
@@ -83,9 +75,6 @@ def tagger_name(language: str | None = None) -> str:
 
 def supported(language: str | None = None) -> bool:
     """Whether `tag` supports a language with the installed packages. Loads nothing.
-
-    Raises:
-        InputError: an unknown language code.
 
     >>> supported("en"), supported("mi")
     (True, False)
