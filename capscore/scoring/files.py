@@ -286,7 +286,7 @@ class ScoredFile(Result):
         return f"{without:,} of {self.source.n_rows:,} rows {verb} no rank" if without else ""
 
     def is_above_limit(self) -> bool:
-        """Whether a larger share of captions is likely wrong than `fail_under` of the output options allows."""
+        """Whether a larger share of captions is likely wrong than `fail_under` allows."""
         if self.output.fail_under is None:
             return False
         if not self.is_judged:
