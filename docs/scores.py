@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from capscore.files.shipped import calibration_files
 from capscore.files.write import write_text
+from capscore.metrics.calibration import calibration_files
 from capscore.scoring.calibrating import calibration_counts, calibration_table
 
 PAGE = Path(__file__).with_name("scores.md")

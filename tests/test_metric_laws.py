@@ -38,8 +38,7 @@ from capscore.metrics import load_together
 from capscore.metrics.base import Scorer
 from capscore.metrics.cider import DocumentFrequencies
 from capscore.metrics.loading import options_of
-from capscore.metrics.rows import PreparedRows
-from capscore.metrics.signature import parse_signature
+from capscore.metrics.rows import PreparedRows, parse_signature
 from capscore.options import LoadOptions, Sampling, split_options
 from capscore.perturbations import perturb
 from capscore.registry import METRICS, register_metric

@@ -19,7 +19,7 @@ from ..backbones import find
 from ..errors import InputError, MissingExtraError
 from ..files.text_files import TextFile
 from ..metrics.loading import component_of
-from ..metrics.signature import parse_signature
+from ..metrics.rows import parse_signature
 from ..registry import METRICS
 
 FORMAT, FORMAT_VERSION = "capscore-results", 1

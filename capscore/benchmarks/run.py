@@ -16,7 +16,7 @@ from ..errors import CapscoreError, InputError, Setting
 from ..files.console import say_step
 from ..metrics.base import Scorer
 from ..metrics.loading import ScorerLoader, check_options, component_of
-from ..metrics.signature import parse_signature
+from ..metrics.rows import parse_signature
 from ..options import LoadOptions, RowOptions, Sampling, split_options
 from ..registry import METRICS
 from ..statistics.bootstrap import holm

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..errors import CapscoreError, InputError, Setting
 from ..files.write import json_bytes, write_text
-from ..metrics.signature import format_signature
+from ..metrics.rows import format_signature
 from ..options import Sampling
 from ..registry import BENCHMARKS, PROTOCOLS
 from ..statistics.agreement import agreement, compare

@@ -23,8 +23,7 @@ from ..files.references import read_references, with_references
 from ..files.row_source import CHUNK_ROWS, LazySequence, RowSource, read_dicts
 from ..metrics.base import Scorer
 from ..metrics.loading import check_options, component_of, is_lower_better
-from ..metrics.rows import RIVAL
-from ..metrics.signature import format_signature
+from ..metrics.rows import RIVAL, format_signature
 from ..options import LoadOptions, OutputOptions, RowOptions, Sampling, check_whole_number, split_options
 from ..registry import METRICS
 from ..scoring.files import FileScoring, Scorable, open_rows_to_score

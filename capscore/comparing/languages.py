@@ -17,7 +17,6 @@ from ..benchmarks.published import orders_of
 from ..benchmarks.reading import Configuration, collected_warnings
 from ..benchmarks.run import named_metrics
 from ..errors import CapscoreError, InputError, Setting
-from ..files.cells import is_empty
 from ..files.columns import FAMILIAR, ColumnNames, columns_of, named_columns
 from ..files.console import say_step
 from ..files.photo_names import KnownNames, id_text
@@ -25,11 +24,11 @@ from ..files.read import open_rows
 from ..files.row_source import CHUNK_ROWS, RowSource
 from ..metrics.base import Scorer
 from ..metrics.loading import component_of
-from ..metrics.rows import empty_caption
-from ..metrics.signature import format_signature, parse_signature
+from ..metrics.rows import empty_caption, format_signature, parse_signature
 from ..options import NO_OPTIONS, LoadOptions, RowOptions, Sampling
 from ..statistics.systems import TEN_THOUSAND, RowStatistics, SystemComparison, compare_figures
 from ..text.languages import language_code
+from ..text.suspicious import is_empty
 from .comparison import Comparison
 from .published_order import OrderAgreement, Published, orders_among, published_orders, tested_orders
 from .systems import captioner_caution, statistics_of

@@ -25,8 +25,8 @@ from ..files.text_files import TextFile
 from ..files.write import summary_path
 from ..metrics.base import Scorer
 from ..metrics.loading import component_of, is_lower_better, metric_of
+from ..metrics.rows import parse_signature
 from ..metrics.scores import Scores
-from ..metrics.signature import parse_signature
 from ..options import NO_OPTIONS, LoadOptions, OutputOptions, RowOptions, Sampling
 from ..registry import METRICS
 from ..scoring.files import FileScoring, Scorable, ScoredFile, chosen_by_preset, open_rows_to_score

@@ -15,8 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeGuard
 from ..errors import InputError, Setting
 from ..options import RowOptions
 from ..text.languages import language_code
-from .caption_lists import check_no_tokens, listed_captions
-from .cells import is_empty, reference_list, shown_value, text_problem
+from ..text.suspicious import is_empty, reference_list, shown_value, text_problem
 from .columns import (
     FAMILIAR,
     OTHER_NAMES,
@@ -36,7 +35,7 @@ from .columns import (
 from .description import Description, describe
 from .image_folder import ImageFolder
 from .matching import PhotoIndex
-from .read import open_rows
+from .read import check_no_tokens, listed_captions, open_rows
 from .row_source import CHUNK_ROWS, Chunk, RowSource, extended_schema
 
 Files = str | Path | Sequence[str | Path]

@@ -1,4 +1,4 @@
-"""Paths of shipped files: modules, loading scripts and calibrations of the library, and installed weights.
+"""Paths of shipped files: modules and loading scripts of the library, and installed weights.
 
 `metrics/` and `datasets_scripts/` are beside the library in a checkout and inside it in a wheel. Weights are
 a distribution of their own, because of their licence.
@@ -65,11 +65,6 @@ def benchmark_card(slug: str) -> str:
     if slug not in shipped_benchmarks():
         return ""
     return Path(benchmark_folder(slug), "README.md").read_text(encoding="utf-8")
-
-
-def calibration_files() -> list[Path]:
-    """Files of calibrations that ship with the library; see `capscore.metrics.calibration`."""
-    return sorted((_PACKAGE / "metrics" / "calibrations").glob("*.json"))
 
 
 def _parent_folder(name: str) -> Path:

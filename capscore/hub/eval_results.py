@@ -12,7 +12,7 @@ import yaml
 from ..benchmarks.result_file import runs_of
 from ..errors import CapscoreError, InputError, Setting
 from ..files.write import write_text
-from ..metrics.signature import parse_signature
+from ..metrics.rows import parse_signature
 from ..tables import counted, level_text
 from .push import check_repo_id
 

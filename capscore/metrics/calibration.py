@@ -21,10 +21,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, OptionError, Setting
-from ..files.shipped import calibration_files
 from ..files.text_files import json_document
 from ..tables import counted
-from .signature import parse_signature
+from .rows import parse_signature
 
 FORMAT = "capscore calibration 2"
 ALL, RIGHT, SHUFFLED = "all", "right", "shuffled"
@@ -394,6 +393,11 @@ def percentiles(scores: Any, against: str, path: str | Path | None = None) -> np
 def _backbone_name(signature: str) -> str:
     """The name of the backbone, without its revision."""
     return _settings_of(signature).get("backbone", "").rpartition("@")[0]
+
+
+def calibration_files() -> list[Path]:
+    """Files of calibrations that ship with the library."""
+    return sorted(Path(__file__).with_name("calibrations").glob("*.json"))
 
 
 @functools.lru_cache(maxsize=1)

@@ -19,11 +19,11 @@ import numpy as np
 from .. import __version__
 from ..backbones.base import fingerprint_of
 from ..errors import InputError, OptionError, RowWarning, Setting, warn
-from ..files.cells import is_empty, text_problem
 from ..files.columns import is_missing
 from ..images.load import DECODING
 from ..options import check_whole_number
 from ..registry import READINGS
+from ..text.suspicious import is_empty, text_problem
 from .base import Scorer
 from .rows import RIVAL, ExtraColumn, InputRows, PreparedRows, empty_caption, row_settings
 from .scores import Detail, Scores, WrongWord

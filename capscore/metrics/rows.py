@@ -8,15 +8,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
+from urllib.parse import quote, unquote
 
 import numpy as np
 import xxhash
 
 from ..errors import InputError, Setting
-from ..files.cells import all_references, is_empty, is_iterable, text_problem
 from ..files.columns import is_missing
 from ..text.languages import language_code
+from ..text.suspicious import is_empty, is_iterable, reference_list, text_problem
 
+# the word "none" as a value, so that it differs from "no value"; it reads back as the word
+_LITERAL_NONE = "%6eone"
+# characters that stay as they are; "|", ":" and spaces would split the string
+_SAFE = "/.@+-_,=()"
 RIVAL = "rival"  # column of the captions that candidates are compared with
 
 
@@ -271,8 +276,16 @@ def reference_lists(
     may_lack: Set[int] = frozenset(),
 ) -> list[list[str]]:
     """n lists of references; [] for a row whose list is bad, and for one of `may_lack` that has none."""
-    lists = as_list(references, "references", "lists of references", n_rows)
-    return all_references(lists, fail, may_be_empty, may_lack)
+    found: list[list[str]] = []
+    for row, texts in enumerate(as_list(references, "references", "lists of references", n_rows)):
+        if row in may_lack and is_missing(texts):
+            texts = []
+        try:
+            found.append(reference_list(texts, may_be_empty, row in may_lack))
+        except InputError as error:
+            fail(row, error)
+            found.append([])
+    return found
 
 
 def language_codes(language: Any, n_rows: int, fail: Callable[[int, InputError], None]) -> list[str]:
@@ -289,3 +302,38 @@ def language_codes(language: Any, n_rows: int, fail: Callable[[int, InputError],
             fail(row, error)
             codes[row] = ""
     return codes
+
+
+def format_signature(metric: str, settings: Mapping[str, object]) -> str:
+    """The metric's name, then `key:value` for every setting, in the given order, on one line.
+
+    >>> format_signature("mcs", {"w": 2.5, "prefix": "A photo depicts "})
+    'mcs|w:2.5|prefix:A%20photo%20depicts%20'
+    """
+    return "|".join([metric, *(f"{key}:{_quoted(value)}" for key, value in settings.items())])
+
+
+def parse_signature(signature: str) -> tuple[str, dict[str, str]]:
+    """The metric's name and its settings, as text.
+
+    >>> parse_signature("mcs|w:2.5|prefix:none")
+    ('mcs', {'w': '2.5', 'prefix': 'none'})
+    """
+    metric, *parts = signature.split("|")
+    settings = {}
+    for part in parts:
+        key, separator, value = part.partition(":")
+        if not separator:
+            raise ValueError(f"{part!r} in signature {signature!r} is not key:value")
+        settings[key] = unquote(value)
+    return metric, settings
+
+
+def _quoted(value: object) -> str:
+    if value == "none":
+        return _LITERAL_NONE
+    if value is None or value == "":
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return quote(f"{value:g}" if isinstance(value, float) else str(value), safe=_SAFE)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..registry import METRICS
 from ..tables import counted
-from .signature import format_signature
+from .rows import format_signature
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -36,7 +36,7 @@ from ..metrics.calibration import (
     Distribution,
 )
 from ..metrics.loading import ScorerLoader, check_options
-from ..metrics.signature import parse_signature
+from ..metrics.rows import parse_signature
 from ..options import LoadOptions, RowOptions, check_whole_number, split_options
 from ..registry import METRICS
 from ..tables import Report, Result, Table, fixed

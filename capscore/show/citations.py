@@ -11,7 +11,7 @@ from typing import Any
 from .. import __version__
 from ..backbones import find
 from ..errors import InputError
-from ..metrics.signature import parse_signature
+from ..metrics.rows import parse_signature
 from ..registry import METRICS
 
 _EMBEDDED = ("yang-etal-2020-multilingual", "tan-le-2019-efficientnet")

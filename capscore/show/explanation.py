@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, Setting
-from ..files.cells import is_empty
 from ..files.console import make_console
 from ..registry import METRICS
 from ..tables import fixed
 from ..text.languages import NAMES, is_plainly_other, language_code
+from ..text.suspicious import is_empty
 from .explained import (
     SCORES,
     ExplainedCaption,

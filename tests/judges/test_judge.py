@@ -11,7 +11,7 @@ import pytest
 import capscore
 from capscore.judges.readings import Yes
 from capscore.metrics.judge import WHY
-from capscore.metrics.signature import parse_signature
+from capscore.metrics.rows import parse_signature
 from capscore.registry import READINGS, register_reading
 
 from .test_parity import PHOTOS, asked, assert_close

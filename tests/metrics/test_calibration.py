@@ -28,8 +28,8 @@ from capscore.metrics.calibration import (
 from capscore.metrics.cider import CIDEr
 from capscore.metrics.mcs import MCS
 from capscore.metrics.rouge_l import ROUGEL
+from capscore.metrics.rows import parse_signature
 from capscore.metrics.scores import Scores
-from capscore.metrics.signature import parse_signature
 from capscore.metrics.text_score import TextScore
 from capscore.scoring import calibrating
 from capscore.scoring.calibrating import (

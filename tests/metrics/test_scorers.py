@@ -14,7 +14,7 @@ import capscore
 from capscore.errors import CapscoreError, InputError, LanguageWarning, TruncationWarning
 from capscore.metrics.clip_score import clip_score
 from capscore.metrics.ref_clip_score import ref_clip_score
-from capscore.metrics.signature import format_signature, parse_signature
+from capscore.metrics.rows import format_signature, parse_signature
 
 from ..toy import BLUE, GREEN, RED, ColourBackbone, plain
 

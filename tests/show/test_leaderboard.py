@@ -16,7 +16,7 @@ import capscore
 from capscore.benchmarks.result_file import check_document, environment, read_results, runs_of, stamped
 from capscore.cli import app
 from capscore.errors import InputError
-from capscore.metrics.signature import parse_signature
+from capscore.metrics.rows import parse_signature
 from capscore.show.pages import leaderboard_page
 
 from ..processes import ROOT

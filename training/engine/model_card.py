@@ -21,7 +21,7 @@ from capscore.errors import CapscoreError, InputError, Setting
 from capscore.files.write import write_text
 from capscore.hub.push import CARD
 from capscore.hub.weights import RUN
-from capscore.metrics.signature import parse_signature
+from capscore.metrics.rows import parse_signature
 from capscore.text.languages import NAMES, language_code
 from training.data.source import DataSource
 

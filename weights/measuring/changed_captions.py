@@ -21,7 +21,7 @@ from capscore.benchmarks.tasks import TaskOptions
 from capscore.embedding.embedder import EmbeddedRows, Embedder
 from capscore.errors import InputError
 from capscore.metrics.mcs import MCS
-from capscore.metrics.signature import format_signature
+from capscore.metrics.rows import format_signature
 from capscore.metrics.with_backbone import row_cosines
 
 from .figures import Figure, noting, ratio

@@ -29,7 +29,7 @@ from capscore.embedding.cache import resolve_cache
 from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
 from capscore.metrics.mcs import MCS
-from capscore.metrics.signature import format_signature
+from capscore.metrics.rows import format_signature
 from capscore.registry import METRICS
 from capscore.tables import Report, Table, fixed
 from training.engine.config import main as run_as_command

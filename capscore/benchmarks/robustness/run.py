@@ -14,7 +14,7 @@ from ...errors import CapscoreError, InputError, MissingExtraError
 from ...metrics.base import Scorer
 from ...metrics.loading import ScorerLoader
 from ...metrics.mcs import MCS
-from ...metrics.signature import format_signature
+from ...metrics.rows import format_signature
 from ...options import LoadOptions, RowOptions, Sampling, split_options
 from ...perturbations import KINDS, Perturbed, perturb
 from ...perturbations.by_degree import DEGREES, DegreePerturbed, by_degree
