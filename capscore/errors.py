@@ -300,10 +300,7 @@ class RowWarning(CapscoreWarning):
 
 
 def warn(warning: Warning) -> None:
-    """Give a warning at the line of the caller: the nearest one outside capscore.
-
-    `evaluate` and `datasets` count as inside, because they call what capscore defines for them.
-    """
+    """Give a warning at the line of the caller: the nearest one outside capscore."""
     frame, inside = sys._getframe(1), ("capscore", "evaluate", "datasets")
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in inside:
         frame = frame.f_back

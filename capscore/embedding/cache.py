@@ -225,10 +225,7 @@ class EmbeddingCache:
 def stored_in_groups(
     cache: EmbeddingCache | None, fingerprint: str, size: int, *, name: str
 ) -> Iterator[Callable[[Mapping[str, np.ndarray]], None]]:
-    """Gives a function that takes rows (d,) by key, and stores them as soon as there are `size` of them.
-
-    The rest is stored at the end, also if the work is interrupted. Without a cache, nothing is stored.
-    """
+    """Gives a function that takes rows (d,) by key, and stores them as soon as there are `size` of them."""
     waiting: dict[str, np.ndarray] = {}
 
     def flush() -> None:

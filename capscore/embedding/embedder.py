@@ -210,10 +210,7 @@ class Embedder(PhotoPipeline):
         return np.split(found.matrix[found.index], np.cumsum([len(listed) for listed in boxes])[:-1])
 
     def maps(self, images: Sequence[Image.Image]) -> torch.Tensor:
-        """Feature maps (n, channels, h, w) of decoded images, from a backbone that has them.
-
-        While an `ImageReader` looks at an image, its map is that of the image's own embedding.
-        """
+        """Feature maps (n, channels, h, w) of decoded images, from a backbone that has them."""
         import torch
 
         with self._lock:

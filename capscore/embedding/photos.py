@@ -284,10 +284,7 @@ class Photos:
     def _in_turn(
         self, work: Callable[[Item], Result], items: Iterable[Item], ahead: int, at_once: int = 1
     ) -> Iterator[tuple[Item, Result | ImageError]]:
-        """Items in order, and what threads made of them, each of `at_once` items in turn.
-
-        At most `ahead` items wait, which bounds memory.
-        """
+        """Items in order, and what threads made of them, each of `at_once` items in turn."""
 
         def tried(group: list[Item]) -> list[tuple[Item, Result | ImageError]]:
             results: list[tuple[Item, Result | ImageError]] = []

@@ -77,10 +77,7 @@ def notes_at_end() -> list[str]:
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    """A console that takes texts literally, and survives a reader who leaves early.
-
-    Brackets in a caption are no markup, control characters show as their escapes, and numbers have no colour.
-    """
+    """A console that takes texts literally, and survives a reader who leaves early."""
     return _console_class()(markup=False, emoji=False, highlight=False, stderr=stderr)
 
 

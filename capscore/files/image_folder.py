@@ -142,10 +142,7 @@ def find_images(
     problems: dict[int, InputError],
     field: str = "image",
 ) -> Sequence[Any]:
-    """The images of a chunk: names become paths; images stored in the file stay there, encoded.
-
-    An image that is not found is None, which no scorer accepts, and `problems` gets an error for its row.
-    """
+    """The images of a chunk: names become paths; images stored in the file stay there, encoded."""
     stored = None
     if chunk.table is not None and _holds_images(chunk.table.schema.field(column).type):
         stored = chunk.table.column(column)

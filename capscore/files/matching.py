@@ -377,10 +377,7 @@ def _photos_of(
     numbers: Mapping[str, Sequence[int]],
     how: str,
 ) -> list[str] | None:
-    """The photo of each shared row, the same in all files.
-
-    None where nothing names photos, or where files that references match name them in different ways.
-    """
+    """The photo of each shared row, the same in all files."""
     first, *others = files
     if "photo" not in names[first]:
         return None

@@ -218,10 +218,7 @@ def _agreeing(a: PhotoName, b: PhotoName) -> int:
 
 
 def _forms(name: PhotoName) -> list[_Form]:
-    """What a name is looked up by, the strictest form first: file name, stem, number.
-
-    COCO's own names are not told by their numbers from each other, such as one of train from one of val.
-    """
+    """What a name is looked up by, the strictest form first: file name, stem, number."""
     forms = [(0, name.base), (1, name.stem)]
     if name.number:
         forms.append((3 if name.is_coco else 2, name.number))

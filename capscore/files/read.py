@@ -348,10 +348,7 @@ def _list_columns(schema: pa.Schema) -> frozenset[str]:
 
 
 def check_no_tokens(source: RowSource, *columns: str) -> None:
-    """Raise InputError if columns hold lists of tokens.
-
-    They could be joined by blanks, or without, as their tokenizer took them apart: the file must say it.
-    """
+    """Raise InputError if columns hold lists of tokens."""
     for column in columns:
         if column not in source.lists:
             continue

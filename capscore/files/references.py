@@ -455,8 +455,6 @@ def describe_file(
     path: Files, options: RowOptions = RowOptions(), spell: Callable[[Setting], str] = str
 ) -> Iterator[Description]:
     """Descriptions of a file; where `options` name a file of references, of that file and of both together.
-
-    What can be understood comes before the error of what cannot.
     """
     if options.references is None:
         yield describe(open_rows(path, options), options, spell)

@@ -44,10 +44,7 @@ class Chunk:
         return self.table.num_rows if self.rows is None else len(self.rows)
 
     def values(self, column: str | None) -> list[Any]:
-        """A column as Python values; what Python cannot hold comes as bytes.
-
-        None where a row lacks it, or where there is no such column.
-        """
+        """A column as Python values; what Python cannot hold comes as bytes."""
         if column is None or (self.rows is None and column not in self.table.column_names):
             return [None] * len(self)
         if self.rows is None:
@@ -210,10 +207,7 @@ class RowSource:
         return schema
 
     def cells(self, *columns: str | None, take: Callable[[Any], Any] = lambda cell: cell) -> list[list[Any]]:
-        """All values of each column, None where a row lacks it, or where there is no such column.
-
-        `take` gets each value, and returns what of it is wanted: of a photo, its name without its bytes.
-        """
+        """All values of each column, None where a row lacks it, or where there is no such column."""
         found: list[list[Any]] = [[] for _ in columns]
         if not columns:
             return found

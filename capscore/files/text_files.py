@@ -292,10 +292,7 @@ class TextFile:
 
     @contextmanager
     def _decoded(self, stream: ByteStream) -> Iterator[io.TextIOWrapper]:
-        """Text of bytes; one that is no UTF-8 becomes a surrogate, so that its line is known.
-
-        Lines end as the first one does: by a carriage return alone, or by a line feed.
-        """
+        """Text of bytes; one that is no UTF-8 becomes a surrogate, so that its line is known."""
         start = stream.peek(2**16)
         encoding = encoding_of(start)
         self._check_start(start[:200], encoding)

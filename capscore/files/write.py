@@ -223,10 +223,7 @@ def summary_path(path: Path) -> Path:
 def check_output(
     output: str | Path, source: RowSource, *, force: bool = False, option: str = "output"
 ) -> Path:
-    """Check that a result of these rows can be written, before any work is done; makes its folder.
-
-    Returns the path, with links followed. `option` is what errors call it.
-    """
+    """Check that a result of these rows can be written, before any work is done; makes its folder."""
     given, kind = Setting(option, Path(output)), output_kind(Path(output), option)
     try:
         target = Path(os.path.realpath(Path(output).expanduser()))

@@ -72,10 +72,7 @@ class Downloads:
         self._results: dict[str, DownloadedImage | ImageError] = {}
 
     def file(self, url: str) -> DownloadedImage:
-        """The file that an address was downloaded to; an `ImageError` says why there is none.
-
-        Several threads may ask for files, each for others until all have been asked for.
-        """
+        """The file that an address was downloaded to; an `ImageError` says why there is none."""
         if url not in self._results:
             self._results[url] = self._download(url)
         result = self._results[url]

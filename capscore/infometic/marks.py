@@ -294,10 +294,7 @@ class RegionNames:
         self._embedded: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
 
     def names(self, rows: Sequence[MarkedRow]) -> list[list[str]]:
-        """Nouns for the regions of each row's photo; "" for regions and languages without one.
-
-        A photo is named once in each language.
-        """
+        """Nouns for the regions of each row's photo; "" for regions and languages without one."""
         found: dict[tuple[int, str], list[str]] = {}
         for code in dict.fromkeys(row.code for row in rows):
             shown = [*{id(row.regions): row for row in rows if row.code == code}.values()]

@@ -714,10 +714,7 @@ def padded(
 
 
 def cosine_scale(backbone: Backbone) -> float:
-    """Factor on a backbone's cosines of image and caption: its logit scale, or CLIP's 100.
-
-    A logit scale of 1 means that the backbone was trained without one.
-    """
+    """Factor on a backbone's cosines of image and caption: its logit scale, or CLIP's 100."""
     return _CLIP_SCALE if backbone.logit_scale == 1.0 else float(backbone.logit_scale)
 
 

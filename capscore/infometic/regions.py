@@ -98,10 +98,7 @@ class RegionFinder(ABC):
 
     @abstractmethod
     def find(self, images: Sequence[Image.Image]) -> list[Regions]:
-        """RGB photos → the regions of each, at most `max_regions`, most confident first.
-
-        The regions of a photo do not depend on the other photos, and there may be none.
-        """
+        """RGB photos → the regions of each, at most `max_regions`, most confident first."""
 
 
 class WindowFinder(RegionFinder):
@@ -178,10 +175,7 @@ def _mean(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 class ObjectFinder(RegionFinder):
-    """Finds boxes of objects, and windows that show what is around them, such as grass or sky.
-
-    The boxes come from the feature map of the photo's own embedding, so they cost two small convolutions.
-    """
+    """Finds boxes of objects, and windows that show what is around them, such as grass or sky."""
 
     name = "things"
 

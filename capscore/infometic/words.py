@@ -95,9 +95,6 @@ class Pieces:
 
 def split_pieces(backbone: Backbone, texts: Sequence[str], max_pieces: int = MAX_PIECES) -> list[Pieces]:
     """The pieces of captions; each distinct caption is tokenised once, and equal captions share one object.
-
-    At most `max_pieces` of a caption; no prefix is added. Raises CapscoreError if the backbone cannot say
-    where its tokens are.
     """
     distinct = list(dict.fromkeys(texts))
     by_text = {}
@@ -292,10 +289,7 @@ class CaptionReader:
     def read(
         self, captions: Sequence[str], languages: Sequence[str], *, words: bool = True
     ) -> list[ReadCaption]:
-        """What is read of captions.
-
-        `languages` has a code per caption, "" for English; without `words`, no words are found.
-        """
+        """What is read of captions."""
         embedded = self.embedder.texts(captions, prefix=self.prefix, quiet=True)
         pieces = split_pieces(self.backbone, captions, self.sequence.max_pieces)
         tagged: list[list[CaptionWord]] = [[] for _ in captions]
@@ -357,10 +351,7 @@ _HAN = re.compile("[二三四五六七八九十百千两兩]|一[十百千]")
 
 
 def numbers() -> dict[str, list[str]]:
-    """Language → two to ten in the forms that occur in captions, and larger numbers.
-
-    Words that often mean something else are not among them.
-    """
+    """Language → two to ten in the forms that occur in captions, and larger numbers."""
     return _word_lists("numbers.tsv")
 
 

@@ -357,10 +357,7 @@ def has_calibration(scorer: Any, path: str | Path | None = None) -> bool:
 
 
 def check_has_ranks(option: str, metric: str, backbone: str = "", path: str | Path | None = None) -> None:
-    """Raise OptionError if no calibration gives a metric ranks with a backbone; "" if it is not known yet.
-
-    `option` is the one that needs them.
-    """
+    """Raise OptionError if no calibration gives a metric ranks with a backbone; "" if it is not known yet."""
     of_metric = [item for item in _known(path) if item.metric == metric]
     names = {_backbone_name(item.signature) for item in of_metric}
     if names and (not backbone or backbone in names):

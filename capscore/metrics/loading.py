@@ -392,10 +392,7 @@ def all_options(metrics: Sequence[str] | None = None) -> dict[str, Option]:
 
 
 def check_options(metrics: Sequence[str], options: Mapping[str, object]) -> None:
-    """Check that one of the metrics takes each option, and that values are among the choices.
-
-    What asks nothing of a metric passes: `progress`, and cache=False where there are no embeddings to keep.
-    """
+    """Check that one of the metrics takes each option, and that values are among the choices."""
     takes = all_options(metrics)
     for name, value in options.items():
         if name not in takes and (name == "progress" or (name, value) == ("cache", False)):

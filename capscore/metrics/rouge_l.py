@@ -80,10 +80,7 @@ class _Sequences:
         return np.where(inside, self.numbers[np.where(inside, self._firsts[texts] + places, 0)], padding)
 
     def common(self, these: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """Length of the longest common subsequence of pairs of texts: int64 (pairs,).
-
-        Pairs of like length are compared together.
-        """
+        """Length of the longest common subsequence of pairs of texts: int64 (pairs,)."""
         swap = self.sizes[these] > self.sizes[others]
         short, long = np.where(swap, others, these), np.where(swap, these, others)
         order = np.lexsort((self.sizes[short], self.sizes[long]))
@@ -96,10 +93,7 @@ class _Sequences:
 
 
 def _common(short: np.ndarray, long: np.ndarray) -> np.ndarray:
-    """Columns of tokens (s, pairs) and (l, pairs) → length of the longest common subsequence, (pairs,).
-
-    Dynamic programming over all pairs at once.
-    """
+    """Columns of tokens (s, pairs) and (l, pairs) → length of the longest common subsequence, (pairs,)."""
     # lengths[j]: of the part of `short` read so far with the first j tokens of `long`
     lengths = np.zeros((len(long) + 1, long.shape[1]), dtype=np.int32)
     for token in short:

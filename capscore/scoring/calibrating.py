@@ -215,10 +215,7 @@ def _distinct(rows: Sequence[CaptionedPhoto]) -> list[CaptionedPhoto]:
 
 
 def with_references(rows: Sequence[CaptionedPhoto], number: int | None) -> list[CaptionedPhoto]:
-    """Each caption with the first `number` other captions of its photo (None for all) as references.
-
-    Rows with too few other captions are left out.
-    """
+    """Each caption with the first `number` other captions of its photo (None for all) as references."""
     of_photo = defaultdict(list)
     for index, row in enumerate(rows):
         of_photo[row.photo, row.language].append(index)
@@ -352,11 +349,7 @@ def document(
     shuffled: int,
     seed: int,
 ) -> dict[str, object]:
-    """A file of calibrations, ready for JSON: results of `calibrate`, and on what they were measured.
-
-    `rows`, `shuffled` and `seed` are those of `calibrate`; `name` is that of the set, as it is shown beside
-    scores, `made` a date.
-    """
+    """A file of calibrations, ready for JSON: results of `calibrate`, and on what they were measured."""
     rows = usable_rows(rows)
     languages = Counter(row.language or "unstated" for row in rows)
     counts = {"photos": len({row.photo for row in rows}), "captions": len(rows)}

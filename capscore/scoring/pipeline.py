@@ -91,10 +91,7 @@ def column_values(
     rows: Sequence[int],
     ranks: Mapping[str, Mapping[str, np.ndarray]] = {},
 ) -> dict[str, list[object]]:
-    """The cells of the new columns for rows of the scores; None for a number that is missing.
-
-    `errors` are those of `row_errors`.
-    """
+    """The cells of the new columns for rows of the scores; None for a number that is missing."""
     here = np.asarray(rows, dtype=np.intp)
     values: dict[str, list[object]] = {}
     for name, (metric, component) in columns.items():

@@ -106,10 +106,7 @@ def drawn_ratings(of_units: np.ndarray, sampling: Sampling) -> np.ndarray:
 
 
 def weighted_ratings(of_units: np.ndarray, weights: np.ndarray, near: np.ndarray) -> np.ndarray:
-    """Bradley–Terry ratings where units count as often as weights (units, b) say: float64 (k, b).
-
-    `near` are ratings to start from, (k,).
-    """
+    """Bradley–Terry ratings where units count as often as weights (units, b) say: float64 (k, b)."""
     n_systems = of_units.shape[-1]
     wins = (of_units.reshape(len(of_units), -1).T @ weights.astype(np.float64)).T
     return bradley_terry(wins.reshape(-1, n_systems, n_systems), near).T

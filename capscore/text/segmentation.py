@@ -211,10 +211,7 @@ def _load(code: str) -> Segmenter:
 
 
 def check_installed(modules: str, extra: str, purpose: str) -> None:
-    """Raise MissingExtraError unless all modules, separated by blanks, are installed.
-
-    Each is the module of a package of its name in the extra.
-    """
+    """Raise MissingExtraError unless all modules, separated by blanks, are installed."""
     for module in modules.split():
         if find_spec(module) is None:
             raise MissingExtraError(module.replace("_", "-"), extra, purpose)
