@@ -92,7 +92,11 @@ def line_reader() -> Callable[[Row], Iterable[Row] | None]:
         if possible is None:
             if len(of_names) > 1000:  # objects that hardly share names
                 of_names.clear()
-            possible = of_names[names] = [layout for layout in layouts if _may_be_in(layout, names)]
+            possible = of_names[names] = []
+            for layout in layouts:
+                marks = getattr(layout, "marks", ())
+                if not marks or not set(marks).isdisjoint(names):
+                    possible.append(layout)
         for layout in possible:
             rows = layout(line, [])
             if rows is not None:
@@ -100,12 +104,6 @@ def line_reader() -> Callable[[Row], Iterable[Row] | None]:
         return None
 
     return read
-
-
-def _may_be_in(layout: object, names: Sequence[str]) -> bool:
-    """Whether an object with some names may be in a layout, which may have marks."""
-    marks = getattr(layout, "marks", ())
-    return not marks or not set(marks).isdisjoint(names)
 
 
 def _layouts(lines: bool) -> dict[str, _Reader]:

@@ -454,8 +454,7 @@ def open_with_references(path: Files, options: RowOptions = RowOptions()) -> Row
 def describe_file(
     path: Files, options: RowOptions = RowOptions(), spell: Callable[[Setting], str] = str
 ) -> Iterator[Description]:
-    """Descriptions of a file; where `options` name a file of references, of that file and of both together.
-    """
+    """Descriptions of a file; with `options.references`, of that file and of both together."""
     if options.references is None:
         yield describe(open_rows(path, options), options, spell)
         return

@@ -94,8 +94,7 @@ class Pieces:
 
 
 def split_pieces(backbone: Backbone, texts: Sequence[str], max_pieces: int = MAX_PIECES) -> list[Pieces]:
-    """The pieces of captions; each distinct caption is tokenised once, and equal captions share one object.
-    """
+    """The pieces of captions; each distinct one is tokenised once, and equal ones share an object."""
     distinct = list(dict.fromkeys(texts))
     by_text = {}
     for text, spans in zip(distinct, backbone.piece_spans(distinct), strict=True):

@@ -415,7 +415,6 @@ def _known(path: str | Path | None) -> Sequence[Calibration]:
 
 @functools.lru_cache(maxsize=4)
 def _read_once(path: str, state: tuple[int, ...]) -> tuple[Calibration, ...]:
-    """The calibrations of a file, read once while it is in one state."""
     return tuple(read_calibrations(path))
 
 

@@ -128,11 +128,10 @@ class FunctionScorer(Scorer):
         return {self.aggregation: number}
 
 
-def _made_again(metric: str, options: dict[str, object]) -> Scorer:
+def _made_again(metric: str, options: dict[str, object]) -> Any:
     from ..registry import METRICS
 
-    made: Scorer = METRICS.get(metric)(**options)
-    return made
+    return METRICS.get(metric)(**options)
 
 
 def scorer_of(

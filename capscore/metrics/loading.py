@@ -359,12 +359,13 @@ def options_of(metric: str) -> dict[str, Option]:
 
 
 def _options_of(scorer: Any) -> dict[str, Option]:
-    found = {
-        name: option
-        for name, option in (_backbone_options() if scorer.takes_backbone else {}).items()
-        if (scorer.needs_images or name not in _WITH_IMAGES)
-        and (scorer.takes_servers or name not in OF_SERVERS)
-    }
+    found: dict[str, Option] = {}
+    if scorer.takes_backbone:
+        found = _parameters(load, documented_arguments(load.__doc__))
+    if not scorer.needs_images:
+        found = {name: option for name, option in found.items() if name not in _WITH_IMAGES}
+    if not scorer.takes_servers:
+        found = {name: option for name, option in found.items() if name not in OF_SERVERS}
     texts: dict[str, str] = {}
     for base in reversed(scorer.__mro__):
         inherited = documented_arguments(base.__doc__).items()
@@ -440,10 +441,6 @@ def documented_arguments(docstring: str | None) -> dict[str, str]:
         names, _, text = entry.partition(": ")
         found.update(dict.fromkeys(re.split(r", ", names), " ".join(text.split())))
     return found
-
-
-def _backbone_options() -> dict[str, Option]:
-    return _parameters(load, documented_arguments(load.__doc__))
 
 
 def _parameters(function: Any, texts: Mapping[str, str]) -> dict[str, Option]:

@@ -96,36 +96,28 @@ class Scores:
 
     def found(self, row: int, *, brief: bool = False) -> str:
         """What the details say of a row in a few words, in fewer for a cell of a table; "" for nothing."""
-        kind, detail = METRICS.find(self.metric), self._detail(row)
-        if kind is None or detail is None:
-            return ""
-        return str(kind.found(detail, brief=brief))
+        return str(self._said("found", row, "", brief=brief))
 
     def reason(self, row: int) -> str:
         """What the details say is wrong with a row, on one line; "" for nothing."""
-        kind, detail = METRICS.find(self.metric), self._detail(row)
-        if kind is None or detail is None:
-            return ""
-        return str(kind.reason(detail))
+        return str(self._said("reason", row, ""))
 
     def fits(self, row: int) -> bool | None:
         """Whether the details say that a row's caption as a whole fits its photo; None for nothing."""
-        kind, detail = METRICS.find(self.metric), self._detail(row)
-        if kind is None or detail is None:
-            return None
-        found: bool | None = kind.fits(detail)
+        found: bool | None = self._said("fits", row, None)
         return found
 
     def wrong_words(self, row: int) -> Sequence[WrongWord]:
         """Words of a row's caption that the details call likely wrong, in order; () for none."""
-        kind, detail = METRICS.find(self.metric), self._detail(row)
-        if kind is None or detail is None:
-            return ()
-        found: Sequence[WrongWord] = kind.wrong_words(detail)
+        found: Sequence[WrongWord] = self._said("wrong_words", row, ())
         return found
 
-    def _detail(self, row: int) -> dict[str, object] | None:
-        return self.details[row] if self.details else None
+    def _said(self, method: str, row: int, nothing: object, **options: bool) -> Any:
+        """What a class method of the metric makes of the details of a row."""
+        kind, detail = METRICS.find(self.metric), self.details[row] if self.details else None
+        if kind is None or detail is None:
+            return nothing
+        return getattr(kind, method)(detail, **options)
 
     @property
     def mean(self) -> float:

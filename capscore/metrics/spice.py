@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -77,7 +77,10 @@ def spice(candidates: Sequence[str], references: Sequence[Sequence[str]]) -> np.
             [*command, "-silent"], cwd=scratch, stdout=subprocess.DEVNULL, stderr=errors, check=False
         )
         if done.returncode or not made.is_file():
-            raise _failed(done.returncode, errors)
+            errors.seek(0)
+            lines = errors.read().decode(errors="replace").strip().splitlines()
+            said = f"its last output: {' / '.join(lines[-3:]) or 'nothing'}"
+            raise CapscoreError(f"SPICE's Java program ended with status {done.returncode}; {said}")
         scores = {item["image_id"]: item["scores"]["All"]["f"] for item in json.loads(made.read_text())}
     if sorted(scores) != list(range(len(items))) or None in scores.values():
         raise CapscoreError(f"SPICE gave scores for {len(scores)} of {len(items)} rows, or none for some")
@@ -113,13 +116,6 @@ def _java() -> str:
             "example, 'apt-get install default-jre-headless' or 'conda install openjdk'"
         )
     return java
-
-
-def _failed(status: int, errors: IO[bytes]) -> CapscoreError:
-    errors.seek(0)
-    lines = errors.read().decode(errors="replace").strip().splitlines()
-    said = " / ".join(lines[-3:]) or "nothing"
-    return CapscoreError(f"SPICE's Java program ended with status {status}; its last output: {said}")
 
 
 class SPICE(ReferenceScorer):

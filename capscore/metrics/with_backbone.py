@@ -67,16 +67,13 @@ class BackboneScorer(Scorer):
         super().__init__(**common)
         self.embedder = embedder
         self.check({"prefix": prefix, "long": long})
-        self.prefix = _before_words(self._default_prefix() if prefix is None else prefix)
+        if prefix is None:
+            towers = embedder.backbone
+            prefix = towers.prefix if towers.prefix or towers.states_prefix else self.published_prefix
+        # it does not run into the caption's first word; Chinese and Japanese have no blanks
+        self.prefix = f"{prefix} " if _ENDS_IN_WORD(prefix) else prefix
         self.long = long or ("sentences" if embedder.backbone.by_sentence else "cut")
         self.cuts_by_wish = long == "cut" and embedder.backbone.by_sentence
-
-    def _default_prefix(self) -> str:
-        """The prefix that the backbone's makers state, else the one that the metric was published with."""
-        backbone = self.embedder.backbone
-        if backbone.prefix or backbone.states_prefix:
-            return backbone.prefix
-        return self.published_prefix
 
     @classmethod
     def open_backbone(cls, spec: Any, options: Mapping[str, Any]) -> Embedder:
@@ -326,11 +323,6 @@ class BackboneScorer(Scorer):
             )
             hint = ("; ", Setting("long", "sentences"), " reads all of it") if self.long == "cut" else ()
             warn(TruncationWarning(message, *hint))
-
-
-def _before_words(prefix: str) -> str:
-    """A prefix that does not run into the caption's first word; Chinese and Japanese have no blanks."""
-    return f"{prefix} " if _ENDS_IN_WORD(prefix) else prefix
 
 
 def row_cosines(

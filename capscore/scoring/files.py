@@ -419,9 +419,11 @@ class ScoredFile(Result):
         for chunk in self.source.chunks(CHUNK_ROWS, [*filter(None, {image, self.names.candidate})]):
             for row in wanted.intersection(_rows_of(chunk)):
                 index = row - chunk.start
-                caption = shown_caption(chunk.values(self.names.candidate)[index])
+                caption = " ".join(shown_caption(chunk.values(self.names.candidate)[index]).split())
+                if len(caption) > MAX_SHOWN_CAPTION:
+                    caption = f"{caption[:MAX_SHOWN_CAPTION].rstrip()}…"
                 photo = "" if image is None else photo_name(chunk.values(image)[index])
-                texts[row] = [_begin_of(" ".join(caption.split()))]
+                texts[row] = [caption]
                 if image is not None:
                     texts[row].insert(0, photo or "–")
                 if numbered:
@@ -430,11 +432,6 @@ class ScoredFile(Result):
         headings = ["row"] * numbered + ["photo"] * (image is not None) + ["caption"]
         columns = zip(*(texts[row] for row in rows), strict=True)
         return dict(zip(headings, map(list, columns), strict=True))
-
-
-def _begin_of(caption: str) -> str:
-    """As much of a caption as a table shows."""
-    return caption if len(caption) <= MAX_SHOWN_CAPTION else f"{caption[:MAX_SHOWN_CAPTION].rstrip()}…"
 
 
 def _file_name(path: str | Path | None) -> str | None:
@@ -648,8 +645,10 @@ class FileScoring:
         with progress_bar("Scoring", self.source.n_rows, shown=shown) as advance:
             for chunk in self.source.chunks(CHUNK_ROWS):
                 if naming is not None:
-                    hashes = (_hash_of(str(name)) for name in chunk.values(naming))
-                    self._photos.extend(hashes)
+                    for name in chunk.values(naming):
+                        self._photos.append(
+                            xxhash.xxh3_64_intdigest(str(name).encode(errors="backslashreplace"))
+                        )
                 prepared = self.scorer.prepare(self.source, self.names, chunk, chunk.start)
                 for metric, part in prepared.items():
                     self._prepared[metric].append(part)
@@ -761,10 +760,6 @@ def _has_photos(
         return True, []
     where = f"no photo of {column} is found in {folder.folder}, so the rows have none; "
     return False, [f"{where}{spell(Setting('images'))} names their folder"]
-
-
-def _hash_of(name: str) -> int:
-    return xxhash.xxh3_64_intdigest(name.encode(errors="backslashreplace"))
 
 
 def _check_language(scorers: Sequence[Scorer], language: str | None) -> None:

@@ -245,14 +245,9 @@ def _is_shortened(word: str, before: list[str]) -> bool:
     has_alphabet = last[:1] != last[:1].upper() or "\u0590" <= last[:1] <= "\u06ff"
     if len(last) == 1:  # an initial
         return has_alphabet
-    return len(last) == 2 and last.isalpha() and _has_no_vowel(last) and last not in _NOT_SHORTENED
-
-
-def _has_no_vowel(word: str) -> bool:
-    """Whether a word in Latin, Greek or Cyrillic letters has no vowel, as "mr", "пл"."""
-    if word == word.upper():
+    if len(last) != 2 or not last.isalpha() or last in _NOT_SHORTENED or last == last.upper():
         return False
-    return not _VOWELS & set(unicodedata.normalize("NFD", word))
+    return not _VOWELS & set(unicodedata.normalize("NFD", last))  # such as "mr", "пл"
 
 
 def _quotations(line: str) -> tuple[set[int], bytearray]:

@@ -74,17 +74,16 @@ def _of_tokens(code: str, classes: Callable[[list[str]], Iterable[str]]) -> _Wor
         for text in texts:
             placed, found = placed_tokens(text, code), []
             if placed:
-                read = classes([_shortened(token) for token, _, _ in placed])
+                tokens = []
+                for token, _, _ in placed:
+                    tokens.append(token if len(token) <= MAX_WORD else token[0] + token[1 - MAX_WORD :])
+                read = classes(tokens)
                 for (token, start, end), word_class in zip(placed, read, strict=True):
                     if any(map(str.isalnum, token)):
                         found.append(Word(text[start:end], start, end, word_class))
             yield found
 
     return words
-
-
-def _shortened(token: str) -> str:
-    return token if len(token) <= MAX_WORD else token[0] + token[1 - MAX_WORD :]
 
 
 def _of_morphemes(morphemes: Callable[[str], Iterable[tuple[str, str]]]) -> _Words:
