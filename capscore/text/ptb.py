@@ -27,7 +27,7 @@ import sys
 import unicodedata
 from collections.abc import Callable, Sequence
 from functools import cache
-from itertools import chain, product
+from itertools import chain
 from pathlib import Path
 
 NAME = "ptb2"  # in signatures; the digit grows whenever a word can change
@@ -276,46 +276,10 @@ def _rules() -> list[tuple[frozenset[str], Callable[[str, int], re.Match[str] | 
     return [(frozenset(needed), re.compile(pattern).match) for needed, pattern in _RULES]
 
 
-_CURLY, _OPENING = ("’", "\x92", "&apos;"), ("‘", "‛", "\x91")
-# Two adjacent quotation marks are one word, spelled as in TeX.
-_QUOTES = (
-    dict.fromkeys("’\x92›", "'")
-    | dict.fromkeys("`‘‛\x91‹", "`")
-    | dict.fromkeys("“\x93«", "``")
-    | dict.fromkeys("”\x94»", "''")
-    | {mark: mark for mark in "„‚‟"}
-)
 _DOTS = re.compile(r"\.(?:[ \xa0]\.)+")
-# A word in lower case → its spelling in the output, "" for none.
-_WRITTEN = {
-    **{first + second: _QUOTES[first] + _QUOTES[second] for first, second in product(_QUOTES, repeat=2)},
-    "[": "-lsb-",
-    "]": "-rsb-",
-    "{": "-lcb-",
-    "}": "-rcb-",
-    "&lt;": "<",
-    "&gt;": ">",
-    "&amp;": "&",
-    "¢": "cents",
-    "£": "#",
-    **dict.fromkeys(("€", "¤", "₠", "\x80"), "$"),
-    "¼": "1/4",
-    "½": "1/2",
-    "¾": "3/4",
-    "⅓": "1/3",
-    "⅔": "2/3",
-    **{mark + end: f"'{end}" for mark, end in product(_CURLY, ("s", "m", "d", "re", "ve", "ll"))},
-    **{f"n{mark}t": "n't" for mark in _CURLY},
-    **{f"n{mark}t": "n`t" for mark in _OPENING},
-    **dict.fromkeys((a + b for a, b in product("’\x92›", repeat=2)), ""),
-    **dict.fromkeys((a + b for a, b in product("`‘‛\x91‹", repeat=2)), ""),
-    # marks that pycocoevalcap drops …
-    **dict.fromkeys(("''", "'", "``", "`", ".", "?", "!", ",", ":", "-", "--", "...", ";"), ""),
-    # … and marks that the Java program writes as one of them
-    **dict.fromkeys((*_CURLY, *_OPENING, "‹", "›", '"', "&quot;", "“", "”", "«", "»", "\x93", "\x94"), ""),
-    **dict.fromkeys(("---", "----", "–", "—", "―", "\x96", "\x97", "&md;", "&mdash;", "&ndash;"), ""),
-    **dict.fromkeys(("....", ".....", "…", "\x85", "&nbsp;"), ""),
-}
+# A word in lower case → its spelling in the output: brackets by name, quotation marks as in TeX, and "" for
+# marks that pycocoevalcap drops.
+_WRITTEN = {word: written for written, words in _DATA["written"].items() for word in words.split(" ")}
 
 
 def _written(word: str) -> str:

@@ -6,6 +6,7 @@ ordinal, a quotation or brackets; where it cannot be told, the text stays whole.
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from bisect import bisect_left
@@ -26,24 +27,8 @@ SHORTEST = 4
 _FULL = "。！？．｡؟۔।॥։።፧។៕။།༎᠃"
 _SURE = f".!?…‼⁇⁈⁉{_FULL}"
 _ENDS = f"{_SURE};\u037e:"
-_QUOTES = {
-    "“": "”",
-    "„": "“”„",
-    "«": "»",
-    "»": "«",
-    "「": "」",
-    "『": "』",
-    "《": "》",
-    "‹": "›",
-    "›": "‹",
-    "(": ")",
-    "（": "）",
-    "[": "]",
-    '"': '"',
-    "'": "'",
-    "‘": "’",
-    "‚": "‘’",
-}
+_DATA = json.loads(Path(__file__).with_name("sentences.json").read_text(encoding="utf-8"))
+_QUOTES: dict[str, str] = _DATA["quotes"]  # what opens a quotation, or brackets → what closes it
 _MARKS = re.compile("[{}]".format(re.escape("".join({*_QUOTES, *"".join(_QUOTES.values())}))))
 _OPENING = "“„«»‹›「『《(（[\"'‘‚¿¡*-–—•"
 _CLOSING = tuple("”“’»«›‹》\"')]」』）")
@@ -53,20 +38,10 @@ _MAY_SPLIT = re.compile(rf"[{_ENDS}\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029](?!\s?\
 # A word, a character of Chinese, Japanese or Korean, or a sign.
 _PIECE = re.compile(r"[\u2e80-\ud7ff\uff00-\uffef]|[^\W\u2e80-\ud7ff\uff00-\uffef]+|\S")
 _ORDINAL = re.compile(r"\d{1,3}|[ivx]{2,}")
-# Words before a number that is a name, and no ordinal.
-_NUMBERED = frozenset("number numbers numéro número numero nummer номер номером номери".split())
-_BEFORE_NUMBERS = frozenset(
-    "no nos nr núm max fig figs pp vol art ch sec jan feb mar apr aug sep sept oct nov dec".split()
-)
-# After these and after ordinals, a sentence ends if an article or a pronoun follows.
-_LAST = frozenset(
-    "etc usw ecc atd itd enz osv ave inc jr sr co ltd bros prof col ud mm ft lb oz "
-    "u.s u.k u.s.a d.c e.u a.m p.m b.c b.c.e c.e a.d ph.d".split()
-)
-_STARTERS = frozenset(
-    "a an the he she it they we i there this these his her their another two der die das ein eine er sie es "
-    "le la les un une il elle ils el los las una lo gli uno o os as um uma ele ela de het een hij zij "
-    "hun han hon hendes hans den det ett ona ono oni он она оно они вона він вони".split()
+# Words before a number that is a name, and no ordinal; abbreviations before numbers; those after which, and
+# after ordinals, a sentence ends if an article or a pronoun follows; and these.
+_NUMBERED, _BEFORE_NUMBERS, _LAST, _STARTERS = (
+    frozenset(_DATA[name].split()) for name in ("numbered", "before_numbers", "last", "starters")
 )
 _VOWELS = frozenset("aeiouyæøœıаеёиоуыэюяіїєαεηιουω")
 _NOT_SHORTENED = frozenset("tv pc dj cd hd vr тв пк km cm mm kg ml км см мм кг".split())
