@@ -145,7 +145,6 @@ class _Message(BaseException):
         super().__init__(join_parts(parts))
 
     def spelled(self, spell: Spelling = str) -> str:
-        """The whole message, with its options spelled by `spell`."""
         return join_parts(self.parts, spell)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -186,7 +185,6 @@ class InputError(CapscoreError, ValueError):
 
     @property
     def message(self) -> str:
-        """The message without row and field."""
         return join_parts(self.parts)
 
     def spelled(self, spell: Spelling = str) -> str:

@@ -58,12 +58,10 @@ def percent(share: float | None) -> float | None:
 
 
 def counted(n: int, what: str, plural: str | None = None) -> str:
-    """A number with its noun, for notes."""
     return f"{n:,} {what if n == 1 else plural or what + 's'}"
 
 
 def level_text(confidence: float) -> str:
-    """A confidence level, such as 99.9%."""
     return f"{100 * confidence:.10g}%"
 
 
@@ -202,7 +200,6 @@ class Table:
         yield [*first, *block]
 
     def _least(self, column: int, available: int) -> int:
-        """Characters that a column needs at least."""
         width = self._width(column, available)
         if column in self.names:
             return min(width, MIN_NAME_WIDTH)
@@ -299,7 +296,6 @@ class Report:
         return "\n".join(line.rstrip() for line in written.getvalue().splitlines())
 
     def print(self, console: Console) -> None:
-        """Print everything within the width of the console."""
         from rich.text import Text
 
         if self.title:
@@ -355,10 +351,8 @@ class Result:
         self.report().print(make_console())
 
     def markdown(self) -> str:
-        """`report` in Markdown."""
         return self.report().markdown()
 
 
 def _together(widths: Collection[int]) -> int:
-    """Characters of columns side by side."""
     return sum(widths) + _GAP * (len(widths) - 1)

@@ -96,7 +96,6 @@ class Background:
         return names[0], names[1]
 
     def usual(self, texts: np.ndarray) -> np.ndarray:
-        """`usual_cosines` of texts (n, d), float64 (n,)."""
         import torch
 
         photos = torch.from_numpy(self.photos)
@@ -118,7 +117,6 @@ class Background:
 
 
 def read_background(path: str | Path, backbone: Backbone) -> Background:
-    """The background in a file that `capscore calibrate --background` wrote."""
     given = Setting("background", Path(path))
     document = json_document(path, "background")
     try:

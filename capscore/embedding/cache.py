@@ -265,7 +265,6 @@ def _default_folder() -> str | Path:
 
 
 def _checked_folder(folder: Path) -> Path:
-    """The absolute path of a folder, which need not exist."""
     try:
         folder = folder.expanduser().absolute()
         os.lstat(folder)

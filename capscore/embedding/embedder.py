@@ -411,7 +411,6 @@ class Embedder(PhotoPipeline):
 
 
 def _region_key(image_key: str, box: np.ndarray) -> str:
-    """The content key of a region: of its image, and of its box in pixels."""
     digest = xxhash.xxh3_128(f"{image_key}|".encode())
     digest.update(np.ascontiguousarray(box, "<f8").tobytes())
     return f"region:{digest.hexdigest()}"

@@ -213,7 +213,6 @@ class Photos:
                 yield key, result
 
     def rows_by_key(self) -> dict[str, list[int]]:
-        """Content key of each distinct photo → all of its rows."""
         found: dict[str, list[int]] = {key: [] for key in self.rows}
         for row, key in enumerate(self.keys):
             if key:

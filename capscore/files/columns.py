@@ -126,7 +126,6 @@ def named_columns(names: Sequence[str], columns: Sequence[str]) -> list[str]:
 
 
 def find_id_column(columns: Sequence[str]) -> str | None:
-    """Name of the column of ids of photos, None if there is none."""
     return next(iter(named_columns(("image_id", "video_id", "question_id"), columns)), None)
 
 
@@ -327,7 +326,6 @@ def number_in(cell: Any) -> float:
 
 
 def read_numbers(source: RowSource, *columns: str) -> list[list[float]]:
-    """The numbers of each column, NaN where a cell is empty."""
     found = []
     for column, cells in zip(columns, source.cells(*columns), strict=True):
         found.append(list(map(number_in, cells)))

@@ -60,7 +60,6 @@ class Description:
     problems: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, object]:
-        """Everything, ready for JSON."""
         return {**asdict(self), "path": str(self.path)}
 
     def __str__(self) -> str:
@@ -154,7 +153,6 @@ def _named(cells: list[object]) -> set[str]:
 
 
 def _shown(inputs: ChunkInputs, photos: list[object], row: int, *, has_caption: bool) -> dict[str, object]:
-    """A row as it is read, for people; of a photo, its name."""
     shown: dict[str, object] = {}
     for name in _named(photos[row : row + 1]):
         shown["photo"] = name

@@ -58,7 +58,6 @@ def column_layouts() -> dict[str, str]:
 
 
 def column_layout(name: str) -> ColumnLayout:
-    """A layout of columns that comes with the library."""
     return _column_layouts()[name]
 
 
@@ -212,7 +211,6 @@ def coco(document: Row, notes: list[str]) -> list[Row] | None:
     '{"images": [{"filename": "dog.jpg", "split": "test", "sentences": [{"raw": "A dog."}]}]}',
 )
 def karpathy(document: Row, notes: list[str]) -> list[Row] | None:
-    """Karpathy's splits of COCO, Flickr8k and Flickr30k."""
     images = _objects(document, "images")
     if not images or "sentences" not in images[0]:
         return None
@@ -232,7 +230,6 @@ def karpathy(document: Row, notes: list[str]) -> list[Row] | None:
 
 @register_layout("TextCaps", '{"data": [{"image_id": "0a", "caption_str": "A sign.", "set_name": "val"}]}')
 def textcaps(document: Row, notes: list[str]) -> list[Row] | None:
-    """The annotations of TextCaps."""
     items = _objects(document, "data")
     if not items or "caption_str" not in items[0]:
         return None
@@ -251,7 +248,6 @@ def textcaps(document: Row, notes: list[str]) -> list[Row] | None:
     '{"logs": [{"doc_id": 0, "doc": {"image_id": "dog.jpg"}, "filtered_resps": ["a dog"]}]}',
 )
 def lmms_logs(document: Row, notes: list[str]) -> list[Row] | None:
-    """The log of a task of lmms-eval."""
     logs = _objects(document, "logs")
     if not logs or lmms_sample(logs[0], notes) is None:
         return None

@@ -282,12 +282,10 @@ def _names_of_rows(
 
 
 def _place(source: RowSource, row: int) -> str:
-    """How messages name a row."""
     return f"{source.path}, row {row}, counted from 0"
 
 
 def _keys_of_rows(source: RowSource, names_of: Mapping[str, list[str]], how: str) -> list[Key]:
-    """The key of every row of a file."""
     names = names_of.get(how) or [str(row) for row in range(source.n_rows)]
     if "" in names:
         where = _place(source, names.index(""))

@@ -171,7 +171,6 @@ class _Reader:
         self._left_out[why] = (count + 1, first)
 
     def rows(self, name: str, page: TextFile) -> Iterator[tuple[Row, InputError | None]]:
-        """Rows of a page, each with what is wrong with it."""
         try:
             with page.open() as stream:
                 data = stream.read(ROW_BYTES.bytes + 1)
@@ -347,7 +346,6 @@ def _side(stated: object) -> re.Match[str] | None:
 
 
 def _addresses(tag: Tag) -> Iterator[str]:
-    """Addresses of a picture, `src` first."""
     for name in ("src", *_LAZY):
         if address := str(tag.get(name) or "").strip():
             yield address

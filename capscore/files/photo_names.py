@@ -42,7 +42,6 @@ class PhotoName(NamedTuple):
 
     @property
     def path(self) -> tuple[str, ...]:
-        """Folders and base."""
         return (*self.folders, self.base)
 
     @property
@@ -57,7 +56,6 @@ def composed(name: str) -> str:
 
 
 def has_image_suffix(name: str) -> bool:
-    """Whether a file is a photo, by its suffix."""
     return os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES
 
 

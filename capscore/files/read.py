@@ -143,7 +143,6 @@ def _open(path: Path, options: RowOptions) -> tuple[RowSource, str | None]:
 
 
 def _of_split(source: RowSource, split: str) -> RowSource:
-    """The rows of a split."""
     column = next(iter(named_columns(("split",), source.columns)), None)
     if column is None:
         raise InputError(Setting("split", split), f": {source.path} has no split, and no column of that name")
@@ -348,7 +347,6 @@ def _list_columns(schema: pa.Schema) -> frozenset[str]:
 
 
 def check_no_tokens(source: RowSource, *columns: str) -> None:
-    """Raise InputError if columns hold lists of tokens."""
     for column in columns:
         if column not in source.lists:
             continue

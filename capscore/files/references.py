@@ -88,7 +88,6 @@ def listed_files(path: Files) -> list[str | Path]:
 
 
 def _read_file(path: str | Path, found: References, options: RowOptions, *, is_first: bool) -> None:
-    """Add the references of a file."""
     source = open_rows(path, options, needs_split=False, lists_are_rows=False)
     option = Setting("references", path)
     given = options.references_id_column
@@ -157,7 +156,6 @@ def _side_by_side(
 
 
 def _texts(inputs: ChunkInputs, row: int, cells_are_text: bool) -> list[str]:
-    """The references of a row of a file of references."""
     if row in inputs.problems:
         raise inputs.problems[row]
     given = (inputs.references or inputs.candidates)[row]

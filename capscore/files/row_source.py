@@ -52,7 +52,6 @@ class Chunk:
         return [row.get(column) for row in self.rows]
 
     def dicts(self) -> list[Row]:
-        """The rows as dicts."""
         if self.rows is not None:
             return self.rows
         names, columns = self.table.column_names, map(_python_values, self.table.columns)
@@ -175,7 +174,6 @@ class RowSource:
 
     @property
     def folder(self) -> Path:
-        """Folder that relative names of images start from."""
         return self.path.parent if self.image_folder is None else self.image_folder
 
     def chunks(self, size: int, columns: Sequence[str] | None = None) -> Iterator[Chunk]:
@@ -285,7 +283,6 @@ class RowSource:
         return f"{place}, counted from 0" if re.search(r"(^|, )row \d+$", place) else place
 
     def place(self, chunk: Chunk, row: int) -> str:
-        """How messages name a row of a chunk."""
         line = chunk.lines[row] if chunk.lines else None
         place = self.long_place(chunk.start + row, line)
         return place if self.places else f"{self.path}, {place}"
@@ -345,7 +342,6 @@ class LazySequence(Sequence):
 
 
 def check_names_differ(path: Path, columns: Sequence[str]) -> None:
-    """Raise InputError if two columns have the same name."""
     name, count = next(iter(Counter(columns).most_common(1)), ("", 0))
     if count > 1:
         raise InputError(Setting("path", path), f": two columns have the name {name!r:.60}")

@@ -51,7 +51,6 @@ class Sample:
 
 
 def samples_of(names: Sequence[str], *, up_to_first_dot: bool = False) -> list[Sample]:
-    """Files of one name, in the order of the first of each."""
     photos = {name for name in names if has_image_suffix(name)}
     samples: dict[str, Sample] = {}
     for name in names:
@@ -267,7 +266,6 @@ class _Archive:
         self._sizes = dict(sizes)
 
     def read(self, name: str) -> bytes:
-        """The content of a file."""
         if self._sizes[name] > ROW_BYTES.bytes:
             raise InputError(f"{self.path}, {name}: {longer_than(ROW_BYTES)}")
         return self._content(name)

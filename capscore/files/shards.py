@@ -71,7 +71,6 @@ class JoinedRows(RowSource):
     parts: Sequence[RowSource] = ()
 
     def short_place(self, row: int, line: int | None) -> str:
-        """The file, and the line or row there."""
         if self.places:
             return self.places[row]
         number = bisect.bisect_right(self._ends, row)
@@ -97,7 +96,6 @@ class JoinedRows(RowSource):
         return [*itertools.accumulate(part.n_rows for part in self.parts)]
 
     def place(self, chunk: Chunk, row: int) -> str:
-        """The same of a row of a chunk."""
         return self.long_place(chunk.start + row, chunk.lines[row] if chunk.lines else None)
 
 

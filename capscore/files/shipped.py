@@ -109,7 +109,6 @@ def weights_folder(name: str) -> Path:
 
 
 def has_weights(name: str) -> bool:
-    """Whether `weights_folder` finds a folder."""
     try:
         return bool(weights_folder(name))
     except MissingWeightsError:
@@ -117,7 +116,6 @@ def has_weights(name: str) -> bool:
 
 
 def offered_weights() -> list[str]:
-    """Names of all folders of installed weights."""
     return sorted(_installed_weights())
 
 

@@ -131,7 +131,6 @@ def copied_stream(path: Path, option: str = "path", limit: Limit | None = None) 
 
 
 def json_document(path: str | Path, option: str) -> Any:
-    """The value of a JSON file, packed or not, or pipe that an option names."""
     if not isinstance(path, str | os.PathLike):
         raise InputError(Setting(option, path), ": expected a path")
     try:
@@ -239,7 +238,6 @@ class TextFile:
 
     @contextmanager
     def open(self) -> Iterator[ByteStream]:
-        """The file's bytes, unpacked, as a stream."""
         with self.errors_named(), io.BufferedReader(io.FileIO(self._file), 2**16) as file:
             if not self._is_packed:
                 yield file
@@ -348,7 +346,6 @@ class TextFile:
         return next((line for _, line in self.text_lines() if line.strip()), "")
 
     def text(self) -> str:
-        """The whole file."""
         lines, size = [], 0
         for _, line in self.text_lines(LIST_BYTES):
             size += len(line)

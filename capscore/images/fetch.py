@@ -52,7 +52,6 @@ class DownloadedImage(NamedTuple):
 
 
 def image_error(*message: Part) -> ImageError:
-    """An error about an image."""
     return ImageError(*message, field="image")
 
 
@@ -81,7 +80,6 @@ class Downloads:
         return result
 
     def close(self) -> None:
-        """Delete the files."""
         self._folder.cleanup()
 
     def stop(self) -> None:
@@ -160,7 +158,6 @@ def look_up(host: str, port: int) -> list[str]:
 
 
 def _body(url: str, name: str, allow_private: bool) -> bytes:
-    """The body of the last answer, after redirects."""
     current = url
     for _ in range(MAX_REDIRECTS + 1):
         shown = name if current == url else f"{name} redirects to {_shown(current)}, which"
@@ -227,14 +224,12 @@ def proxy_for(scheme: str, host: str) -> str:
 
 
 def trusted_certificates() -> str:
-    """File of the certificates that are trusted."""
     import certifi
 
     return os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("SSL_CERT_FILE") or certifi.where()
 
 
 def through_proxy(proxy: str) -> ProxyManager:
-    """Connections through a proxy."""
     import urllib3
 
     if "://" not in proxy:
@@ -251,7 +246,6 @@ def through_proxy(proxy: str) -> ProxyManager:
 
 
 def _connect(scheme: str, host: str, addresses: list[str], port: int) -> HTTPConnection:
-    """A connection to the first of the addresses that answers."""
     from urllib3.connection import HTTPConnection, HTTPSConnection
 
     def connection_to(address: str) -> HTTPConnection:

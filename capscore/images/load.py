@@ -198,7 +198,6 @@ def _read(image: object, allow_urls: bool, allow_private_urls: bool) -> tuple[st
 
 
 def _bytes_at(text: str, name: str, allow_urls: bool, allow_private_urls: bool) -> bytes:
-    """What stands at a path or an address, or in one that begins with data:."""
     if text[:5].lower() == "data:":
         return data_bytes(text)
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", text)

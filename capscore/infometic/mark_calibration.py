@@ -427,7 +427,6 @@ class MarkCalibration:
         return self.words.get(language, {}).get(word_class) or self.words[SHARED].get(word_class)
 
     def caption_curve(self, language: str) -> MarkCurve:
-        """Curve of captions in a language."""
         return self.fits.get(language) or self.fits[SHARED]
 
     def background(self) -> Background:
@@ -438,7 +437,6 @@ class MarkCalibration:
         return Background(photos, made_for, curves, self.with_references)
 
     def check_backbone(self, backbone: Backbone) -> None:
-        """Raise CapscoreError unless the calibration is for this backbone."""
         if backbone.revision != self.backbone_revision:
             made_for = f"{self.backbone}@{self.backbone_revision}"
             now = f"{backbone.name}@{backbone.revision}"

@@ -67,7 +67,6 @@ class MarkedRow:
 
     @cached_property
     def code(self) -> str:
-        """Code of its language."""
         return stated_code(self.language or None)
 
 

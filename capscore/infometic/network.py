@@ -131,7 +131,6 @@ class InfoMetICConfig:
 
     @property
     def inner_width(self) -> int:
-        """Length of the network's own vectors."""
         return self.dim if self.width is None else self.width
 
     def released(self) -> InfoMetICConfig:

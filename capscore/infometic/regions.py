@@ -70,7 +70,6 @@ class Regions:
         return len(self.labels)
 
     def take(self, indices: np.ndarray) -> Regions:
-        """The regions at these indices, in this order."""
         return replace(
             self,
             boxes=self.boxes[indices],
@@ -80,7 +79,6 @@ class Regions:
 
     @classmethod
     def unlabelled(cls, boxes: np.ndarray, confidences: np.ndarray) -> Regions:
-        """Regions without names."""
         return cls(boxes, confidences, ("",) * len(boxes))
 
 
@@ -242,7 +240,6 @@ def load_finder(
 
 
 def check_finder(spec: str | RegionFinder) -> None:
-    """Raise InputError unless `load_finder` knows the finder."""
     if not isinstance(spec, RegionFinder) and not (isinstance(spec, str) and spec in ("things", "windows")):
         raise InputError(
             Setting("regions", spec),
@@ -341,7 +338,6 @@ class RegionMaker:
         self.remembered: OrderedDict[_Key, ImageRegions] = OrderedDict()
 
     def find(self, images: Sequence[Image.Image]) -> list[ImageRegions]:
-        """The regions of images, found and chosen."""
         made = []
         for regions in self.embed(images, self.finder.find(images) if images else []):
             rows = unit_rows_of(self.embedder.backbone, regions.embeddings)

@@ -138,7 +138,6 @@ class PieceSequence:
 
     @property
     def max_pieces(self) -> int:
-        """Maximum number of pieces."""
         return self.length - len(self.before) - len(self.after)
 
     def ids(self, pieces: Sequence[int]) -> list[int]:
@@ -281,14 +280,12 @@ class CaptionReader:
         self.sequence = PieceSequence.of(self.backbone, network.config)
 
     def embedded(self, texts: Sequence[str]) -> np.ndarray:
-        """Embeddings of texts, float32 (n, d)."""
         rows = self.embedder.texts(texts, prefix=self.prefix, quiet=True)
         return rows.matrix[rows.index]
 
     def read(
         self, captions: Sequence[str], languages: Sequence[str], *, words: bool = True
     ) -> list[ReadCaption]:
-        """What is read of captions."""
         embedded = self.embedder.texts(captions, prefix=self.prefix, quiet=True)
         pieces = split_pieces(self.backbone, captions, self.sequence.max_pieces)
         tagged: list[list[CaptionWord]] = [[] for _ in captions]
@@ -318,7 +315,6 @@ class CaptionReader:
         return [spread(*pair) for pair in zip(shares, added, strict=True)]
 
     def states(self, captions: Sequence[ReadCaption]) -> States:
-        """Captions, encoded by the network."""
         import torch
 
         from .network import WordContext, padded
@@ -356,7 +352,6 @@ def numbers() -> dict[str, list[str]]:
 
 @cache
 def _word_lists(name: str) -> dict[str, list[str]]:
-    """Language → words, from a file of this package."""
     lines = files(__package__).joinpath(name).read_text(encoding="utf-8").splitlines()
     return {code: words.split() for code, words in (line.split("\t") for line in lines)}
 
@@ -371,7 +366,6 @@ def is_collective(word: str, code: str) -> bool:
 
 
 def _is_number(word: str, code: str) -> bool:
-    """Whether a word without another class is a number in a language."""
     word = lower(word, code)
     if word in numbers().get(code, ()) or any(map(str.isdecimal, word)):
         return True

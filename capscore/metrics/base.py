@@ -467,7 +467,6 @@ class Scorer(ABC):
         settings: dict[str, object],
         statistics: Mapping[str, np.ndarray] = {},
     ) -> Scores:
-        """Numbers of the rows that did not fail → `Scores` of all rows."""
         worst = self.worst_score()
         if rows.empty_as == "worst" and worst is not None:
             values = np.where(rows.empty[rows.kept], worst, values)

@@ -69,7 +69,6 @@ class Distribution:
         return np.where(np.isnan(scores), np.nan, found)
 
     def reversed(self) -> Distribution:
-        """The distribution of the same scores with the other sign."""
         return Distribution(self.n, tuple(-value for value in reversed(self.values)))
 
 
@@ -254,7 +253,6 @@ class Standing:
         return Standing(means, *counts, reason, among_all, self.n_fewer + other.n_fewer)
 
     def to_dict(self) -> dict[str, object]:
-        """Ready for JSON: the numbers, or the reason why there are none."""
         if self.reason:
             return {"reason": self.reason}
         means = {f"better_than_{kind}": value for kind, value in self.better_than.items()}
@@ -371,12 +369,10 @@ def check_has_ranks(option: str, metric: str, backbone: str = "", path: str | Pa
 
 
 def ranks(scores: Any, path: str | Path | None = None) -> dict[str, np.ndarray]:
-    """`RANKS` of scores; NaN where no calibration applies."""
     return dict(zip(RANKS, placed(scores, path).below.values(), strict=True))
 
 
 def percentiles(scores: Any, against: str, path: str | Path | None = None) -> np.ndarray:
-    """`Scores.percentiles`."""
     if against not in KINDS:
         raise InputError(Setting("against", against), ": expected 'right' or 'shuffled'")
     found = placed(scores, path)
@@ -388,18 +384,15 @@ def percentiles(scores: Any, against: str, path: str | Path | None = None) -> np
 
 
 def _backbone_name(signature: str) -> str:
-    """The name of the backbone, without its revision."""
     return _settings_of(signature).get("backbone", "").rpartition("@")[0]
 
 
 def calibration_files() -> list[Path]:
-    """Files of calibrations that ship with the library."""
     return sorted(Path(__file__).with_name("calibrations").glob("*.json"))
 
 
 @functools.lru_cache(maxsize=1)
 def shipped_calibrations() -> tuple[Calibration, ...]:
-    """All calibrations that ship with the library."""
     return tuple(item for path in calibration_files() for item in read_calibrations(path))
 
 
@@ -419,7 +412,6 @@ def _read_once(path: str, state: tuple[int, ...]) -> tuple[Calibration, ...]:
 
 
 def read_calibrations(path: str | Path) -> list[Calibration]:
-    """Read and check a file of calibrations."""
     given = Setting("calibration", Path(path))
     found = json_document(path, "calibration")
     try:

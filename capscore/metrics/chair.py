@@ -271,6 +271,5 @@ class Chair(Scorer):
 
     @property
     def _digest(self) -> str:
-        """Digest of what the instances say, in any order of the file."""
         said = sorted((key, sorted(names)) for key, names in self._known.items())
         return xxhash.xxh3_64_hexdigest(json.dumps(said).encode())[:8]

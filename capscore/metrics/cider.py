@@ -417,7 +417,6 @@ class DocumentFrequencies:
 
     @classmethod
     def load(cls, path: str | Path) -> DocumentFrequencies:
-        """Read what `save` wrote."""
         given = Setting("document_frequencies", Path(path))
         try:
             copy = copied_stream(Path(path).expanduser(), given.name, LIST_BYTES)

@@ -258,7 +258,6 @@ class CaptionModule(evaluate.Metric, ABC):
         return self._compute(per_row=per_row)
 
     def _compute(self, *, per_row: bool = True) -> dict[str, Any]:  # type: ignore[override]
-        """Score the rows that wait; {} for none."""
         if not self._waiting:
             return {}
         scores = self.scorer.finish(PreparedRows.concatenate(self._waiting))
@@ -266,7 +265,6 @@ class CaptionModule(evaluate.Metric, ABC):
         return scores.to_dict(per_row=per_row)
 
     def needed_columns(self) -> dict[str, Any]:
-        """The columns that every row needs, and their types."""
         columns: dict[str, Any] = {"predictions": Value("string")}
         needs_images, needs_references = self._kind.needs(self._options)
         if needs_images:

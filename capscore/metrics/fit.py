@@ -138,7 +138,6 @@ class Fit(BackboneScorer):
         return self.finish_with(rows, {"scale": scale, "bias": bias}, {})
 
     def _curve(self, language: str) -> Curve:
-        """Curve of captions in a language, "" if it is not stated."""
         curves = self.background.curves
         if not curves:
             return Curve(1.0, 0.0)
@@ -180,7 +179,6 @@ class Fit(BackboneScorer):
 
 
 def _background_of(given: str | os.PathLike[str] | Background | None, embedder: Embedder) -> Background:
-    """A background as `Fit` takes it; InputError if there is none."""
     from ..files.shipped import weights_folder
     from ..infometic.mark_calibration import INSTALLED_MARKS, load_mark_calibration
 

@@ -212,7 +212,6 @@ def _init(options: dict[str, inspect.Parameter]) -> Callable[..., None]:
 
 
 def _digest(function: Callable[..., object]) -> str:
-    """A digest of a function's source, or of its code where there is no source."""
     try:
         code = inspect.getsource(function).encode()
     except (OSError, TypeError):

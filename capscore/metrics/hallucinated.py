@@ -111,7 +111,6 @@ def _of_system(name: str, scores: Scores, images: Column | None, sampling: Sampl
 
 
 def _counts(detail: Detail) -> tuple[int, int]:
-    """Number of nouns or mentions, and of wrong ones."""
     if "mentioned" in detail:
         mentioned, made_up = (
             detail[key].split(", ") if detail[key] else () for key in ("mentioned", "made_up")

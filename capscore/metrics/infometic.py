@@ -552,7 +552,6 @@ def _numbered(items: Sequence[Hashable]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _numbers(values: Tensor) -> np.ndarray:
-    """float64, on the CPU."""
     return values.double().cpu().numpy()
 
 

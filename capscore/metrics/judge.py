@@ -353,7 +353,6 @@ class Judge(Scorer):
     def _questions(
         self, rows: InputRows, contexts: Sequence[str], rivals: Sequence[str]
     ) -> list[tuple[int, Prompt]]:
-        """Rows, and what is asked about the photo of each."""
         references = rows.references or [[]] * len(rows)
         questions: list[tuple[int, Prompt]] = []
         for row in np.flatnonzero(rows.kept()).tolist():

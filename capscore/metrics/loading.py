@@ -354,7 +354,6 @@ def help_lines(options: Mapping[str, Option]) -> dict[str, str]:
 
 
 def options_of(metric: str) -> dict[str, Option]:
-    """The options that a metric takes, by name."""
     return _options_of(METRICS.get(metric))
 
 
@@ -444,7 +443,6 @@ def documented_arguments(docstring: str | None) -> dict[str, str]:
 
 
 def _parameters(function: Any, texts: Mapping[str, str]) -> dict[str, Option]:
-    """The documented keyword arguments of a function."""
     found = {}
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind is parameter.KEYWORD_ONLY and name in texts:

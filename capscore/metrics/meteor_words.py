@@ -300,7 +300,6 @@ def _read_table(file: Path) -> _Table:
 def _relate(
     found: dict[str, dict[str, list[int]]], words: set[str], way: int, keys: Callable[[str], Collection[str]]
 ) -> None:
-    """Add a way of matching between different words that share a key."""
     keys_of = {word: keys(word) for word in words}
     with_key: defaultdict[str, list[str]] = defaultdict(list)
     for word, its_keys in keys_of.items():

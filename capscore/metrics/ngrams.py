@@ -134,7 +134,6 @@ class TokenRows:
 
     @cached_property
     def n_photos(self) -> int:
-        """Number of distinct photos."""
         return int(self.photos.max(initial=-1)) + 1
 
     @cached_property

@@ -67,8 +67,6 @@ class PreparedRows:
         return self.fine & ~self.empty if self.empty_as == "skip" else self.fine
 
     def row(self, index: int) -> PreparedRows:
-        """One row alone."""
-
         def cut(column: Any) -> Any:
             if isinstance(column, dict):
                 return {name: cut(values) for name, values in column.items()}
@@ -168,7 +166,6 @@ class InputRows:
         return kept
 
     def left_out(self) -> set[int]:
-        """The rows that are not scored, so far."""
         return set(np.flatnonzero(~self.kept()).tolist())
 
 

@@ -99,7 +99,6 @@ class BackboneScorer(Scorer):
 
     @property
     def backbone(self) -> Backbone:
-        """The towers of the embedder."""
         return self.embedder.backbone
 
     @property
@@ -233,7 +232,6 @@ class BackboneScorer(Scorer):
         return values
 
     def _measure_photos(self, rows: InputRows, on_error: str) -> dict[str, np.ndarray]:
-        """`measure` where candidates are photos."""
         try:
             candidates = self.embedder.images(rows.candidates, on_error=on_error, skip=rows.left_out())
         except ImageError as error:
@@ -291,7 +289,6 @@ class BackboneScorer(Scorer):
         return joined, is_split
 
     def _split_texts(self, texts: Sequence[str]) -> dict[str, list[tuple[str, int]]]:
-        """The texts that are scored by their sentences → these, with their lengths."""
         if self.long == "cut":
             return {}
         short = SHORT if self.backbone.kinds_of_noise else 0

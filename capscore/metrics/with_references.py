@@ -72,7 +72,6 @@ class Texts:
 
     @cached_property
     def tokens(self) -> TokenRows:
-        """All rows as tokens, each text split by its row's language."""
         return self._tokens(whole=False)
 
     def tokens_for_rouge(self) -> TokenRows:

@@ -70,7 +70,6 @@ class CalibrationFile(Result):
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, object]:
-        """The content of the file of calibrations."""
         return self.document
 
     def to_pandas(self) -> pd.DataFrame:
@@ -97,7 +96,6 @@ class CalibrationFile(Result):
         write_text(path, f"{lines}\n")
 
     def report(self) -> Report:
-        """The percentiles of all languages together, and what they were measured on."""
         return Report(
             "", [calibration_table(self.document), calibration_counts(self.document)], unbroken=True
         )
@@ -394,7 +392,6 @@ def _metric_with_references(metric: str, signature: str) -> str:
 
 
 def calibration_counts(document: Mapping[str, Any]) -> str:
-    """The set, its counts and the date, in one sentence."""
     captions = document["set"]
     languages = ", ".join(f"{code} {count:,}" for code, count in captions["languages"].items())
     return (

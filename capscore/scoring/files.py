@@ -280,7 +280,6 @@ class ScoredFile(Result):
         return f"{n_wrong:,} of {n_ranked:,} captions {are} likely wrong ({share})"
 
     def without_rank_sentence(self) -> str:
-        """How many rows have no rank; "" for none."""
         without = self.source.n_rows - self._counts_of_ranks()[1]
         verb = "has" if without == 1 else "have"
         return f"{without:,} of {self.source.n_rows:,} rows {verb} no rank" if without else ""
@@ -295,14 +294,12 @@ class ScoredFile(Result):
         return n_wrong > share_of("fail_under", self.output.fail_under) * n_ranked
 
     def check_some_ranks(self) -> None:
-        """Raise CapscoreError if no caption has a rank."""
         if not np.isfinite(self._first_ranks()).any():
             standing = self.standings.get(next(iter(self.scores)))
             why = "no row was scored" if standing is None else standing.reason
             raise CapscoreError(f"no caption has a rank, so none is known to be likely wrong: {why}")
 
     def print(self, worst: int | None = None, sort: str | None = None) -> None:
-        """Print `report` on standard output."""
         self.report(worst, sort).print(make_console())
 
     def report(self, worst: int | None = None, sort: str | None = None) -> Report:
@@ -512,7 +509,6 @@ class FileScoring:
         self._photos = array("Q")  # hashes of the names of the rows' photos
 
     def _check_ranks(self, option: str, first: str | Scorer, loader: ScorerLoader) -> None:
-        """Raise an error unless the metric that decides by an option can have ranks."""
         if isinstance(first, str):
             check_has_ranks(option, first, loader.known_backbone(first), self.calibration)
         elif not has_calibration(first, self.calibration):
@@ -667,7 +663,6 @@ class FileScoring:
         return scores, {metric: ranks(scores[metric], self.calibration) for metric in ranked}
 
     def _write_together(self, found: ScoredFile) -> None:
-        """Write all rows once they are scored, in the order that is asked for."""
         stays = None
         if self.kept is not None:
             if self.kept.min_rank is not None:
@@ -721,7 +716,6 @@ class FileScoring:
             self._writers[option].write(chunk.filter(chosen.tolist()), new)
 
     def _photo_means(self, scores: Mapping[str, Scores]) -> tuple[int, dict[str, float]]:
-        """`ScoredFile.photos`."""
         found, index = np.unique(self._photos, return_inverse=True)
         means: dict[str, float] = {}
         if not 1 < len(found) < len(self._photos):
@@ -805,7 +799,6 @@ def rows_to_score(
 
 
 def _with_named_references(source: RowSource, options: RowOptions) -> RowSource:
-    """Rows with those of the file of references, where the options name one."""
     if options.references is None:
         return source
     return with_references(source, read_references(options.references, options), options)

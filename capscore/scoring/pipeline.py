@@ -209,7 +209,6 @@ class RowScorer:
         return InputError(*error.parts, rows, "cannot be read; ", Setting("on_error", "skip"), " lists them")
 
     def finish(self, prepared: Mapping[str, PreparedRows]) -> dict[str, Scores]:
-        """Prepared rows of each metric → their scores."""
         return {scorer.metric: scorer.finish(prepared[scorer.metric]) for scorer in self.scorers}
 
 

@@ -103,7 +103,6 @@ class RowFilter:
     def reason(
         self, row: int, scores: Mapping[str, Scores], ranks: Mapping[str, Mapping[str, np.ndarray]] = {}
     ) -> str:
-        """Why a row that every metric scored does not stay."""
         part = scores[self.metric]
         if self.min_rank is not None:
             rank = float(ranks[self.metric][RANKS[0]][row])
@@ -124,7 +123,6 @@ class RowFilter:
         return {"metric": self.metric, **self.choices, **counts}
 
     def sentence(self) -> str:
-        """The same for people."""
         least, best, worst = ("least", "highest", "lowest") if self.rises else ("most", "lowest", "highest")
         choice = f"{self.metric} among the {best} {self.top}"
         if self.min_score is not None:

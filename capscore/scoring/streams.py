@@ -79,7 +79,6 @@ class RunningSummary:
         self._examples: dict[tuple[object, ...], PreparedRows] = {}
 
     def add(self, rows: PreparedRows, scores: Scores) -> None:
-        """Take a batch, as it was prepared and as it was finished."""
         for name, values in {scores.metric: scores.scores, **scores.components}.items():
             present = values[~np.isnan(values)]
             self._sums[name] += float(present.sum())
@@ -149,7 +148,6 @@ class BatchScorer:
 
     @property
     def odd(self) -> OddRows:
-        """Rows so far that look wrong."""
         return self._scorer.odd
 
     def new_columns(self, given: Sequence[str]) -> Columns:
@@ -209,7 +207,6 @@ class BatchScorer:
         return column_values(new, scores, errors, range(len(rows)), found_ranks)
 
     def _rows(self, batch: Mapping[str, Sequence[object]], names: ColumnNames) -> list[dict[str, object]]:
-        """The columns that are read, as rows."""
         read = [name for name in (names.image, names.candidate, *names.references, names.language) if name]
         for scorer in self._scorer.scorers:
             extra = (column.name for column in scorer.extra_columns if column.from_files)

@@ -38,7 +38,6 @@ class _Counted:
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, object]:
-        """Everything, ready for JSON."""
         return {name: plain(value) for name, value in vars(self).items()}
 
 

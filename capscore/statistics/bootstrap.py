@@ -159,7 +159,6 @@ def intervals_of(
 
 
 def sampling_notes(unit: str, sampling: Sampling, intervals: Mapping[str, Interval | None]) -> list[str]:
-    """What a reader of bootstrap intervals has to know."""
     notes, needed = [], math.ceil(round(2 / (1 - sampling.confidence), 6))
     n_samples = sampling.bootstrap
     if n_samples < needed:

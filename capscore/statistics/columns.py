@@ -186,7 +186,6 @@ def present_rows(missing: str, columns: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def check_missing(missing: str) -> None:
-    """Refuse any value but "raise" and "skip"."""
     if missing not in ("raise", "skip"):
         raise InputError(Setting("missing", missing), ": expected 'raise' or 'skip'", field="missing")
 

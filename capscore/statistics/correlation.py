@@ -110,7 +110,6 @@ class Correlations:
 
     @property
     def n_units(self) -> int:
-        """Number of units that a weighting covers."""
         return int(self._units.max()) + 1
 
     def values(self, statistics: Sequence[str], weights: np.ndarray) -> dict[str, np.ndarray]:

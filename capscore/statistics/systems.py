@@ -106,7 +106,6 @@ class SystemComparison:
 
     @property
     def best(self) -> list[str]:
-        """The systems with the best number."""
         choose = max if self.higher_is_better else min
         best = choose(self.figures.values())
         return [system for system, figure in self.figures.items() if figure == best]
@@ -116,7 +115,6 @@ class SystemComparison:
         return other.p_value_holm is not None and _is_shown(other.p_value_holm, self.confidence)
 
     def to_dict(self) -> dict[str, object]:
-        """Everything, ready for JSON."""
         return {name: plain(value) for name, value in vars(self).items()}
 
 

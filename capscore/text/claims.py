@@ -61,7 +61,6 @@ def claims(text: str) -> list[Claim]:
 
 
 def _trimmed(text: str, start: int, end: int) -> Claim:
-    """A claim without blanks and signs at its ends."""
     whole = text[start:end]
     inner = whole.strip(_EDGES)
     start += len(whole) - len(whole.lstrip(_EDGES))
@@ -69,7 +68,6 @@ def _trimmed(text: str, start: int, end: int) -> Claim:
 
 
 def _parts(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Where the claims of a sentence stand: items of a list, or clauses."""
     marks = list(_SEPARATOR.finditer(text, start, end))
     edges = [(start, start), *(mark.span() for mark in marks), (end, end)]
     pieces = [(before[1], after[0]) for before, after in pairwise(edges)]

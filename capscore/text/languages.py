@@ -89,7 +89,6 @@ def _code(language: str) -> str:
 
 
 def _without_encoding(tag: str) -> str:
-    """A locale without its encoding and modifier; any other tag as it is."""
     locale = _LOCALE.fullmatch(tag)
     if locale is None:
         return tag

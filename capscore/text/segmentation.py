@@ -287,7 +287,6 @@ def _compatible(pieces: Callable[[str], list[str]]) -> Callable[[str], list[str]
 
 
 def thai_pieces() -> Callable[[str], list[str]]:
-    """PyThaiNLP's function for the pieces of a text."""
     try:
         from pythainlp.tokenize import newmm
     except OSError as error:

@@ -200,7 +200,6 @@ class OddRows:
         return self
 
     def count(self, kind: str, row: int, shown: str = "") -> None:
-        """Count an odd row."""
         if row <= self._last.get(kind, -1):  # another metric saw the same
             return
         self._last[kind] = row
@@ -258,7 +257,6 @@ def is_empty(text: object) -> bool:
 
 
 def reference_list(texts: Any, may_be_empty: bool = False, may_lack: bool = False) -> list[str]:
-    """The references of a row as a list."""
     if hasattr(texts, "to_pylist"):
         texts = texts.to_pylist()
     if isinstance(texts, str) and not re.fullmatch(r"\s*\[.*\]\s*", texts, re.DOTALL):  # no list in writing

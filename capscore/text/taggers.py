@@ -361,7 +361,6 @@ class RippleRules:
         self._root.index()
 
     def tags(self, tokens: Sequence[str]) -> list[str]:
-        """The tag of each word and sign of punctuation of a sentence."""
         first = [self._first(token, index == 0) for index, token in enumerate(tokens)]
         words_and_tags = [*chain.from_iterable(zip(tokens, first, strict=True))]
         padded = [*_NEIGHBOURS, *words_and_tags, *_NEIGHBOURS]
@@ -422,7 +421,6 @@ class _Rule:
             rule.index()
 
     def exception(self, context: Sequence[str]) -> _Rule | None:
-        """The first exception that holds, or None."""
         best = None
         for index, by_value in self._by_value.items():
             for rule in by_value.get(context[index], ()):

@@ -99,7 +99,6 @@ def _load(code: str) -> Tagger:
 
 
 def _loader(code: str) -> Callable[[str], Tagger]:
-    """The function that loads the tagger of a language."""
     if code not in _SOURCES:
         raise InputError(
             f"capscore cannot tell the word classes of captions in {code!r}: the packages of the extras "
