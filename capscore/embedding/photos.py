@@ -122,7 +122,8 @@ class PhotoPipeline:
         known = {} if self.cache is None else self.cache.get(_BLANK, 1, keys)
         BLANK.update(key for key, (flag,) in known.items() if flag)
         unknown = [key for key in keys if key not in known]
-        for _ in photos.each(lambda key, image: None, [key for key in unknown if key not in photos.decoded]):
+        unread = [key for key in unknown if key not in photos.decoded and key not in photos._broken]
+        for _ in photos.each(lambda key, image: None, unread):
             pass
         found = [key for key in unknown if key in photos.decoded]
         if self.cache is not None and found:

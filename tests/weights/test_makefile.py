@@ -15,16 +15,41 @@ import pytest
 from capscore.errors import InputError
 from docs.handbook.made_pages import RECIPES
 from training.engine.config import parse
+from weights.making.pipeline import PLAN, read_plan
 
 ROOT = Path(__file__).parents[2]
 TARGETS = re.findall(
     r"^(train-embedded[\w-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
 )
-GIVEN = "DATA=d PHOTOS=p PACKAGES=k DETECTOR=y COCO=a LABELLED=b THINGS=c TRAINING=nowhere INSTALL=x"
+GIVEN = "DATA=d PHOTOS=p TRAINING=nowhere INSTALL=x"
+FOLDERS = {"data": "d", "photos": "p", "sources": "s", "out": "nowhere", "tower": "embedded"}
 
 
 class Parsed(Exception):
     pass
+
+
+def only_parse(name, arguments, monkeypatch):
+    """Let a program read its arguments, and do nothing else."""
+    parse_args = argparse.ArgumentParser.parse_args
+
+    def only_parsed(parse):
+        def parsed(*arguments, **options):
+            parse(*arguments, **options)
+            raise Parsed
+
+        return parsed
+
+    package = (ROOT / name.replace(".", "/")).is_dir()
+    module = importlib.import_module(f"{name}.__main__" if package else name)
+    # a recipe of training reads its rows next, which are not there
+    expected = pytest.raises((Parsed, InputError), match=r"^$|no such file")
+    with monkeypatch.context() as patch, expected:
+        if hasattr(module, "parse"):
+            patch.setattr(module, "parse", only_parsed(module.parse))
+        else:
+            patch.setattr(argparse.ArgumentParser, "parse_args", only_parsed(parse_args))
+        module.main(arguments)
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
@@ -37,27 +62,15 @@ def test_every_program_takes_its_options(target, monkeypatch):
         r"python -m ((?:weights|training)\..*?)\s*(?:[;&]|$)", made.stdout.replace("\\\n", " "), re.MULTILINE
     )
     monkeypatch.chdir(ROOT)
-    parse_args = argparse.ArgumentParser.parse_args
-
-    def only_parsed(parse):
-        def parsed(*arguments, **options):
-            parse(*arguments, **options)
-            raise Parsed
-
-        return parsed
-
     assert lines
     for name, *arguments in map(shlex.split, lines):
-        package = (ROOT / name.replace(".", "/")).is_dir()
-        module = importlib.import_module(f"{name}.__main__" if package else name)
-        # a recipe of training reads its rows next, which are not there
-        expected = pytest.raises((Parsed, InputError), match=r"^$|no such file")
-        with monkeypatch.context() as patch, expected:
-            if hasattr(module, "parse"):
-                patch.setattr(module, "parse", only_parsed(module.parse))
-            else:
-                patch.setattr(argparse.ArgumentParser, "parse_args", only_parsed(parse_args))
-            module.main(arguments)
+        only_parse(name, arguments, monkeypatch)
+
+
+@pytest.mark.parametrize("step", read_plan(), ids=lambda step: step.name)
+def test_every_step_of_the_plan_takes_its_options(step, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    only_parse(step.run, step.arguments(FOLDERS, PLAN), monkeypatch)
 
 
 @pytest.mark.parametrize(

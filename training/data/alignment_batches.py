@@ -116,5 +116,9 @@ class AlignmentBatches:
             choices = self.hard_negatives[pair]
             other = int(chance.choice(choices)) if len(choices) else -1
         elif task == "text":
-            text, other = int(chance.choice(data.polluted[pair])), text
+            text, other = self.drawn_text(pair, chance)
         return AlignmentItem(task, position, pair, int(data.pair_image[pair]), text, other, data.texts[text])
+
+    def drawn_text(self, pair: int, chance: np.random.Generator) -> tuple[int, int]:
+        """Numbers of a text batch's text, a polluted one, and of the original caption; −1 for none."""
+        return int(chance.choice(self.data.polluted[pair])), int(self.data.pair_text[pair])

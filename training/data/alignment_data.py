@@ -142,7 +142,12 @@ class AlignmentData:
             shares[row, piece.astype(np.int64), word.astype(np.int64)] = share
         whole = np.asarray(self.vectors[self.text_vector[list(numbers)]], dtype=np.float32)
         made = _tensors((whole, tokens, mask, shares, labels, counted), device)
-        return TextBatch(made[0], made[1], made[2], made[3], made[4], made[5])
+        context = self.context(numbers, shares, device)
+        return TextBatch(made[0], made[1], made[2], made[3], made[4], made[5], context)
+
+    def context(self, numbers: Sequence[int], shares: np.ndarray, device: str) -> WordContext | None:
+        """What the words of texts add, given the shares (b, l, w) of pieces; None if it is not stored."""
+        return None
 
     @staticmethod
     def _padded(lists: Sequence[np.ndarray], length: int = 0) -> tuple[np.ndarray, np.ndarray]:

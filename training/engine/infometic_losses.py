@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from capscore.infometic.network import InfoMetIC, States
+from capscore.infometic.network import Alignment, InfoMetIC, States
 from training.data.alignment_batches import AlignmentItem
 from training.data.alignment_data import AlignmentData, ImageBatch, TextBatch
 from training.engine.pr_mcs_losses import masked_mean, nce
@@ -164,12 +164,25 @@ class AlignmentLoss:
         return terms
 
     def text(self, model: InfoMetIC, rows: Sequence[AlignmentItem], gather: Gather) -> dict[str, Tensor]:
-        """l_t^token of polluted captions."""
+        """l_t^token of polluted captions, and the terms that stand beside it."""
         _, images = self.images(model, rows)
         batch, texts = self.texts(model, [row.text for row in rows])
         here = torch.arange(len(rows), device=images.tokens.device)
-        alpha = word_shares(model.pairs(images, texts, here, here).token_scores.float(), batch.shares)
-        return {"text": gather(token_loss(alpha, batch.labels, batch.counted)).mean()}
+        found = model.pairs(images, texts, here, here)
+        alpha = word_shares(found.token_scores.float(), batch.shares)
+        terms = {"text": gather(token_loss(alpha, batch.labels, batch.counted)).mean()}
+        return terms | self.beside(model, rows, images, found, gather)
+
+    def beside(
+        self,
+        model: InfoMetIC,
+        rows: Sequence[AlignmentItem],
+        images: States,
+        found: Alignment,
+        gather: Gather,
+    ) -> dict[str, Tensor]:
+        """Further terms of text rows, given their images and scores; none in the paper."""
+        return {}
 
     def vision(self, model: InfoMetIC, rows: Sequence[AlignmentItem], gather: Gather) -> dict[str, Tensor]:
         """l_v^token of the regions that captions mention."""

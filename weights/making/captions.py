@@ -1,6 +1,6 @@
 """The training captions of the shipped PR-MCS weights: many sources → one file for `training.pr_mcs`.
 
-    python -m weights.making.package_texts --out texts
+    python -m weights.making.package_texts --from build/sources --out texts
     python -m weights.making.captions --config weights/making/configs/captions.yaml --data DATA \
         --texts texts --out captions.jsonl
 
@@ -21,8 +21,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
 from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.benchmarks.data.caption_files import listed_photos, token_captions
 from capscore.benchmarks.data.load import load_benchmark
@@ -34,7 +32,8 @@ from weights.making.held_out import TESTED, Photo, held_out_photos, photo_of
 from weights.making.jsonl import write_lines, write_sources
 from weights.making.named_numbers import named_numbers
 from weights.making.noise_gate.texts import MarkedText, marked
-from weights.making.package_texts import SOURCES, TEST, photo_name, read_texts
+from weights.making.package_texts import photo_name, read_texts
+from weights.making.sources import SOURCES, TEST, Source
 
 MULTI30K = ("en", "de", "fr", "cs")
 XFLICKRCO = {
@@ -42,9 +41,13 @@ XFLICKRCO = {
     "ja": ("train_1500", "train_200x5"),
     **dict.fromkeys(("es", "ru", "tr", "zh"), ("train_100",)),
 }
-# Sources other than packages: name, licence as its owners state it, address.
-OTHER_SOURCES: Mapping[str, Sequence[str]] = yaml.safe_load(
-    Path(__file__).with_name("other_sources.yaml").read_text(encoding="utf-8")
+_GRAMMAR = Source(
+    "grammar",
+    "Apache-2.0",
+    "",
+    0,
+    "",
+    title="caption grammar of capscore (weights/making/caption_grammar.py)",
 )
 HELD_OUT = (
     "every caption, in every set and language, of photos in a test split of Multi30k, xFlickr&CO or "
@@ -227,18 +230,9 @@ def write_captions(settings: Settings) -> dict[str, Counter[str]]:
 
 def describe(counts: Mapping[str, Counter[str]]) -> list[dict[str, Any]]:
     """Language → source → number of captions → each source's name, license, url and rows."""
-    about: dict[str, Sequence[str]] = dict(OTHER_SOURCES)
-    for source in SOURCES:
-        address = source.package.rpartition("@")[0]
-        # other packages have no address
-        of_web = address.startswith("https:")
-        title = source.name if of_web else f"{source.name} ({source.package})"
-        about[source.name] = (title, source.licence, address if of_web else "")
+    known = {source.name: source for source in (*SOURCES, _GRAMMAR)}
     total = sum(counts.values(), Counter())
-    return [
-        {**dict(zip(("name", "license", "url"), about[source], strict=True)), "rows": rows}
-        for source, rows in total.most_common()
-    ]
+    return [known[source].described(rows) for source, rows in total.most_common()]
 
 
 def _marks(texts: Iterable[Text]) -> dict[tuple[str, str], MarkedText]:

@@ -30,18 +30,11 @@ from weights.making.image_tower.rows import COCO, FLICKR8K, SOURCES, TrainingRow
 from weights.making.image_tower.settings import TowerSettings
 from weights.making.mark_calibration.settings import MarkCalibrationSettings
 from weights.making.noise_gate.settings import NoiseGateSettings
+from weights.making.sources import source_named
 
-_PHOTOS = {
-    FLICKR8K: ("Flickr8k, photos", "for research only", "https://doi.org/10.1613/jair.3994"),
-    COCO: ("COCO, photos of train2014", "terms of Flickr, photo by photo", "https://cocodataset.org"),
-}
+_PHOTOS = {FLICKR8K: "flickr8k-photos", COCO: "coco-train2014-photos"}
 _NOT_ON_CARD = ("out", "name", "license", "features", "texts", "rows", "boxes")
-_DETECTOR = DataSource(
-    "boxes of YOLOX-Nano in the training photos",
-    "Apache-2.0",
-    url="https://github.com/Megvii-BaseDetection/YOLOX",
-    used_for="finding things",
-)
+_DETECTOR = DataSource(**source_named("yolox-nano").described(None), used_for="finding things")
 _NAMES = DataSource(
     "names of emoji (Unicode CLDR)",
     "Unicode-3.0",
@@ -92,8 +85,8 @@ def image_tower_data(settings: TowerSettings, rows: TrainingRows) -> list[DataSo
     """The photos and captions of the rows by their sources, with licences and counts."""
     photos = Counter(row.source for row in rows.photos)
     found = [
-        DataSource(name, terms, rows=photos[source], url=url)
-        for source, (name, terms, url) in _PHOTOS.items()
+        DataSource(**source_named(name).described(photos[source]))
+        for source, name in _PHOTOS.items()
         if photos[source]
     ]
     official: dict[str, Counter[str]] = defaultdict(Counter)

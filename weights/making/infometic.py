@@ -29,6 +29,7 @@ from weights.making.held_out import Photo, held_out_photos, photo_of
 from weights.making.jsonl import read_lines, with_texts, write_lines, write_sources
 from weights.making.mark_calibration.rows import photo_files
 from weights.making.named_numbers import named_numbers
+from weights.making.sources import source_named
 
 # Sources whose photos may be in Flickr8k.
 OF_PHOTOS = ("flickr8k", "multi30k", "xflickrco", "arabic-flickr8k", "flickr8k-cn", "framed-multi30k")
@@ -162,13 +163,8 @@ def write_rows(settings: Settings) -> dict[str, Counter[str]]:
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for item in everything:
         counts[item.language][item.source] += 1
-    flickr8k = {
-        "name": "Flickr8k, photos of the training split",
-        "license": "for research only",
-        "url": "https://doi.org/10.1613/jair.3994",
-        "rows": len(boxes),
-    }
-    write_sources(settings.out, [flickr8k, *describe(counts)], held.statement())
+    described = [source_named("flickr8k-photos").described(len(boxes)), *describe(counts)]
+    write_sources(settings.out, described, held.statement())
     return counts
 
 

@@ -23,19 +23,19 @@ from torch import Tensor
 
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError
-from capscore.infometic.network import InfoMetIC, WordContext
+from capscore.infometic.network import Alignment, InfoMetIC, States, WordContext
 from capscore.infometic.words import CaptionWord, added_by_words, spread
 from capscore.text.letters import folded
 from training import infometic
-from training.data.alignment_batches import TASKS, AlignmentBatches, AlignmentItem
-from training.data.alignment_data import AlignmentData, TextBatch
+from training.data.alignment_batches import AlignmentBatches, AlignmentItem
+from training.data.alignment_data import AlignmentData
 from training.data.alignment_features import Embed, FeatureOptions, embedded, prepare
 from training.data.rows import Row
 from training.data.stored import StoredRows
 from training.data.word_pollution import Choices, Replacements
 from training.engine import recipe
 from training.engine.config import main as run_as_command
-from training.engine.infometic_losses import AlignmentLoss, hard_negative_loss, token_loss, word_shares
+from training.engine.infometic_losses import AlignmentLoss, hard_negative_loss
 from training.engine.loop_settings import ABOVE_ZERO, require_range
 from training.engine.processes import Gather
 from weights.making.image_tower.data import stored
@@ -143,16 +143,14 @@ class ContextData(AlignmentData):
 
     added: np.ndarray
 
-    def text_batch(self, numbers: Sequence[int], device: str = "cpu", *, length: int = 0) -> TextBatch:
-        batch = super().text_batch(numbers, device, length=length)
-        shares = batch.shares.cpu().numpy()
-        added, weight = np.zeros(batch.tokens.shape, np.float32), np.zeros(batch.mask.shape, np.float32)
+    def context(self, numbers: Sequence[int], shares: np.ndarray, device: str) -> WordContext:
+        shape = shares.shape[:2]
+        added, weight = np.zeros((*shape, self.added.shape[1]), np.float32), np.zeros(shape, np.float32)
         for row, number in enumerate(numbers):
             start, stop = self.words.start[number : number + 2]
             own = self.added[start:stop].astype(np.float32)
             added[row], weight[row] = spread(shares[row, :, : stop - start], own)
-        context = WordContext(torch.from_numpy(added).to(device), torch.from_numpy(weight).to(device))
-        return replace(batch, context=context)
+        return WordContext(torch.from_numpy(added).to(device), torch.from_numpy(weight).to(device))
 
 
 def prepare_context(
@@ -184,15 +182,10 @@ class UntouchedBatches(AlignmentBatches):
         super().__init__(*arguments, **options)
         self.untouched = untouched
 
-    def item(self, task: str, position: int, pair: int, epoch: int) -> AlignmentItem:
-        item = super().item(task, position, pair, epoch)
-        if task != "text":
-            return item
-        chance = np.random.default_rng((self.seed, epoch, TASKS.index(task), pair))
-        text, other = int(self.data.pair_text[pair]), -1
-        if chance.random() >= self.untouched:
-            text, other = int(chance.choice(self.data.polluted[pair])), text
-        return replace(item, text=text, other=other, caption=self.data.texts[text])
+    def drawn_text(self, pair: int, chance: np.random.Generator) -> tuple[int, int]:
+        if chance.random() < self.untouched:
+            return int(self.data.pair_text[pair]), -1
+        return super().drawn_text(pair, chance)
 
 
 class WeightedLoss(AlignmentLoss):
@@ -205,28 +198,26 @@ class WeightedLoss(AlignmentLoss):
     def weighted(self, terms: Mapping[str, Tensor]) -> Tensor:
         return super().weighted({name: self.weights.get(name, 1.0) * term for name, term in terms.items()})
 
-    def text(self, model: InfoMetIC, rows: Sequence[AlignmentItem], gather: Gather) -> dict[str, Tensor]:
-        """l_t^token, and the precision of polluted captions beside that of the captions."""
-        _, images = self.images(model, rows)
-        batch, texts = self.texts(model, [row.text for row in rows])
+    def beside(
+        self,
+        model: InfoMetIC,
+        rows: Sequence[AlignmentItem],
+        images: States,
+        found: Alignment,
+        gather: Gather,
+    ) -> dict[str, Tensor]:
+        """The precision of polluted captions beside that of the captions."""
         here = torch.arange(len(rows), device=images.tokens.device)
-        found = model.pairs(images, texts, here, here)
-        alpha = word_shares(found.token_scores.float(), batch.shares)
         # a row that kept its caption is compared with itself, and does not count
         _, before = self.texts(model, [row.other if row.other >= 0 else row.text for row in rows])
         there = torch.tensor([row.other >= 0 for row in rows], device=here.device)
         right = model.pairs(images, before, here, here).precision
         scores = gather(right.float()), gather(found.precision.float())
-        return {
-            "text": gather(token_loss(alpha, batch.labels, batch.counted)).mean(),
-            "pollution": hard_negative_loss(*scores, there=gather(there)),
-        }
+        return {"pollution": hard_negative_loss(*scores, there=gather(there))}
 
 
-def set_sharpness(
-    model: InfoMetIC, measured: Callable[[InfoMetIC], Mapping[str, float]], share: float
-) -> None:
-    """Set a network's sharpness so that at most a share of the right words scores β or below.
+def set_sharpness(model: InfoMetIC, check: Callable[..., Mapping[str, float]], share: float) -> None:
+    """Set a network's sharpness so that by `AlignmentCheck` at most a share of the right words is wrong.
 
     A sharper network has more of these words. The search halves the range from 0.1 to 10 twelve times.
     """
@@ -234,7 +225,7 @@ def set_sharpness(
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         model.config = replace(plain, sharpness=float(10**middle))
-        if measured(model).get("false_alarms", 0.0) > share:
+        if check(model, alarms_only=True).get("false_alarms", 0.0) > share:
             high = middle
         else:
             low = middle

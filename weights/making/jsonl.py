@@ -1,4 +1,4 @@
-"""Rows of JSONL files that the recipes write for each other, and the files of their sources."""
+"""Rows of JSONL files that the recipes write for each other, files of their sources, and data of modules."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import yaml
+
 from capscore.errors import InputError
 from capscore.files.write import whole_file, write_text
 from training.data.source import SOURCES
 
 T = TypeVar("T")
+
+
+def beside(module: str, name: str) -> Any:
+    """The content of a YAML or JSON file in the folder of a module, which gives its `__file__`."""
+    return yaml.safe_load(Path(module).with_name(name).read_text(encoding="utf-8"))
 
 
 def read_lines(path: str | Path, convert: Callable[[Any], T], field: str, expected: str) -> Iterator[T]:

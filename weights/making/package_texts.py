@@ -1,14 +1,13 @@
-"""Short texts in 15 languages out of published packages → one `<language>.jsonl` per language.
+"""Short texts in 15 languages out of the sources of texts → one `<language>.jsonl` per language.
 
-    python -m weights.making.package_texts --out texts
-    python -m weights.making.package_texts --out texts --languages es,ja,zh \
-        --sources cldr-annotations,tatoeba
-    python -m weights.making.package_texts --out texts --from folder-with-the-packages
+    python -m weights.making.sources fetch --to build/sources
+    python -m weights.making.package_texts --from build/sources --out texts [--languages es,ja,zh] \
+        [--sources cldr-annotations,tatoeba]
 
-In: packages of pinned versions, fetched with `npm pack`, `apt-get download` and `git fetch`, or found in a
-folder. Out: rows {"id", "text", "language", "source", "licence"}; translations of each other share an id. A
-text appears once in its language's file, under the first source that has it, in the order of `SOURCES`; an id
-may have several texts in a language, where a sentence was translated twice.
+In: the folder of `weights.making.sources`. Out: rows {"id", "text", "language", "source", "licence"};
+translations of each other share an id. A text appears once in its language's file, under the first source
+that has it, in the order of the manifest; an id may have several texts in a language, where a sentence was
+translated twice.
 
 docs/training.md says what each source is. Of the Dutch descriptions (van Miltenburg et al. 2017), those of
 test photos are not read. `flickr8k-cn-test`, captions of test photos, is for measuring: only --sources brings
@@ -20,28 +19,21 @@ from __future__ import annotations
 import argparse
 import gzip
 import hashlib
-import io
 import itertools
 import json
-import re
-import shutil
-import subprocess
-import tarfile
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from capscore.errors import CapscoreError, InputError
 from capscore.files.write import write_text
 from training.engine.config import main as run_as_command
 from weights.making.caption_grammar import LANGUAGES
 from weights.making.jsonl import read_lines, with_texts
+from weights.making.sources import SOURCES, TEST, Source
 
 # Tatoeba's codes of the languages (ISO 639-3), in the order of `LANGUAGES`.
 _CODES = dict(
@@ -54,9 +46,6 @@ _LABELS = {
     "kor": {"kor", "kor_Hang"},
     "zho": {"cmn_Hans", "cmn_Hant"},
 }
-# Tux Paint adds the region to these languages
-_STAMP_LANGUAGES = {"pt": "pt_BR", "zh": "zh_CN"}
-
 # (id without the source's name, language, text as the package has it)
 Text = tuple[str, str, str]
 Files = Mapping[str, bytes]
@@ -69,21 +58,6 @@ def _emoji_names(files: Files, languages: Sequence[str]) -> Iterator[Text]:
         for characters, entry in table.items():
             for name in entry.get("tts", ()):
                 yield "-".join(f"{ord(character):x}" for character in characters), language, name
-
-
-def _stamps(files: Files, languages: Sequence[str]) -> Iterator[Text]:
-    named = {_STAMP_LANGUAGES.get(language, language): language for language in languages}
-    for path, content in files.items():
-        stamp = path.removeprefix("./usr/share/tuxpaint/stamps/").removesuffix(".txt")
-        # the first line is the English text, further ones are "xx.utf8=text"
-        first, *rest = content.decode("utf-8").splitlines() or [""]
-        if "en" in languages:
-            yield stamp, "en", first
-        for line in rest:
-            key, separator, text = line.partition(".utf8=")
-            # texts without a translation are in English
-            if separator and key in named and text.strip() != first.strip():
-                yield stamp, named[key], text
 
 
 def _listed_captions(files: Files, languages: Sequence[str], mark: str = "\t") -> Iterator[Text]:
@@ -181,37 +155,9 @@ def _lines(content: bytes) -> list[str]:
     return content.decode("utf-8").removesuffix("\n").split("\n")
 
 
-@dataclass(frozen=True)
-class Source:
-    """A package with texts in it, as package_texts.yaml describes it."""
-
-    name: str
-    package: str
-    licence: str
-    files: str
-    form: str
-    languages: Sequence[str] = LANGUAGES
-    sha256: str = ""
-
-    def read(self, files: Files, languages: Sequence[str]) -> Iterable[Text]:
-        """The texts in these languages, of those that the source has."""
-        return READERS[self.form](files, languages)
-
-    @property
-    def file_name(self) -> str:
-        """The package's file, or the repository's folder, in a folder of packages."""
-        kind, _, package = self.package.partition(":")
-        if kind == "npm":
-            return f"{package.replace('@', '-')}.tgz"
-        if kind == "deb":
-            return f"{package.replace('=', '_')}_all.deb"
-        return package.rpartition("@")[0].rpartition("/")[2]
-
-
 # Form of a source's files → what reads them.
 READERS: dict[str, Callable[[Files, Sequence[str]], Iterable[Text]]] = {
     "emoji names": _emoji_names,
-    "stamps": _stamps,
     "lines": _listed_captions,
     "lines with blanks": partial(_listed_captions, mark=" "),
     "coco": _coco_captions,
@@ -219,19 +165,10 @@ READERS: dict[str, Callable[[Files, Sequence[str]], Iterable[Text]]] = {
     "jsts": _jsts,
     "tatoeba": _tatoeba,
 }
-# A text that several sources have is of the first.
-SOURCES: tuple[Source, ...] = tuple(
-    Source(**about) for about in yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
-)
+# Sources of texts; a text that several have is of the first.
+TEXTS = tuple(source for source in SOURCES if source.form)
 # Sources whose ids begin with the file of a photo.
 _OF_FILES = "coco-cn-extension arabic-flickr8k flickr8k-cn framed-multi30k turkish-coco mscoco-it".split()
-# Marks the name of a source that is only for measuring.
-TEST = "-test"
-
-
-def source_named(name: str) -> Source:
-    """The source of a name."""
-    return next(source for source in SOURCES if source.name == name)
 
 
 @cache  # packages repeat many sentences
@@ -239,70 +176,16 @@ def _clean(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
-def _run(source: Source, *command: str, cwd: Path | None = None) -> bytes:
-    try:
-        return subprocess.run(command, cwd=cwd, capture_output=True, check=True).stdout
-    except (FileNotFoundError, subprocess.CalledProcessError) as error:
-        said = getattr(error, "stderr", b"").decode("utf-8", "replace").strip() or error
-        raise CapscoreError(
-            f"{source.name}: `{' '.join(command)}` failed ({said}); put {source.package} as "
-            f"{source.file_name} into a folder for --from, or leave the source out with --sources"
-        ) from None
-
-
-def _fetch(source: Source, folder: Path) -> None:
-    """Fetch a package into a folder; a partial download stays in a separate folder."""
-    beside = folder / f".{source.file_name}.partial"
-    shutil.rmtree(beside, ignore_errors=True)
-    beside.mkdir(parents=True)
-    kind, _, package = source.package.partition(":")
-    if kind == "npm":
-        _run(source, "npm", "pack", "--silent", package, cwd=beside)
-    elif kind == "deb":
-        _run(source, "apt-get", "download", package, cwd=beside)
-    else:
-        address, _, commit = source.package.rpartition("@")
-        _run(source, "git", "init", "--quiet", "--bare", source.file_name, cwd=beside)
-        fetched = beside / source.file_name
-        _run(source, "git", "fetch", "--quiet", "--depth", "1", address, commit, cwd=fetched)
-    (beside / source.file_name).rename(folder / source.file_name)
-    shutil.rmtree(beside)
-
-
-def _files(source: Source, path: Path) -> Files:
-    """The wanted files of a package that is there, whole and of the pinned version, in order."""
-    if not path.exists():
-        raise CapscoreError(f"{source.name}: no {path.name} in {path.parent}; expected {source.package}")
-    wanted = re.compile(source.files)
-    if not source.sha256:
-        commit = source.package.rpartition("@")[2]
-        listed = _run(source, "git", "ls-tree", "-r", "-z", "--name-only", commit, cwd=path).decode()
-        names = sorted(name for name in listed.split("\0") if wanted.fullmatch(name))
-        files = {name: _run(source, "git", "show", f"{commit}:{name}", cwd=path) for name in names}
-    else:
-        content = path.read_bytes()
-        if (digest := hashlib.sha256(content).hexdigest()) != source.sha256:
-            raise CapscoreError(f"{source.name}: {path} has the SHA-256 {digest}, expected {source.sha256}")
-        if source.package.startswith("deb:"):
-            content = _run(source, "dpkg-deb", "--fsys-tarfile", str(path))
-        with tarfile.open(fileobj=io.BytesIO(content)) as archive:
-            members = [member for member in archive if member.isfile() and wanted.fullmatch(member.name)]
-            members.sort(key=lambda member: member.name)
-            files = {member.name: archive.extractfile(member).read() for member in members}
-    if not files:
-        raise CapscoreError(f"{source.name}: {path} has no file like {source.files}")
-    return files
-
-
 def source_texts(source: Source, folder: str | Path, languages: Sequence[str]) -> Iterator[dict[str, str]]:
     """Rows of one source, with repeated texts: {"id", "text", "language", "source", "licence"}.
 
-    `folder` holds its package as `file_name`; CapscoreError if it is missing, damaged or of another version.
-    Texts are in Unicode's form NFC with single blanks. Languages that the source lacks have no rows.
+    `folder` is that of `weights.making.sources`; CapscoreError if its files there are not whole. Texts are in
+    Unicode's form NFC with single blanks. Languages that the source lacks have no rows.
     """
-    files = _files(source, Path(folder) / source.file_name)
     own = [language for language in languages if language in source.languages]
-    for key, language, text in source.read(files, own):
+    if not own:
+        return
+    for key, language, text in READERS[source.form](source.read(Path(folder)), own):
         if cleaned := _clean(text):
             yield {
                 "id": f"{source.name}/{key}",
@@ -314,27 +197,17 @@ def source_texts(source: Source, folder: str | Path, languages: Sequence[str]) -
 
 
 def write_texts(
-    out: Path,
-    *,
-    languages: Sequence[str] = LANGUAGES,
-    sources: Sequence[Source] = SOURCES,
-    packages: Path | None = None,
+    folder: Path, out: Path, *, languages: Sequence[str] = LANGUAGES, sources: Sequence[Source] = TEXTS
 ) -> dict[str, Counter[str]]:
     """Write `<language>.jsonl` for each language; returns language → number of rows per source.
 
-    The first source of a repeated text is kept. `packages` is a folder with the packages; None fetches each
-    once into `out`/packages. CapscoreError if one cannot be fetched, is missing, or is another version.
+    The first source of a repeated text is kept; `folder` and errors are those of `source_texts`.
     """
     if unknown := set(languages) - set(LANGUAGES):
         raise InputError(f"no texts in {unknown}; there are {', '.join(LANGUAGES)}", field="languages")
-    folder = packages if packages is not None else out / "packages"
-    used = [source for source in sources if set(languages) & set(source.languages)]
-    for source in used:
-        if packages is None and not (folder / source.file_name).exists():
-            _fetch(source, folder)
     lines: dict[str, dict[str, str]] = {language: {} for language in languages}
     counts: dict[str, Counter[str]] = {language: Counter() for language in languages}
-    for source in used:
+    for source in sources:
         for row in source_texts(source, folder, list(lines)):
             if row["text"] not in (known := lines[row["language"]]):
                 known[row["text"]] = json.dumps(row, ensure_ascii=False) + "\n"
@@ -365,20 +238,18 @@ def photo_name(row_id: str) -> str:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command; see the top of this file."""
-    known = {source.name: source for source in SOURCES}
+    known = {source.name: source for source in TEXTS}
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, required=True, help="folder to write <language>.jsonl to")
     parser.add_argument("--languages", default=",".join(LANGUAGES), help="default: %(default)s")
     default = ",".join(name for name in known if not name.endswith(TEST))
     parser.add_argument("--sources", default=default, help="default: %(default)s")
-    parser.add_argument("--from", dest="packages", type=Path, help="folder of packages; nothing is fetched")
+    parser.add_argument("--from", dest="folder", type=Path, required=True, help="folder of the sources")
     given = parser.parse_args(argv)
     if unknown := set(given.sources.split(",")) - set(known):
         parser.error(f"--sources: no {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     sources = [source for name, source in known.items() if name in given.sources.split(",")]
-    counts = write_texts(
-        given.out, languages=given.languages.split(","), sources=sources, packages=given.packages
-    )
+    counts = write_texts(given.folder, given.out, languages=given.languages.split(","), sources=sources)
     for language, by_source in counts.items():
         parts = ", ".join(f"{name} {number:,}" for name, number in by_source.items())
         print(f"{language}: {by_source.total():,} texts ({parts})")

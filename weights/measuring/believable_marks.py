@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import yaml
 
 from capscore.errors import CapscoreError, InputError
 from capscore.metrics.loading import default_backbone
 from capscore.tables import Report, Table
 from training.engine.config import main as run_as_command
+from weights.making.jsonl import beside
 from weights.making.mark_calibration.rows import read_mark_rows
 
 from .figures import mean, percent, study_parser, write_results
@@ -294,9 +294,7 @@ def _regions(
             yield str(file), caption, boxes, [caption in by or (None if by else False) for by in named]
 
 
-_ALSO: Mapping[str, str] = yaml.safe_load(
-    Path(__file__).with_name("names_in_captions.yaml").read_text(encoding="utf-8")
-)
+_ALSO: Mapping[str, str] = beside(__file__, "names_in_captions.yaml")
 
 
 def _is_named(name: str, text: str) -> bool:
@@ -337,8 +335,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--boxes", type=Path, help="folder in COCO's layout, for regions")
     parser.add_argument("--backbone", default=default_backbone("infometic"))
     parser.add_argument("--weights")
+    parser.add_argument("--marks", help="folder of a mark calibration; default: the one that ships")
     given = parser.parse_args(argv)
-    scorer = capscore.load("infometic", backbone=given.backbone, weights=given.weights, false_alarms=0.05)
+    options = {"weights": given.weights, "marks": given.marks, "false_alarms": 0.05}
+    scorer = capscore.load("infometic", backbone=given.backbone, **options)
     photos = read_measured(given.rows)
     if given.data:
         measured = {Path(file).name: file for file in photos}

@@ -8,7 +8,6 @@ a paragraph.
 
 from __future__ import annotations
 
-import json
 import random
 import string
 from collections.abc import Callable, Mapping, Sequence
@@ -23,11 +22,12 @@ from capscore.errors import InputError
 from capscore.metrics.mcs import MCS
 from capscore.metrics.rows import format_signature
 from capscore.metrics.with_backbone import row_cosines
+from weights.making.jsonl import beside
 
 from .figures import Figure, noting, ratio
 from .planting import plant
 
-OPENERS: Mapping[str, list[str]] = json.loads(Path(__file__).with_name("openers.json").read_text("utf-8"))
+OPENERS: Mapping[str, list[str]] = beside(__file__, "openers.json")
 STYLES: Mapping[str, Callable[[str], str]] = {
     "final stop": lambda text: f"{text}.",
     "capital": lambda text: text[:1].upper() + text[1:],

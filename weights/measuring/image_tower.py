@@ -1,10 +1,10 @@
 """Measures how well a backbone sees: search in several languages, agreement with people, wrong words, style.
 
-    python -m weights.measuring.image_tower --data DATA --photos PHOTOS --packages PACKAGES \
+    python -m weights.measuring.image_tower --data DATA --photos PHOTOS --sources SOURCES \
         --xtd10 XTD10 --output figures.json --markdown figures.md
 
 In: the official files (folders flickr8k, multi30k, xflickrco, pascal50s, composite, vicr), photos (folders
-flickr8k, voc_animals, coco_val2014), packages with Flickr8k's captions in Chinese and Arabic as
+flickr8k, voc_animals, coco_val2014), sources with Flickr8k's captions in Chinese and Arabic as
 `weights.making.package_texts` fetches them, XTD10's captions, and any number of backbones. Out: every number
 with its 95 % bootstrap interval over photos, as tables in Markdown and as JSON. What cannot be measured is
 listed with the reason.
@@ -33,7 +33,8 @@ from capscore.metrics.rows import format_signature
 from capscore.registry import METRICS
 from capscore.tables import Report, Table, fixed
 from training.engine.config import main as run_as_command
-from weights.making.package_texts import source_named, source_texts
+from weights.making.package_texts import source_texts
+from weights.making.sources import source_named
 
 from .changed_captions import OPENERS, ChangedCaptions
 from .figures import Figure, noting, ratio, study_parser, write_results
@@ -55,7 +56,7 @@ GROUPS = {
     "paragraphs": "Sentences of another photo at the end of a right paragraph: MCS goes down",
 }
 LABELS = {"mcs": "MCS", "ref_clip_score": "RefCLIPScore", "text_score": "references alone"}
-# Language, with what sets two packages in it apart → the package that has Flickr8k's captions in it, and its
+# Language, with what sets two sources in it apart → the source that has Flickr8k's captions in it, and its
 # title. Chinese ones were written for the photos, and the English ones of the test photos were translated.
 PACKAGED = {
     "zh": ("flickr8k-cn", "zh, Flickr8k-CN"),
@@ -106,20 +107,20 @@ def measure(
     embedder: Embedder,
     data: Path,
     photos: Path,
-    packages: Path | None,
+    sources: Path | None,
     options: TaskOptions,
     *,
     xtd10: Path | None = None,
 ) -> list[Figure]:
     """Measure a backbone; each photo and each text is embedded once.
 
-    `data`, `photos`, `packages` and `xtd10` are folders; what one of them that is None would serve is not
+    `data`, `photos`, `sources` and `xtd10` are folders; what one of them that is None would serve is not
     measured. `options` say how many draws the intervals take.
     """
     figures: list[Figure] = []
     with noting(figures, _RETRIEVAL, "1,000 test photos"):
         search = Search(embedder, data, photos, options, figures)
-        search.packaged(search.english(), packages)
+        search.packaged(search.english(), sources)
         search.translated(data / "multi30k")
     for group in RATED:
         measure_ratings(figures, embedder, group, data, photos, options)
@@ -179,11 +180,11 @@ class Search:
             return self._measured("en", title, captions)
         return None
 
-    def packaged(self, english: Counts | None, packages: Path | None) -> None:
+    def packaged(self, english: Counts | None, sources: Path | None) -> None:
         """Search in languages that have several captions of each photo, compared with English."""
         for code, (_, title) in PACKAGED.items():
             with noting(self.figures, f"{_RETRIEVAL}/{code}", title):
-                counts = self._measured(code, title, packaged(packages, code, self.index))
+                counts = self._measured(code, title, packaged(sources, code, self.index))
                 if english is not None:
                     self._compared(code, title, counts, english)
 
@@ -226,14 +227,14 @@ class Search:
         self.figures.append(Figure(key, name, *share, int(both.sum()), self.signature))
 
 
-def packaged(packages: Path | None, code: str, photos: Collection[str]) -> Captions:
-    """The captions of some photos in one of the packages of `PACKAGED`."""
+def packaged(sources: Path | None, code: str, photos: Collection[str]) -> Captions:
+    """The captions of some photos in one of the sources of `PACKAGED`."""
     name, _ = PACKAGED[code]
-    if packages is None:
-        raise InputError(f"{name}: no folder of packages is given; name it with --packages")
+    if sources is None:
+        raise InputError(f"{name}: no folder of sources is given; name it with --sources")
     return [
         (photo, row["text"])
-        for row in source_texts(source_named(name), packages, [code.partition("_")[0]])
+        for row in source_texts(source_named(name), sources, [code.partition("_")[0]])
         if (photo := row["id"].removeprefix(f"{name}/").partition("#")[0]) in photos
     ]
 
@@ -366,13 +367,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     """The command."""
     parser = study_parser("image_tower", __doc__)
     parser.add_argument("--photos", type=Path, required=True, help="folder of the photos")
-    parser.add_argument("--packages", type=Path, help="folder of packages with Chinese and Arabic captions")
+    parser.add_argument("--sources", type=Path, help="folder of weights.making.sources")
     parser.add_argument("--xtd10", type=Path, help="folder of XTD10's captions, for it, ko and pl")
     parser.add_argument(
         "--backbone", action="append", help=f"name or folder; repeatable (default: {', '.join(BACKBONES)})"
     )
     given = parser.parse_args(argv)
-    cache, folders = resolve_cache(None), (given.data, given.photos, given.packages)
+    cache, folders = resolve_cache(None), (given.data, given.photos, given.sources)
     backbones = {name: capscore.load_backbone(name) for name in given.backbone or BACKBONES}
     measured = {
         name: measure(

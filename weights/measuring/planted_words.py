@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
+from weights.making.jsonl import beside
 
 LANGUAGES = ("en", "de", "fr", "es", "pt", "zh")
 _COLOUR_SLOTS = ("m sg", "f sg", "m pl", "f pl")
@@ -33,9 +33,7 @@ PLANTED_NUMBERS = ("3", "4", "5", "6", "7")
 # verbs of motion replace only each other: directions ("into") do not suit verbs of rest
 MOTION = frozenset(("run", "jump", "walk", "swim", "dance", "climb"))
 
-RULES: dict[str, Any] = yaml.safe_load(
-    Path(__file__).with_name("planted_rules.yaml").read_text(encoding="utf-8")
-)
+RULES: dict[str, Any] = beside(__file__, "planted_rules.yaml")
 FAR: Mapping[str, Sequence[str]] = RULES["far"]
 ALSO: Mapping[str, Sequence[str]] = RULES["also"]
 KEEPS: Mapping[str, Mapping[str, str]] = RULES["keeps"]

@@ -10,7 +10,6 @@ share of captions that move by more than .02. A way is a line of ways_of_writing
 from __future__ import annotations
 
 import html
-import json
 import re
 import string
 import warnings
@@ -25,12 +24,12 @@ from capscore.errors import RowWarning
 from capscore.metrics.base import Scorer
 from capscore.tables import Report, Table
 from training.engine.config import main as run_as_command
-from weights.making.jsonl import read_lines, with_texts
+from weights.making.jsonl import beside, read_lines, with_texts
 
 from .figures import percent, study_parser, write_results
 
 # Ways of writing, in which %s stands for the caption, and words that headlines do not capitalise.
-_STATED = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+_STATED = beside(__file__, "ways_of_writing.json")
 FORMS: list[str] = _STATED["forms"]
 MOVED = 0.02  # a change of one caption's score that counts
 SMALL_WORDS = frozenset(_STATED["small words"].split())

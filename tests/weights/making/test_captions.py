@@ -129,14 +129,14 @@ def test_texts_of_packages_have_their_english_one_and_a_length(written):
 def test_descriptions_come_before_sentences_emoji_are_a_tenth_and_test_sets_are_for_measuring(tmp_path):
     kinds = [
         ("tatoeba", 30, "The dog sleeps here"),
-        ("tuxpaint-stamps", 5, "A stamp of dog"),
+        ("framed-multi30k", 5, "A stamp of dog"),
         ("cldr-annotations", 30, "a dog face"),
         ("flickr8k-cn-test", 1, "Only to measure"),
     ]
     rows = [text_row(source, n, "en", f"{text} {n}") for source, most, text in kinds for n in range(most)]
     write_jsonl(tmp_path / "en.jsonl", rows)
     found = package(tmp_path, {"en": 20})
-    expected = ["cldr-annotations"] * 2 + ["tuxpaint-stamps"] * 5 + ["tatoeba"] * 13
+    expected = ["cldr-annotations"] * 2 + ["framed-multi30k"] * 5 + ["tatoeba"] * 13
     assert [text.image.split("/")[0] for text in found] == expected
     # drawn, not the first ones
     assert [text.caption for text in found[7:]] != [f"The dog sleeps here {n}" for n in range(13)]

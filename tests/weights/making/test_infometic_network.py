@@ -169,7 +169,9 @@ def test_terms_have_weights_and_pollution_compares_precision(eight):
 def test_sharpness_is_found_by_halving(of_sharpness, least, most):
     model = InfoMetIC(InfoMetICConfig(dim=8, heads=2, intra_layers=1))
     before = model.config
-    set_sharpness(model, lambda model: {"false_alarms": of_sharpness(model.config.sharpness)}, 0.08)
+    set_sharpness(
+        model, lambda model, alarms_only: {"false_alarms": of_sharpness(model.config.sharpness)}, 0.08
+    )
     assert least <= model.config.sharpness <= most
     assert replace(model.config, sharpness=1.0) == before
 

@@ -96,8 +96,8 @@ def write_files(data, photos):
             Image.new("RGB", (6, 4), colour).save(photos / folder / name, "PNG")
 
 
-def chinese(source, packages, languages):
-    """The captions of a package; there is no Arabic one."""
+def chinese(source, sources, languages):
+    """The captions of a source; there is no Arabic one."""
     if source.name != "flickr8k-cn":
         raise InputError(f"{source.name}: not there")
     listed = [*CHINESE, ("107_g.jpg", "red")]
@@ -109,7 +109,7 @@ def measured(tmp_path_factory):
     """Key → figure as the command writes it, and its tables."""
     folder = tmp_path_factory.mktemp("study")
     write_files(folder / "data", folder / "photos")
-    given = {name: str(folder / name) for name in ("data", "photos", "packages", "output", "markdown")}
+    given = {name: str(folder / name) for name in ("data", "photos", "sources", "output", "markdown")}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(study, "source_texts", chinese)
         patch.setattr("capscore.load_backbone", lambda name: ColourBackbone())

@@ -1,7 +1,6 @@
 """Official caption files and a folder of photos → the weights of the image tower of `embedded`.
 
-    python -m weights.making.package_texts --out texts \
-        --sources flickr8k-cn,arabic-flickr8k,jsts,coco-cn-extension --languages ar,ja,zh
+    python -m weights.making.package_texts --from build/sources --out texts
     python -m weights.making.image_tower --config weights/making/configs/image_tower.yaml --data DATA \
         --photos PHOTOS --texts texts --out runs/image_tower
 

@@ -15,7 +15,6 @@ are written are the mean of the trained ones and the start's (Wortsman et al. 20
 from __future__ import annotations
 
 import io
-import json
 import random
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -59,6 +58,7 @@ from weights.making.image_tower.data import (
 from weights.making.image_tower.features import FrozenHalf, TrainedHalf, view_pixels
 from weights.making.image_tower.rows import COCO, PhotoRow, TrainingRows, photo_files
 from weights.making.image_tower.settings import SecondStageSettings
+from weights.making.jsonl import beside
 from weights.measuring.planting import plant
 
 # Languages and kinds of wrong words; of English captions three of each kind but numbers, of others one.
@@ -102,7 +102,7 @@ def near_right(rows: Sequence[PhotoRow]) -> list[PhotoRow]:
 
 def with_openers(rows: Sequence[PhotoRow], seed: int) -> PhotoRow:
     """A row whose captions are "plain" ones and the same "opened", in 15 languages."""
-    openers = json.loads(Path(__file__).with_name("openers.json").read_text(encoding="utf-8"))
+    openers = beside(__file__, "openers.json")
     chance, scenes = random.Random(seed), generate(_SCENES, _SCENE_LANGUAGES, seed)
     plain, opened = [], []
     for language, own in openers.items():

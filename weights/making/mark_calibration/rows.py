@@ -31,8 +31,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import yaml
-
 from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.benchmarks.data.caption_files import token_captions
 from capscore.errors import InputError
@@ -42,7 +40,7 @@ from weights.making.captions import HELD_OUT, describe, photo_captions
 from weights.making.held_out import TESTED, HeldOut, Photo, held_out_photos, photo_of
 from weights.making.image_tower.labelled import labelled_captions
 from weights.making.image_tower.rows import COCO, LABELLED, coco_captions
-from weights.making.jsonl import read_lines, sources_file, write_lines, write_sources
+from weights.making.jsonl import beside, read_lines, sources_file, write_lines, write_sources
 from weights.making.package_texts import photo_name, read_texts
 
 # Source of names of all of COCO's things in a photo.
@@ -50,7 +48,7 @@ THINGS = "things"
 Split = Literal["train", "calibrate", "measure"]
 SPLITS: tuple[Split, ...] = get_args(Split)
 # Blocks of emoji that picture things, words that name none, and COCO's things.
-_KNOWN = yaml.safe_load(Path(__file__).with_name("things.yaml").read_text(encoding="utf-8"))
+_KNOWN = beside(__file__, "things.yaml")
 COCO_THINGS: list[str] = _KNOWN["coco"]
 _NO_THING = frozenset(_KNOWN["no_things"].split())
 # One word, of letters alone.

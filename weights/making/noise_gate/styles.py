@@ -10,19 +10,15 @@ import itertools
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-
-import yaml
 
 from capscore.perturbations.words import is_punctuation
 from capscore.text.letters import lower as lower_case
 from capscore.text.letters import upper as upper_case
+from weights.making.jsonl import beside
 from weights.making.noise_gate.texts import MarkedText, Span
 
 # Words that open a noun phrase; a phrase is right with them and without.
-OPENERS: Mapping[str, str] = yaml.safe_load(
-    Path(__file__).with_name("openers.yaml").read_text(encoding="utf-8")
-)
+OPENERS: Mapping[str, str] = beside(__file__, "openers.yaml")
 _OPENERS = {language: frozenset(words.split()) for language, words in OPENERS.items()}
 # Languages whose adjectives may follow their noun.
 _ADJECTIVE_AFTER = frozenset("ar es fr it pl pt".split())

@@ -19,10 +19,8 @@ from capscore.errors import CapscoreError, InputError
 from tests.datasets_scripts.official import write_jsonl
 from training.engine.config import parse
 from training.engine.model_card import read_card
-from training.engine.saved_towers import save_image_tower
 from weights.making import cards
 from weights.making.image_tower import __main__ as recipe
-from weights.making.image_tower import averaged
 from weights.making.image_tower import data as training_data
 from weights.making.image_tower.features import FrozenHalf, TrainedHalf, blocks_of_stages, folded
 from weights.making.image_tower.settings import ImageTowerSettings
@@ -180,27 +178,3 @@ def test_the_figures_of_its_own_weights_go_onto_the_card(made, tmp_path, capsys)
         path.write_text(content)
         with pytest.raises(InputError, match=message):
             cards.main(arguments)
-
-
-def test_the_mean_of_two_runs_is_a_tower_with_a_card(made, tmp_path):
-    first, second, out = made / "run", shutil.copytree(made / "run", tmp_path / "second"), tmp_path / "mean"
-    tower, config = load_image_tower(second)
-    with torch.no_grad():
-        tower.head.mean.bias += 0.5
-    save_image_tower(tower, second, w=config["w"] + 1.0, logit_scale=config["logit_scale"])
-    averaged.main(["--weights", str(first), str(second), "--out", str(out)])
-    (mean, found), (one, _) = load_image_tower(out), load_image_tower(first)
-    torch.testing.assert_close(mean.head.mean.bias, one.head.mean.bias + 0.25)
-    torch.testing.assert_close(mean.trunk.last.weight, one.trunk.last.weight)
-    assert found["w"] == pytest.approx(config["w"] + 0.5)
-    card, before = read_card(out), read_card(first)
-    assert (card.name, card.settings["w"]) == (before.name, found["w"]) and card.data == before.data
-    assert card.limitations[0] == "It is the mean of 2 runs, and the settings are those of the last."
-    # of two seeds, of two scales, and one alone
-    (second / "run.json").write_text((second / "run.json").read_text().replace('"seed": 0', '"seed": 7'))
-    scaled = shutil.copytree(first, tmp_path / "scaled")
-    save_image_tower(one, scaled, w=1.0, logit_scale=5.0)
-    for folders in ([first, second], [first, scaled], [first]):
-        with pytest.raises(InputError, match="one size, one scale and one seed"):
-            averaged.main(["--weights", *map(str, folders), "--out", str(tmp_path / "none")])
-    assert not (tmp_path / "none").exists()

@@ -1,0 +1,180 @@
+"""Everything that ships, made from its sources: the steps of `configs/embedded.yaml`, in order.
+
+    python -m weights.making.sources fetch --to build/sources
+    python -m weights.making.pipeline --out build/training [--sources build/sources] [--data DATA] \
+        [--photos PHOTOS] [--tower embedded] [--only STEP …] [--dry-run]
+
+In: the folder of `weights.making.sources`; DATA and PHOTOS are its folders `data` and `photos` unless they
+are named, and `--tower` names an image tower to build on instead of a new one. Out: a file or folder per
+step. A step that is done is skipped, and one that was cut off goes on where it stopped: the same command
+continues. A step that was done with other settings, or from other data, is an error that says what to remove.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+from capscore.errors import CapscoreError, InputError
+from capscore.files.write import write_text
+from training.engine.config import main as run_as_command
+
+PLAN = Path(__file__).parent / "configs" / "embedded.yaml"
+# File in the folder of the outcomes: step → digest of what it was made by.
+DONE = "steps.json"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step, as the plan describes it.
+
+    Attributes:
+        name: Name of the step.
+        run: Module whose command it is.
+        minutes: How long it takes, in words.
+        makes: File that is there once the step is finished, in the folder of the outcomes.
+        config: File of its settings, beside the plan; "" for none.
+        options: Its other options; {data}, {photos}, {sources} and {out} stand for these folders, {tower} for
+            the image tower.
+        after: Steps whose outcomes it takes.
+        of_tower: Whether it makes the image tower, and is left out where another one is named.
+    """
+
+    name: str
+    run: str
+    minutes: str
+    makes: str
+    config: str = ""
+    options: Mapping[str, str | list[str]] = field(default_factory=dict)
+    after: Sequence[str] = ()
+    of_tower: bool = False
+
+    def arguments(self, folders: Mapping[str, Path | str], plan: Path) -> list[str]:
+        """The command line, without the program."""
+        words = ["--config", str(plan.parent / self.config)] if self.config else []
+        for name, value in self.options.items():
+            values = [value] if isinstance(value, str) else value
+            words += [f"--{name}", *(str(word).format(**folders) for word in values)]
+        return words
+
+    def digest(self, folders: Mapping[str, Path | str], plan: Path, before: Mapping[str, str]) -> str:
+        """What the outcome was made by: the command, its settings, and the outcomes that it takes."""
+        settings = (plan.parent / self.config).read_text(encoding="utf-8") if self.config else ""
+        known = [
+            self.run,
+            self.arguments(folders, plan),
+            settings,
+            [before.get(name, "") for name in self.after],
+        ]
+        return hashlib.sha256(json.dumps(known).encode()).hexdigest()[:16]
+
+
+def read_plan(path: Path = PLAN) -> list[Step]:
+    """The steps of a plan; InputError if one is malformed, or takes one that does not stand before it."""
+    steps: list[Step] = []
+    for entry in yaml.safe_load(path.read_text(encoding="utf-8"))["steps"]:
+        try:
+            step = Step(**entry)
+        except TypeError as error:
+            raise InputError(f"{path}: {entry.get('name', 'a step')}: {error}") from None
+        if missing := set(step.after) - {known.name for known in steps}:
+            raise InputError(f"{path}: {step.name} takes {', '.join(sorted(missing))}, not a step before it")
+        steps.append(step)
+    return steps
+
+
+def in_a_process(module: str, arguments: Sequence[str]) -> None:
+    """Run a step's command; CapscoreError if it fails, which it has said itself."""
+    found = subprocess.run([sys.executable, "-m", module, *arguments])
+    if found.returncode:
+        raise CapscoreError(f"python -m {module} ended with the exit status {found.returncode}")
+
+
+def run_steps(
+    steps: Sequence[Step],
+    folders: Mapping[str, Path | str],
+    *,
+    plan: Path = PLAN,
+    only: Sequence[str] = (),
+    run: Callable[[str, Sequence[str]], None] = in_a_process,
+) -> list[str]:
+    """Run the steps that are not done; returns their names.
+
+    Args:
+        steps: Steps of a plan, in order.
+        folders: "data", "photos", "sources" and "out" → their folders; "tower" → the image tower, as
+            `capscore.load_backbone` takes it.
+        plan: File of the plan, beside which the settings are.
+        only: Names of the steps to run; () for all.
+        run: What runs a command, given its module and arguments.
+
+    Raises:
+        CapscoreError: a step failed or is not finished; the next call goes on with it.
+    """
+    out, ran = Path(folders["out"]), []
+    known = out / DONE
+    done: dict[str, str] = json.loads(known.read_text(encoding="utf-8")) if known.exists() else {}
+    for step in steps:
+        digest, made = step.digest(folders, plan, done), out / step.makes
+        if only and step.name not in only:
+            continue
+        if made.exists() and done.get(step.name) == digest:
+            print(f"{step.name}: done before, {made}", flush=True)
+            continue
+        if made.exists() and step.name in done:
+            raise CapscoreError(
+                f"{step.name}: {made} was made with other settings or from other data: remove it, and the "
+                "same command makes it again"
+            )
+        print(f"{step.name}: {step.minutes}", flush=True)
+        began = time.monotonic()
+        run(step.run, step.arguments(folders, plan))
+        if not made.exists():
+            raise CapscoreError(f"{step.name} is not finished, {made} is missing: the same command continues")
+        done[step.name] = digest
+        write_text(known, json.dumps(done, indent=1) + "\n", "steps")
+        print(f"{step.name}: finished after {(time.monotonic() - began) / 60:.1f} minutes", flush=True)
+        ran.append(step.name)
+    return ran
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command; see the top of this file."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--plan", type=Path, default=PLAN, help="default: %(default)s")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the outcomes")
+    parser.add_argument("--sources", type=Path, default=Path("build/sources"), help="default: %(default)s")
+    parser.add_argument("--data", type=Path, help="folder of official files; default: that of the sources")
+    parser.add_argument("--photos", type=Path, help="folder of photos; default: that of the sources")
+    parser.add_argument("--tower", help="backbone to build on, such as embedded; default: a new image tower")
+    parser.add_argument("--only", nargs="+", default=(), metavar="STEP", help="steps to run; default: all")
+    parser.add_argument("--dry-run", action="store_true", help="print the commands")
+    given = parser.parse_args(argv)
+    steps = [step for step in read_plan(given.plan) if not (given.tower and step.of_tower)]
+    if unknown := set(given.only) - {step.name for step in steps}:
+        parser.error(f"--only: no {', '.join(unknown)}; there are {', '.join(step.name for step in steps)}")
+    folders = {
+        "sources": given.sources,
+        "data": given.data or given.sources / "data",
+        "photos": given.photos or given.sources / "photos",
+        "out": given.out,
+        "tower": given.tower or given.out / "image_tower",
+    }
+    if given.dry_run:
+        for step in (step for step in steps if not given.only or step.name in given.only):
+            print(f"python -m {step.run} {' '.join(step.arguments(folders, given.plan))}")
+        return
+    run_steps(steps, folders, plan=given.plan, only=given.only)
+
+
+if __name__ == "__main__":
+    run_as_command(main)

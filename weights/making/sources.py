@@ -1,0 +1,262 @@
+"""Everything that the shipped weights learn from, by `sources.toml` → a folder of it, checked.
+
+    python -m weights.making.sources fetch --to build/sources [--mirror FOLDER] [--only NAME …]
+    python -m weights.making.sources check --to build/sources
+
+In: repositories, read with git at the pinned commits, or npm packages. `--mirror` names a folder of bare git
+directories, as OWNER+NAME/repo, OWNER+NAME.git or OWNER+NAME, which are read instead of the network. Out: the
+folders `data` (official files), `photos`, `texts` and `models`, and one line per source. What is there and
+whole is not fetched again. The exit status is 1 if a source is missing, incomplete or another.
+
+The checksum of a source is that of the list of its files, sorted by path, as sha256sum writes it: of each the
+SHA-256 in hexadecimal, two blanks, its path from `to`, and a line feed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import io
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from capscore.errors import CapscoreError, InputError
+from training.engine.config import main as run_as_command
+from weights.making.caption_grammar import LANGUAGES
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+MANIFEST = Path(__file__).with_suffix(".toml")
+# Marks the name of a source that is only for measuring.
+TEST = "-test"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source, as the manifest describes it.
+
+    Attributes:
+        name: Name of the source.
+        licence: SPDX name, or the licence's own short name, as its owners state it.
+        to: Folder of its files.
+        files: Number of its files.
+        sha256: Checksum of the list of its files.
+        repository, commit: Address of a git repository, and the commit.
+        package: npm package, as name@version, for a source that is no repository.
+        request: How to get what no program can fetch.
+        paths: Regular expression for the whole path of its files, in the repository or package.
+        under: Beginning of these paths that is left out in `to`.
+        held_out: What of it no training may see, and why.
+        title, url: Name and address for cards; "" for `name` and the repository.
+        form: What reads its texts (`weights.making.package_texts.READERS`); "" for a source without.
+        languages: Languages of its texts.
+    """
+
+    name: str
+    licence: str
+    to: str
+    files: int
+    sha256: str
+    repository: str = ""
+    commit: str = ""
+    package: str = ""
+    request: str = ""
+    paths: str = ".*"
+    under: str = ""
+    held_out: str = ""
+    title: str = ""
+    url: str = ""
+    form: str = ""
+    languages: Sequence[str] = field(default=LANGUAGES)
+
+    def described(self, rows: int | None) -> dict[str, Any]:
+        """What a card says of so many rows of it: name, license, url and rows."""
+        title = f"{self.name} (npm:{self.package})" if self.package else self.title or self.name
+        return {"name": title, "license": self.licence, "url": self.url or self.repository, "rows": rows}
+
+    def named(self, path: str) -> str | None:
+        """Where a file of the repository lies in `to`; None for one that is not wanted."""
+        return path.removeprefix(self.under) if re.fullmatch(self.paths, path) else None
+
+    def problem(self, folder: Path, names: Iterable[str] | None = None) -> str:
+        """What is wrong with the source's files in a folder; "" if they are whole.
+
+        `names` are those that it should have, where they are known.
+        """
+        found = {name: _sha256(folder / self.to / name) for name in self._there(folder)}
+        if missing := sorted(set(names or ()) - found.keys()):
+            return f"{len(missing):,} of {self.files:,} files are missing, such as {self.to}/{missing[0]}"
+        if len(found) != self.files:
+            return f"{len(found):,} files in {folder / self.to}, expected {self.files:,}"
+        digest = listed_digest(found.items())
+        return (
+            "" if digest == self.sha256 else f"the files have the checksum {digest}, expected {self.sha256}"
+        )
+
+    def _there(self, folder: Path) -> Iterator[str]:
+        here = folder / self.to
+        for path in sorted(here.rglob("*")):
+            name = path.relative_to(here).as_posix()
+            if path.is_file() and self.named(self.under + name) == name:
+                yield name
+
+    def read(self, folder: Path) -> dict[str, bytes]:
+        """The source's files by their paths in the repository; CapscoreError if they are not whole."""
+        if problem := self.problem(folder):
+            raise CapscoreError(
+                f"{self.name}: {problem}; python -m weights.making.sources fetch --to {folder}"
+            )
+        return {self.under + name: (folder / self.to / name).read_bytes() for name in self._there(folder)}
+
+
+def listed_digest(files: Iterable[tuple[str, str]]) -> str:
+    """The checksum of (path, SHA-256 of the content) of all files.
+
+    >>> listed_digest([("b", "22"), ("a", "11")]) == hashlib.sha256(b"11  a\\n22  b\\n").hexdigest()
+    True
+    """
+    lines = [f"{digest}  {path}\n" for path, digest in sorted(files)]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def read_manifest(path: Path = MANIFEST) -> tuple[Source, ...]:
+    """The sources of a manifest, in its order.
+
+    Raises:
+        InputError: an entry is malformed, or a name stands there twice.
+    """
+    known: dict[str, Source] = {}
+    for entry in tomllib.loads(path.read_text(encoding="utf-8"))["source"]:
+        try:
+            source = Source(**entry)
+        except TypeError as error:
+            raise InputError(f"{path}: {entry.get('name', 'an entry')}: {error}") from None
+        if source.name in known or bool(source.repository) != bool(source.commit):
+            raise InputError(f"{path}: {source.name}: expected one entry, a repository with its commit")
+        known[source.name] = source
+    return tuple(known.values())
+
+
+SOURCES = read_manifest()
+
+
+def source_named(name: str) -> Source:
+    """The source of a name."""
+    return next(source for source in SOURCES if source.name == name)
+
+
+def fetch(source: Source, folder: Path, mirror: Path | None = None) -> None:
+    """Write a source's files into a folder, unless they are there and whole.
+
+    Raises:
+        CapscoreError: it cannot be reached, or its files are not those of the manifest.
+    """
+    if not source.problem(folder):
+        return
+    if source.request:
+        raise CapscoreError(f"no program can fetch it: {source.request}")
+    names: list[str] = []
+    with tempfile.TemporaryDirectory() as beside:
+        files = _packed(source, Path(beside)) if source.package else _committed(source, Path(beside), mirror)
+        for path, content in files:
+            if (name := source.named(path)) is not None:
+                names.append(name)
+                target = folder / source.to / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                if content is not None:
+                    target.write_bytes(content)
+    if problem := source.problem(folder, names):
+        raise CapscoreError(problem)
+
+
+def _packed(source: Source, beside: Path) -> Iterator[tuple[str, bytes]]:
+    """Path and content of the files of an npm package."""
+    _run(["npm", "pack", "--silent", source.package], beside)
+    with tarfile.open(next(beside.glob("*.tgz"))) as archive:
+        for member in archive:
+            if (file := archive.extractfile(member)) is not None:
+                yield member.name, file.read()
+
+
+def _committed(source: Source, beside: Path, mirror: Path | None) -> Iterator[tuple[str, bytes | None]]:
+    """Path and content of the wanted files of a commit; None for content that the repository lacks."""
+    owner, name = source.repository.rstrip("/").split("/")[-2:]
+    places = [f"{owner}+{name}/repo", f"{owner}+{name}.git", f"{owner}+{name}"]
+    repository = beside / "repository"
+    if mirror is not None:
+        known = [mirror / place for place in places if (mirror / place).is_dir()]
+        if not known:
+            raise CapscoreError(f"not reached: {mirror} has no {places[0]}")
+        repository = known[0]
+    else:
+        _run(["git", "init", "--quiet", "--bare", str(repository)], beside)
+        _run(["git", "fetch", "--quiet", "--depth", "1", source.repository, source.commit], repository)
+    listed = _run(["git", "ls-tree", "-r", "-z", source.commit], repository).decode().split("\0")
+    entries = (entry.partition("\t") for entry in listed if entry)
+    wanted = {path: about.split()[2] for about, _, path in entries if source.named(path) is not None}
+    asked = "".join(f"{blob}\n" for blob in wanted.values()).encode()
+    stream = io.BytesIO(_run(["git", "cat-file", "--batch"], repository, asked))
+    for path in wanted:
+        *_, size = stream.readline().split()
+        if size == b"missing":
+            yield path, None
+        else:
+            yield path, stream.read(int(size))
+            stream.read(1)
+
+
+def _run(command: list[str], folder: Path, given: bytes = b"") -> bytes:
+    try:
+        return subprocess.run(command, cwd=folder, input=given, capture_output=True, check=True).stdout
+    except (FileNotFoundError, subprocess.CalledProcessError) as error:
+        said = getattr(error, "stderr", b"").decode("utf-8", "replace").strip() or str(error)
+        raise CapscoreError(
+            f"not reached: `{' '.join(command[:3])} …` failed ({said.splitlines()[-1]})"
+        ) from None
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command; see the top of this file."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("what", choices=("fetch", "check"))
+    parser.add_argument("--to", type=Path, required=True, help="folder of the sources")
+    parser.add_argument(
+        "--mirror", type=Path, help="folder of git directories to read instead of the network"
+    )
+    names = [source.name for source in SOURCES]
+    parser.add_argument(
+        "--only", nargs="+", choices=names, metavar="NAME", help=f"some of {', '.join(names)}"
+    )
+    given = parser.parse_args(argv)
+    failed = 0
+    for source in (source for source in SOURCES if source.name in (given.only or names)):
+        problem = ""
+        try:
+            if given.what == "fetch":
+                fetch(source, given.to, given.mirror)
+            else:
+                problem = source.problem(given.to)
+        except CapscoreError as error:
+            problem = str(error)
+        failed += bool(problem)
+        print(f"{source.name}: {problem or f'{source.files:,} files in {given.to / source.to}'}", flush=True)
+    if failed:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    run_as_command(main)
