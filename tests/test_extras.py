@@ -42,6 +42,8 @@ CLASSES = {
     "de": ("HanTa", "nouns"),
     "fr": ("rippletagger", "nouns-gpl"),
     "ru": ("pymorphy3_dicts_ru", "nouns"),
+    "ja": ("unidic_lite", "ja"),
+    "zh": ("opencc", "zh"),
 }
 # what is used, the module that it needs, and the extra that brings it
 USES = {

@@ -669,6 +669,7 @@ def test_streams_and_frameworks_give_the_numbers_of_the_library(metric, caption,
         caption_reward(metric, **options)([""] * 5, columns.pop("caption"), **columns), expected.rising()
     )
     torch_metric = CaptionMetric(metric, **options)
+    assert torch_metric.higher_is_better == harness.higher_is_better == KINDS[metric].higher_is_better
     for part in ([0, 1], [2, 3, 4]):
         cut = {name: [values[row] for row in part] for name, values in given.items()}
         torch_metric.update(cut.pop("candidates"), **cut)

@@ -8,7 +8,7 @@ import pytest
 
 import capscore
 from capscore import registry
-from capscore.registry import BACKBONES, BENCHMARKS, METRICS, PERTURBATIONS, Registry
+from capscore.registry import Registry
 
 REGISTERS = {
     value.kind: value for value in vars(registry).values() if isinstance(value, Registry) and value.names()
@@ -87,12 +87,6 @@ def test_an_entry_point_with_a_name_of_the_library_is_refused(package, register,
             ask()
 
 
-def test_a_backbone_of_the_library_is_not_taken_over(package):
-    package("backbone", "embedded", "first")
-    with pytest.raises(capscore.CapscoreError, match="already a backbone named 'embedded'"):
-        capscore.load_backbone("embedded")
-
-
 @pytest.mark.parametrize("kind", REGISTERS)
 def test_a_name_of_another_package_is_refused_to_a_second_one(package, kind):
     register = REGISTERS[kind]
@@ -118,10 +112,3 @@ def test_a_registered_entry_can_be_taken_back_and_registered_twice(kind):
         register.register("theirs")(newcomer)
     register.unregister("theirs")
     assert "theirs" not in register and register.outside() == []
-
-
-def test_registers_of_things_are_whole():
-    assert {"mcs", "judge", "cider"} <= set(METRICS.names())
-    assert {"embedded", "embedded-free"} <= set(BACKBONES.names())
-    assert {"repetition", "typos"} <= set(PERTURBATIONS.names())
-    assert {"xvnli", "flickr8k_human"} <= set(BENCHMARKS.names())

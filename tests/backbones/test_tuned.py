@@ -149,23 +149,6 @@ def test_a_base_with_other_weights_or_tokens_is_refused(clip, tmp_path):
         load(out)
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "said"),
-    [
-        ("format", 2, "is of format 2"),
-        ("base", 3, "base is missing"),
-        ("weights", "0", "does not belong to capscore_tuned.json"),
-        ("base", "org/nobody-has-this", "HF_HUB_OFFLINE is set"),
-        ("parts", {"gate": {}}, "the parts of the text network"),
-    ],
-)
-def test_a_marker_that_is_not_right(clip, tmp_path, field, value, said):
-    train_and_save(clip, tmp_path / "out")
-    edit_json(tmp_path / "out" / MARKER, field, value=value)
-    with pytest.raises(BackboneUnavailable, match=said):
-        load(tmp_path / "out")
-
-
 def test_tensors_that_belong_to_no_part_or_have_another_shape(clip, tmp_path):
     out = tmp_path / "out"
     train_and_save(clip, out)

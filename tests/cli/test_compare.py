@@ -14,8 +14,6 @@ import pytest
 from PIL import Image
 
 import capscore
-from capscore.cli.options import named_files
-from capscore.cli.terminal import UsageError
 from capscore.comparing.systems import read_systems
 from capscore.embedding import photos
 from capscore.errors import InputError
@@ -165,12 +163,6 @@ def test_ids_come_first_and_photos_must_agree(tmp_path):
     assert len(noted) == len(plain) + 1 and "note: n" in noted
     by_photo = read_systems({"a": files["a"], "c": c}, match_by="photo")
     assert by_photo.scores["mcs"]["c"].tolist() == [0.0, 1.0, 2.0]
-
-
-@pytest.mark.parametrize("entry", ["", "=a.jsonl", "a="])
-def test_a_system_without_a_name_or_a_file_is_refused(entry):
-    with pytest.raises(UsageError, match="expected NAME=FILE, or a file"):
-        named_files([entry])
 
 
 @pytest.mark.parametrize("name", ["image_id", "img_id", "key"])

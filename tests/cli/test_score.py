@@ -332,17 +332,6 @@ def test_a_row_may_fail_for_one_metric_only(tmp_path, photos, colours):
     assert third["capscore_error"].startswith("mcs: image: no such file")
 
 
-def test_a_bad_text_is_left_out_of_the_corpus(tmp_path, monkeypatch):
-    monkeypatch.setattr("capscore.scoring.files.CHUNK_ROWS", 2)
-    rows = [*TEXTS[:3], {**TEXTS[0], "caption": None}, *TEXTS[3:], {**TEXTS[1], "references": 7}]
-    source, output = write_jsonl(tmp_path / "p.jsonl", rows), tmp_path / "o.jsonl"
-    done = run("score", source, "-m", "cider", "--on-error", "skip", "-o", output)
-    found, whole = read_jsonl(output), text_scores("cider")
-    assert [row["cider"] for row in found if row["capscore_error"] is None] == near(whole.scores)
-    assert [row["cider"] for row in found if row["capscore_error"]] == [None, None]
-    assert done.exit_code == 3 and whole.signature in done.stdout
-
-
 # ---- usage ----
 
 
@@ -565,17 +554,6 @@ def coco(tmp_path, photos):
     rows = [{"image_id": number, "caption": row["caption"]} for number, row in enumerate(ROWS)]
     (tmp_path / "captions.json").write_text(json.dumps(rows))
     return tmp_path
-
-
-def test_captions_and_references_by_photo_are_scored_in_one_command(tmp_path, photos, colours):
-    for name, field in (("candidates", "caption"), ("refs", "references")):
-        by_photo = {row["image"].removesuffix(".png"): row[field] for row in ROWS}
-        (tmp_path / f"{name}.json").write_text(json.dumps(by_photo))
-    given = (tmp_path / "candidates.json", "--references", tmp_path / "refs.json", "--images", photos)
-    done = run("score", *given, "-m", "mcs,ref_clip_score", "-o", tmp_path / "o.jsonl")
-    assert (done.exit_code, done.stderr) == (0, "")
-    for name, values in (("mcs", MCS), ("ref_clip_score", REF)):
-        assert column(tmp_path / "o.jsonl", name) == near(values)
 
 
 def test_coco_results_find_photos_and_references(coco, colours):

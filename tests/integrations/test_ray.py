@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import capscore
-from capscore.errors import InputError, MissingExtraError
+from capscore.errors import InputError
 from capscore.integrations.ray import Score
 
 from ..backbones.tiny_open_clip import write_open_clip
@@ -75,12 +75,6 @@ def test_a_poisoned_row_is_named_or_skipped(batch):
     found = Score("mcs", on_error="skip", **options)(batch)
     assert np.flatnonzero(np.isnan(found["mcs"])).tolist() == [5]
     assert [row for row, error in enumerate(found["capscore_error"]) if error] == [5]
-
-
-def test_without_ray(monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"\[ray\]"):
-        Score("rouge_l")
 
 
 @pytest.fixture

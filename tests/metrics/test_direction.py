@@ -12,9 +12,6 @@ from typer.testing import CliRunner
 import capscore
 from capscore.benchmarks.tasks import RatingTask, Task
 from capscore.cli import app
-from capscore.integrations.harness import HarnessMetric
-from capscore.integrations.torchmetrics import CaptionMetric
-from capscore.integrations.trl import caption_reward
 from capscore.metrics.calibration import PERCENTS
 from capscore.metrics.loading import is_lower_better
 from capscore.options import OutputOptions
@@ -132,19 +129,6 @@ def test_the_smaller_mean_is_the_better_one(files):
 def test_columns_of_results_say_their_direction():
     names = ["length_error", "chair", "chair_i", "chair_chair_s", "recall", "mcs", "theirs"]
     assert [is_lower_better(name) for name in names] == [True, False, True, True, False, False, False]
-
-
-def test_training_and_evaluation_libraries_hear_the_direction():
-    reward = caption_reward("length_error", language="en")
-    found = reward(prompts=["?"] * 2, completions=[CAPTIONS[0], ""], references=[[REFERENCE]] * 2)
-    assert found == [-3.0, -9]
-    assert (
-        CaptionMetric("length_error").higher_is_better is False and CaptionMetric("rouge_l").higher_is_better
-    )
-    metric = HarnessMetric("length_error", image=None, references=lambda document: document["answers"])
-    assert metric.higher_is_better is False
-    row = metric.process_results({"answers": [REFERENCE]}, [CAPTIONS[0]])["length_error"]
-    assert metric.aggregation([row]) == 3.0
 
 
 def test_agreement_with_people_is_positive_where_small_errors_are_rated_high(tmp_path):

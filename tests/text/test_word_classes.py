@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capscore.errors import InputError, MissingExtraError
-from capscore.text import segmentation, taggers, word_classes
+from capscore.errors import InputError
+from capscore.text import taggers, word_classes
 from capscore.text.taggers import RippleRules
 from capscore.text.word_classes import CLASSES, Word, supported, tag, tagger_name
 
@@ -180,22 +180,6 @@ def test_a_language_without_a_tagger_is_an_error(language):
         with pytest.raises(InputError, match=f"{language}.*nouns") as error:
             refused()
         assert error.value.field == "language"
-
-
-PACKAGES = (
-    "de HanTa nouns, fr rippletagger nouns-gpl, ru pymorphy3_dicts_ru nouns, ja unidic_lite ja, zh opencc zh"
-)
-
-
-@pytest.mark.parametrize(("language", "module", "extra"), [row.split() for row in PACKAGES.split(", ")])
-def test_a_missing_package_is_an_error_that_names_its_extra(language, module, extra, monkeypatch):
-    real = segmentation.find_spec
-    monkeypatch.setattr(segmentation, "find_spec", lambda name: None if name == module else real(name))
-    word_classes._load.cache_clear()
-    assert not supported(language)
-    with pytest.raises(MissingExtraError, match=rf"\[{extra}\]"):
-        tag(["x"], language)
-    word_classes._load.cache_clear()
 
 
 def test_a_row_without_a_caption_is_named():
