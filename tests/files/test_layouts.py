@@ -20,201 +20,75 @@ from capscore.registry import LAYOUTS, register_layout
 
 from ..laws import every
 
+# layout → (image, image_id, caption) of each row of its file below, or of the example that it states
 CASES = {
-    "COCO annotations": (
-        {
-            "info": {"year": 2014},
-            "images": [
-                {"id": 42, "file_name": "COCO_val2014_000000000042.jpg"},
-                {"id": 7, "file_name": "x.jpg"},
-            ],
-            "annotations": [
-                {"id": 1, "image_id": 42, "caption": "A dog."},
-                {"id": 2, "image_id": 7, "caption": "A cat."},
-                {"id": 3, "image_id": 42, "caption": "Two dogs."},
-            ],
-        },
-        [
-            ("COCO_val2014_000000000042.jpg", 42, "A dog."),
-            ("x.jpg", 7, "A cat."),
-            ("COCO_val2014_000000000042.jpg", 42, "Two dogs."),
+    "COCO annotations": [("a.jpg", 42, "A dog."), ("x.jpg", 7, "A cat."), ("a.jpg", 42, "Two dogs.")],
+    "Karpathy's splits": [("a.jpg", 42, "A dog."), ("a.jpg", 42, "Two dogs.")],
+    "TextCaps": [("0a.jpg", "0a", "A sign.")],
+    "samples of lmms-eval under `logs`": [(3, None, "a dog runs")],
+    "captions by photo": [("a.jpg", None, "a dog"), ("a.jpg", None, "two dogs"), ("b.jpg", None, None)],
+    "scores by photo": [("dog.jpg", None, None), ("cat.jpg", None, None)],
+    "MSR-VTT": [(None, "video1", "a dog")],
+    "predictions of MSR-VTT": [(None, "video1", "a dog")],
+    "rows by split": [(None, "p1", "The lungs are clear.")],
+    "results of coco-caption": [(None, 1, "a dog"), (None, "2", "a cat")],
+    "pandas, split": [("dog.jpg", None, "a dog")],
+    "pandas, by columns": [("dog.jpg", None, "a dog")],
+    "rows by name": [("dog.jpg", None, "a dog"), ("1", None, "a cat")],
+    "rows under one name": [(None, 1, "a dog")],
+    "columns": [("a.jpg", None, "a cat"), ("b.jpg", None, "a cup")],
+    "Crossmodal-3600": [("0a.jpg", None, "Ein Hund.")],
+    "samples of lmms-eval": [("dog.jpg", None, "a dog")],
+    "conversations": [("dog.jpg", None, "a dog")],
+    "results of ms-swift": [("dog.jpg", None, "a dog")],
+    "output of a batch": [(None, "dog.jpg", "a dog")],
+    "sentences of a photo": [("dog.jpg", 42, "A dog.")],
+    "numbered captions": [("dog.wav", None, "a dog"), ("dog.wav", None, "a dog barks")],
+    "reports": [(None, "p2", "no change")],
+    "a photo per object": [(None, "391895", "a man on a motorcycle")],
+    "scores per caption": [("dog.jpg", None, "a dog"), ("dog.jpg", None, "a cat")],
+    "open_clip": [("dog.jpg", None, "a dog")],
+    "rows of WebDataset": [("dog.jpg", None, "a dog")],
+    "LLaMA-Factory": [("a.jpg", None, "a cat")],
+    "LAION": [("https://example.org/dog.jpg", None, "a dog")],
+    "Shopify": [("dog.jpg", None, "a dog")],
+    "DCASE": [("dog.wav", None, "a dog barks")],
+    "ImageCLEF": [("ROCO_1", None, "an x-ray")],
+    "mPLUG": [(None, "video1", "a dog"), (None, "video1", "a dog runs")],
+    "lmms-lab/COCO-Caption": [("a.jpg", None, "a cat"), ("a.jpg", None, "one cat")],
+    "descriptions of photos": [("dog.jpg", None, "a dog")],
+}
+_DOGS = [(42, "A dog."), (7, "A cat."), (42, "Two dogs.")]
+FILES = {
+    "COCO annotations": {
+        "info": {"year": 2014},
+        "images": [{"id": 42, "file_name": "a.jpg"}, {"id": 7, "file_name": "x.jpg"}],
+        "annotations": [{"image_id": photo, "caption": text} for photo, text in _DOGS],
+    },
+    "Karpathy's splits": {
+        "dataset": "coco",
+        "images": [
+            {
+                "filename": "a.jpg",
+                "cocoid": 42,
+                "sentences": [{"raw": "A dog.", "tokens": []}, {"raw": "Two dogs."}],
+            }
         ],
-    ),
-    "Karpathy's splits": (
-        {
-            "dataset": "coco",
-            "images": [
-                {
-                    "filepath": "val2014",
-                    "filename": "COCO_val2014_000000000042.jpg",
-                    "split": "test",
-                    "imgid": 0,
-                    "cocoid": 42,
-                    "sentences": [
-                        {"raw": "A dog.", "tokens": ["a", "dog"]},
-                        {"raw": "Two dogs.", "tokens": []},
-                    ],
-                }
-            ],
-        },
-        [("COCO_val2014_000000000042.jpg", 42, text) for text in ("A dog.", "Two dogs.")],
-    ),
-    "TextCaps": (
-        {
-            "dataset_name": "textcaps",
-            "data": [
-                {
-                    "image_id": "0a",
-                    "image_path": "train/0a.jpg",
-                    "image_name": "0a",
-                    "set_name": "val",
-                    "caption_str": "A sign.",
-                    "reference_strs": ["A sign.", "A stop sign."],
-                }
-            ],
-        },
-        [("0a.jpg", "0a", "A sign.")],
-    ),
-    "captions by photo": (
-        {"dog.jpg": "a dog", "cat.jpg": ["a cat", "two cats"], "cow.jpg": []},
-        [
-            ("dog.jpg", None, "a dog"),
-            ("cat.jpg", None, "a cat"),
-            ("cat.jpg", None, "two cats"),
-            ("cow.jpg", None, None),
-        ],
-    ),
-    "samples of lmms-eval under `logs`": (
-        {"model_configs": {}, "logs": [{"doc_id": 3, "doc": {}, "filtered_resps": ["a dog runs"]}]},
-        [(3, None, "a dog runs")],
-    ),
-    "scores by photo": (
-        {"dog.jpg": {"CLIPScore": 0.7}, "cat.jpg": 0.8},
-        [("dog.jpg", None, None), ("cat.jpg", None, None)],
-    ),
-    "Crossmodal-3600": (
-        {
-            "image/key": "0a",
-            "image/locale": "de",
-            "de": {"caption": ["Ein Hund."], "caption/tokenized": ["ein"]},
-        },
-        [("0a.jpg", None, "Ein Hund.")],
-    ),
-    "samples of lmms-eval": (
-        {"doc_id": 0, "doc": {"image_id": "dog.jpg"}, "target": "a dog", "filtered_resps": [["a dog runs"]]},
-        [("dog.jpg", None, "a dog runs")],
-    ),
-    "MSR-VTT": (
-        {
-            "videos": [{"video_id": "v1", "split": "test"}],
-            "sentences": [{"caption": "a man cooks", "video_id": "v1", "sen_id": 0}],
-        },
-        [(None, "v1", "a man cooks")],
-    ),
-    "predictions of MSR-VTT": (
-        {"predictions": {"v1": [{"image_id": "v1", "caption": "a dog"}]}, "scores": {"CIDEr": 0.4}},
-        [(None, "v1", "a dog")],
-    ),
-    "results of coco-caption": (
-        {
-            "1": [{"image_id": 1, "caption": "a dog"}, {"image_id": 1, "caption": "dogs"}],
-            "2": [{"caption": "x y"}],
-        },
-        [(None, 1, "a dog"), (None, 1, "dogs"), (None, "2", "x y")],
-    ),
-    "rows by split": (
-        {
-            "train": [
-                {"id": "p1", "report": "clear .", "image_path": ["p1/0.png", "p1/1.png"], "split": "train"}
-            ],
-            "val": [],
-        },
-        [("p1/0.png", "p1", "clear .")],
-    ),
-    "rows under one name": (
-        {"model": "m", "results": [{"image_id": 1, "caption": "a dog"}]},
-        [(None, 1, "a dog")],
-    ),
-    "rows by name": (
-        {"cat": {"caption": "a cat", "tags": "cat, solo"}, "1": {"filename": "a.jpg", "caption": "x y"}},
-        [("cat", None, "a cat"), (None, None, "x y")],
-    ),
-    "pandas, by columns": (
-        {"image": {"0": "a.jpg", "5": "b.jpg"}, "caption": {"0": "a cat", "5": "a cup"}},
-        [("a.jpg", None, "a cat"), ("b.jpg", None, "a cup")],
-    ),
-    "pandas, split": (
-        {"columns": ["image", "caption"], "index": [0], "data": [["a.jpg", "a cat"]]},
-        [("a.jpg", None, "a cat")],
-    ),
-    "columns": (
-        {"image": ["a.jpg", "b.jpg"], "caption": ["a cat", "a cup"], "model": "m"},
-        [("a.jpg", None, "a cat"), ("b.jpg", None, "a cup")],
-    ),
-    "conversations": (
-        {
-            "image": "a.jpg",
-            "conversations": [{"from": "human", "value": "<image>"}, {"from": "gpt", "value": "a cat"}],
-        },
-        [("a.jpg", None, "a cat")],
-    ),
-    "results of ms-swift": (
-        {"response": "a cat", "labels": "cats", "images": [{"bytes": None, "path": "a.jpg"}], "messages": []},
-        [("a.jpg", None, "a cat")],
-    ),
-    "output of a batch": (
-        {
-            "custom_id": "a.jpg",
-            "response": {"body": {"choices": [{"message": {"role": "assistant", "content": "a cat"}}]}},
-        },
-        [(None, "a.jpg", "a cat")],
-    ),
-    "sentences of a photo": (
-        {
-            "filename": "a.jpg",
-            "cocoid": 4,
-            "split": "val",
-            "sentences": {"raw": "A cat.", "tokens": ["a", "cat"]},
-        },
-        [("a.jpg", 4, "A cat.")],
-    ),
-    "numbered captions": (
-        {"file_name": "a.wav", "caption_1": "rain falls", "caption_2": "it rains"},
-        [("a.wav", None, "rain falls"), ("a.wav", None, "it rains")],
-    ),
-    "reports": ({"id": "p2", "report": "no change"}, [(None, "p2", "no change")]),
-    "a photo per object": ({"391895": "a man on a bike"}, [(None, "391895", "a man on a bike")]),
-    "scores per caption": (
-        {"image": "a.jpg", "caption": ["a cat", "a dog"], "score": [0.3, 0.9]},
-        [("a.jpg", None, "a cat"), ("a.jpg", None, "a dog")],
-    ),
-    "open_clip": ({"filepath": "a.jpg", "title": "a cat"}, [("a.jpg", None, "a cat")]),
-    "rows of WebDataset": ({"jpg": "a.jpg", "txt": "a cat", "__key__": "a"}, [("a.jpg", None, "a cat")]),
-    "LLaMA-Factory": (
-        {"image": "a.jpg", "prompt": "Describe", "predict": "a cat", "label": "a cat"},
-        [("a.jpg", None, "a cat")],
-    ),
-    "LAION": (
-        {"SAMPLE_ID": 1, "URL": "http://x.org/a.jpg", "TEXT": "a cat"},
-        [("http://x.org/a.jpg", None, "a cat")],
-    ),
-    "Shopify": ({"Image Src": "a.jpg", "Image Alt Text": "a cat", "Handle": "x"}, [("a.jpg", None, "a cat")]),
-    "DCASE": ({"file_name": "a.wav", "caption_predicted": "rain falls"}, [("a.wav", None, "rain falls")]),
-    "ImageCLEF": ({"ID": "ROCO_1", "Caption": "an x-ray"}, [("ROCO_1", None, "an x-ray")]),
-    "mPLUG": (
-        {"video_id": "v1", "golden_caption": ["a man cooks", "he cooks"]},
-        [("v1", None, "a man cooks"), ("v1", None, "he cooks")],
-    ),
-    "lmms-lab/COCO-Caption": (
-        {
-            "question_id": "a.jpg",
-            "image": {"bytes": "…", "path": None},
-            "answer": ["a cat", "one cat"],
-            "file_name": "a.jpg",
-        },
-        [("a.jpg", None, "a cat"), ("a.jpg", None, "one cat")],
-    ),
-    "descriptions of photos": ({"file_name": "a.jpg", "description": "a cat"}, [("a.jpg", None, "a cat")]),
+    },
+    "samples of lmms-eval under `logs`": {
+        "model_configs": {},
+        "logs": [{"doc_id": 3, "doc": {}, "filtered_resps": ["a dog runs"]}],
+    },
+    "captions by photo": {"a.jpg": ["a dog", "two dogs"], "b.jpg": []},
+    "columns": {"image": ["a.jpg", "b.jpg"], "caption": ["a cat", "a cup"], "model": "m"},
+    "reports": {"id": "p2", "report": "no change"},
+    "LLaMA-Factory": {"image": "a.jpg", "prompt": "Describe", "predict": "a cat", "label": "a cat"},
+    "lmms-lab/COCO-Caption": {
+        "question_id": "a.jpg",
+        "image": {"bytes": "…", "path": None},
+        "answer": ["a cat", "one cat"],
+        "file_name": "a.jpg",
+    },
 }
 # what is no layout of a tool, but a way in which any rows may be written
 WAYS = {
@@ -262,34 +136,32 @@ def photos_and_captions(path):
     return photos, [caption for chunk in chunks for caption in chunk.values(names.candidate)]
 
 
+def case_of(name):
+    """What a file holds, whether it is of lines, and its rows."""
+    if name in WAYS:
+        return WAYS[name][0], True, WAYS[name][1]
+    known = LAYOUTS.get(name)
+    return FILES.get(name) or json.loads(known.example), known.lines, CASES[name]
+
+
 @every("layout")
 def test_a_layout_is_recognised_and_gives_a_row_per_caption(layout):
     known = LAYOUTS.get(layout)
-    value, _ = CASES[layout]
-    example = json.loads(known.example)
-    if callable(known):
-        assert rows_of(value, known.lines) == known(value, [])
-        assert rows_of(example, known.lines) == known(example, []) != []
+    for value in (case_of(layout)[0], json.loads(known.example)) if callable(known) else ():
+        assert rows_of(value, known.lines) == known(value, []) != []
 
 
-KINDS = [
-    (name, kind)
-    for name, (value, _) in {**CASES, **WAYS}.items()
-    for kind in ("json", "list.json", "jsonl", "parquet", "csv")
-]
-
-
-@pytest.mark.parametrize(("name", "file_format"), KINDS)
+@pytest.mark.parametrize("file_format", ["json", "list.json", "jsonl", "parquet", "csv"])
+@pytest.mark.parametrize("name", [*CASES, *WAYS])
 def test_the_same_rows_in_each_layout_and_format_are_the_same_candidates_and_references(
     name, file_format, tmp_path
 ):
-    value, expected = {**CASES, **WAYS}[name]
-    is_of_lines = name in WAYS or LAYOUTS.get(name).lines
+    value, is_of_lines, expected = case_of(name)
     if file_format not in formats_of(value, is_of_lines) or name == "scores by photo":
         return
     path = written(value, tmp_path, file_format)
     photos, captions = photos_and_captions(path)
-    wanted = [str(image or image_id or "a.jpg") for image, image_id, _ in expected]
+    wanted = [str(image or image_id) for image, image_id, _ in expected]
     assert ([*map(str, photos)], captions) == (wanted, [caption for *_, caption in expected])
     texts: dict[str, list[str]] = {}
     for photo, caption in zip(wanted, captions, strict=True):
