@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import copy
 import functools
+import itertools
 import os
 import shutil
 import signal
@@ -79,9 +80,13 @@ def pytest_unconfigure():
         print("first internal error:", *lines[-25:], sep="\n", file=sys.__stderr__)
 
 
+_tests = itertools.count()
+
+
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path_factory, monkeypatch):
-    monkeypatch.setenv("CAPSCORE_CACHE", str(tmp_path_factory.mktemp("cache")))
+def _own_cache(monkeypatch):
+    """A folder for each test, which is not made: pytest would look at all that there are to number it."""
+    monkeypatch.setenv("CAPSCORE_CACHE", os.path.join(_CACHES, f"embeddings-{next(_tests)}"))
 
 
 @pytest.fixture(scope="session")

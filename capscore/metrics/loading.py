@@ -7,6 +7,7 @@ here.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import re
@@ -354,9 +355,10 @@ def help_lines(options: Mapping[str, Option]) -> dict[str, str]:
 
 
 def options_of(metric: str) -> dict[str, Option]:
-    return _options_of(METRICS.get(metric))
+    return dict(_options_of(METRICS.get(metric)))
 
 
+@functools.cache
 def _options_of(scorer: Any) -> dict[str, Option]:
     found: dict[str, Option] = {}
     if scorer.takes_backbone:
