@@ -16,9 +16,7 @@ from capscore.benchmarks import tasks
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.infometic.network import InfoMetIC, InfoMetICConfig
 from capscore.infometic.regions import RegionFinder, Regions
-from capscore.metrics import infometic
 from capscore.options import Sampling
-from capscore.registry import METRICS
 
 from ..datasets_scripts.official import coco, write_json, write_jsonl
 from ..photos import encode
@@ -26,7 +24,7 @@ from ..toy import ColourBackbone
 
 quick = TaskOptions(sampling=Sampling(0))
 pytestmark = pytest.mark.filterwarnings("ignore::capscore.errors.CapscoreWarning")
-RED, GREEN, BLUE, DARK = (255, 0, 0), (0, 255, 0), (0, 0, 255), (0, 0, 0)
+RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
 # left and right half of each photo
 PHOTOS = {
     "0.jpg": (RED, BLUE),
@@ -270,32 +268,6 @@ def test_the_word_that_is_wrong(tmp_path, monkeypatch):
 
 
 # ------------------------------------------------------------------ every photo with every caption
-
-CAPTIONS = ["red blue", "a red thing", "green", "two green", "blue green", "green", "a thing", "red"]
-
-
-@pytest.mark.parametrize("weights", ["info_clip", "network"])
-def test_every_pair_has_the_score_of_its_row(weights, network, monkeypatch):
-    def make():
-        return maker(weights=network if weights == "network" else weights)()
-
-    photos = [*(picture(*halves) for halves in PHOTOS.values()), picture(DARK, DARK), picture(RED, BLUE)]
-    captions = [*CAPTIONS, "one two three four red"]  # longer than the network reads
-    scores, components = make().score_matrix(captions, photos, "en")
-    rows = make().score(captions * len(photos), [photo for photo in photos for _ in captions], language="en")
-    shape = (len(photos), len(captions))
-    np.testing.assert_allclose(scores, rows.scores.reshape(shape), atol=2e-4)
-    assert set(components) == set(METRICS.get("infometic").component_names)
-    for name, values in components.items():
-        np.testing.assert_allclose(values, rows.components[name].reshape(shape), atol=2e-4)
-    assert np.ptp(scores) > 1
-    # equal ones to the last bit
-    np.testing.assert_array_equal(scores[:, 2], scores[:, 5])
-    np.testing.assert_array_equal(scores[0], scores[5])
-    monkeypatch.setattr(infometic, "_BLOCK", 3)
-    monkeypatch.setattr(infometic, "_PAIRS_ON_CPU", 2)
-    back, _ = make().score_matrix(captions[::-1], photos[::-1])
-    np.testing.assert_allclose(back[::-1, ::-1], scores, atol=1e-4)
 
 
 def test_pairs_that_cannot_be_scored(network):

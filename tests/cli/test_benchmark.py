@@ -73,19 +73,6 @@ def test_a_suite_runs_available_benchmarks_and_fails_without_any(flickr, tmp_pat
     assert done.exit_code == 1 and "nothing of the suite 'english' could be measured" in done.stderr
 
 
-def test_a_metric_that_cannot_be_run_does_not_stop_the_others(flickr):
-    alone = benchmark(flickr, "--metric", "mcs", "--backbone", "embedded")
-    assert_refused(
-        alone, "mcs looks at photos, and 4 of the 4 photos of flickr8k_human · expert are missing", 1
-    )
-    done = benchmark(flickr, "-m", "rouge_l", "-m", "mcs", "--backbone", "embedded")
-    assert done.exit_code == 3 and any(line[:1] == ["rouge_l"] for line in lines_of(done))
-    assert "mcs: not run. mcs looks at photos" in flat(done.stdout)
-    done = benchmark(flickr, "-m", "rouge_l", "-m", "mcs", "--backbone", "embedded", "--json")
-    assert done.exit_code == 3 and "mcs was not run" in done.stderr
-    assert json.loads(done.stdout)["skipped"].keys() == {"mcs"}
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

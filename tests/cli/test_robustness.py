@@ -140,8 +140,3 @@ def test_a_benchmark_by_configurations(tmp_path):
 )
 def test_wrong_usage_says_what_to_give(file, arguments, message):
     assert_refused(robustness(*arguments.split(), file), message)
-
-
-def test_languages_of_captions_must_be_known(file):
-    file.write_text('{"image": "r.png", "caption": "mbwa"}\n')
-    assert_refused(robustness("-m", "mcs", file), "has no column with languages of captions", 1, 2)

@@ -19,6 +19,7 @@ from capscore.images.boxes import crops
 from capscore.infometic.network import InfoMetIC, InfoMetICConfig, WordContext
 from capscore.infometic.regions import RegionFinder, Regions
 from capscore.infometic.words import encode_pieces, split_pieces
+from capscore.metrics import infometic
 from capscore.metrics.infometic import InfoMetIC as InfoMetICScorer
 from capscore.text.word_classes import tagger_name
 
@@ -302,7 +303,7 @@ READ = [
 ]
 
 
-def test_rows_stand_for_themselves_and_are_the_diagonal_of_the_matrix(reader):
+def test_rows_stand_for_themselves_and_are_the_diagonal_of_the_matrix(reader, monkeypatch):
     captions, photos, languages = zip(*READ, strict=True)
     together = reader.score(captions, photos, language=languages)
     for row, (caption, photo, language) in enumerate(READ):
@@ -318,6 +319,8 @@ def test_rows_stand_for_themselves_and_are_the_diagonal_of_the_matrix(reader):
     for name, values in together.components.items():
         np.testing.assert_allclose(parts[name].diagonal(), values, atol=1e-3)
     assert (matrix[0] == matrix[2]).all() and (matrix[:, 0] == matrix[:, 7]).all()
+    for name, size in (("_BLOCK", 3), ("_PAIRS_ON_CPU", 2)):
+        monkeypatch.setattr(infometic, name, size)
     some = [6, 3, 0]
     again, _ = reader.score_matrix([captions[n] for n in some], [ROCKET, CAT], [languages[n] for n in some])
     np.testing.assert_allclose(again, matrix[[1, 0]][:, some], atol=1e-3)

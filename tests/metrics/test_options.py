@@ -55,7 +55,7 @@ def test_options_that_do_not_fit_are_named(metric, options, message):
 @pytest.mark.parametrize(
     ("metric", "option", "wrong"),
     [
-        *(("mcs", "batch_size", value) for value in (0, True)),
+        *(("mcs", "batch_size", value) for value in (0, 2.5, "8", True)),
         ("mcs", "prefix", 5),
         ("cider", "variant", "D"),
         ("clip_cider", "clip", "mcs"),
