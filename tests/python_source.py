@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 
+@functools.cache
 def syntax_tree(path: Path) -> ast.Module:
-    """The tree of a file."""
+    """The tree of a file, parsed once; not to be changed."""
     return ast.parse(path.read_text(encoding="utf-8"))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import json
 import os
 import re
@@ -144,6 +145,9 @@ def with_option(option):
     return pytest.mark.parametrize("command", [name for name in CASES if takes(name, option)])
 
 
+pages = functools.cache(command_pages)
+
+
 def test_every_command_has_a_case():
     assert sorted(CASES) == sorted(KINDS["command"]())
 
@@ -156,7 +160,7 @@ def test_help_fits_80_columns_and_has_every_option_of_the_handbook(command):
     shown = run(command, "--help")
     assert shown.exit_code == 0 and max(map(len, shown.stdout.splitlines())) <= 80
     assert not [sign for sign in ("list[", "<path>", "<str>", "<bool>", " PATH ") if sign in shown.stdout]
-    in_handbook = re.findall(r"`(--[\w-]+)`", command_pages()[command.replace(" ", "-")])
+    in_handbook = re.findall(r"`(--[\w-]+)`", pages()[command.replace(" ", "-")])
     assert {"--debug", "--help", *in_handbook} <= set(re.findall(r"--[\w-]+", shown.stdout))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import re
@@ -87,10 +88,13 @@ def commands_in(text: str) -> list[list[str]]:
     return found
 
 
+commands = functools.cache(lambda: typer.main.get_command(app))
+
+
 def options_of_command(words: list[str]) -> set[str] | None:
     """The options of the command that words begin with; None if it is no command of ours."""
     if words[:1] == ["capscore"]:
-        command = typer.main.get_command(app)
+        command = commands()
         for word in words[1:]:
             inside = getattr(command, "commands", None)
             if inside is None or word not in inside:
