@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from logging import ERROR, getLogger
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -489,6 +490,20 @@ def load_strictly(
     if without_pooler and getattr(model, "pooler", None) is not None:
         model.pooler = None
     return model.eval()
+
+
+@cache
+def encoder_configs() -> dict[str, dict[str, str | int | float]]:
+    """Configs of published text encoders, for checkpoints that only name one, by the last part of its Hub id.
+
+    open_clip keeps the encoder of NLLB and drops the decoder. What is not named is transformers' default.
+    """
+    return json.loads(Path(__file__).with_name("encoders.json").read_text(encoding="utf-8"))
+
+
+def encoder_config(name: str) -> dict[str, str | int | float] | None:
+    """Config of a published text encoder, by its Hub id in any case; None if unknown."""
+    return encoder_configs().get(name.rpartition("/")[2].lower())
 
 
 def load_config(folder: Path) -> PretrainedConfig:

@@ -32,7 +32,6 @@ from ..files.scratch import process_folder
 from . import base, checkpoint
 from .base import Backbone, BackboneOptions, Tokens
 from .clip_towers import ClipTowers, TextSide
-from .encoders import encoder_config
 from .tokens import Piece, TextTokenizer, has_vocabulary, in_original, load_tokenizer, vocabulary_digest
 
 if TYPE_CHECKING:
@@ -346,7 +345,7 @@ def _text_config_folder(folder: Path, wanted: str, scratch: Path) -> Path:
         if config.is_file() and checkpoint.read_config(config).get("model_type") in arch_dict:
             return place
     # LAION's and NLLB-SigLIP's repositories hold weights, but no config.json of the text tower.
-    published = encoder_config(wanted)
+    published = checkpoint.encoder_config(wanted)
     if published is not None and wanted.partition("/")[0] in (named.name, "FacebookAI", "facebook"):
         (scratch / "config.json").write_text(json.dumps(published))
         return scratch

@@ -19,7 +19,6 @@ from ..errors import BackboneUnavailable, CapscoreError, Setting
 from ..text.languages import language_code
 from . import base, checkpoint, find
 from .base import Backbone, BackboneOptions, Tokens
-from .encoders import ENCODERS, encoder_config
 from .tokens import Piece, TextTokenizer, context_length, load_tokenizer, pad_id_of, position_limit
 
 if TYPE_CHECKING:
@@ -202,11 +201,11 @@ def load_multilingual_clip(folder: Path, options: BackboneOptions) -> Backbone:
     named, own = folder / "config.json", folder / "encoder_config.json"
     settings = checkpoint.read_config(named)
     model_base = str(settings.get("modelBase"))
-    raw = checkpoint.read_config(own) if own.is_file() else encoder_config(model_base)
+    raw = checkpoint.read_config(own) if own.is_file() else checkpoint.encoder_config(model_base)
     if raw is None:
         raise CapscoreError(
             f"{named} names the encoder {model_base!r:.60}, which is not one of "
-            f"{', '.join(sorted(ENCODERS))}: put that encoder's config.json there as {own.name}"
+            f"{', '.join(sorted(checkpoint.encoder_configs()))}: put that encoder's config.json there as {own.name}"
         )
     with checkpoint.quietly_refusing(f"{own if own.is_file() else named}"):
         config = AutoConfig.for_model(**raw)

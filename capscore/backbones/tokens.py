@@ -43,7 +43,6 @@ _STRAIGHT = {sign: "'" for sign in "\u02bc\u2018\u2019\u201a\u201b"} | {
 
 
 def has_vocabulary(folder: Path) -> bool:
-    """Whether a folder has a file that holds a tokenizer's vocabulary."""
     return any((folder / name).is_file() for name in _VOCABULARIES)
 
 

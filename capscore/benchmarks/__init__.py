@@ -1,9 +1,7 @@
 """Runs benchmarks: a metric, or scores from a file, and a benchmark's files → the numbers of a table.
 
 `tasks` says what is scored and which numbers the scores give; `reading` finds benchmarks and reads their
-rows, `run` measures, `results` shows. `score_table` reads scores that others computed, `captioned` the
-references of captioned photos. `data` reads the benchmarks' files, `protocols` has the formulas, `robustness`
-perturbs captions before scoring.
+rows, `run` measures, `results` shows. `data` reads the benchmarks' files, `protocols` has the formulas.
 """
 
 from .results import BenchmarkResults, BenchmarkRun, MetricResult

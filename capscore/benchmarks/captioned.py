@@ -62,7 +62,6 @@ def configs_by_language(slug: str, configs: Sequence[str] = ()) -> dict[str, str
 
 
 def languages_of(slug: str) -> list[str]:
-    """Languages of a benchmark's configurations."""
     from .data.load import builder_class
 
     return list(dict.fromkeys(known.language for known in builder_class(slug).BUILDER_CONFIGS))

@@ -149,7 +149,6 @@ def figures() -> tuple[Published, ...]:
 
 @cache
 def sources() -> dict[str, Source]:
-    """Every source by its key."""
     return {key: Source(**texts) for key, texts in _content()["sources"].items()}
 
 

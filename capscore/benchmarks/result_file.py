@@ -139,7 +139,6 @@ def check_document(document: object, what: str) -> Document:
         raise MissingExtraError("jsonschema", "leaderboard", "checking files of results") from None
     problem = best_match(Draft202012Validator(schema()).iter_errors(document))
     if problem is not None:
-        # of alternatives, what is wrong with the nearest
         place = "/".join(map(str, problem.absolute_path)) or "the whole"
         raise InputError(f"{what} does not match the schema of results: {place}: {problem.message:.200}")
     try:
@@ -147,28 +146,13 @@ def check_document(document: object, what: str) -> Document:
     except ValueError:
         raise InputError(f"{what} has NaN or an infinite number; write null for a missing number") from None
     assert isinstance(document, dict)
-    for place, interval in _intervals(document):
-        if interval[0] > interval[1]:
-            reason = f"{interval} is reversed; expected [low, high]"
-            raise InputError(f"{what}: {place}/interval: {reason}")
     return document
-
-
-def _intervals(document: Document) -> Iterator[tuple[str, list[float]]]:
-    """Every interval, with the place of its statistic."""
-    for index, run in enumerate(runs_of(document)):
-        above = f"runs/{index}/" if "runs" in document else ""
-        for row, result in enumerate(run["results"]):
-            for column, statistic in enumerate(result["statistics"]):
-                if statistic["interval"]:
-                    yield f"{above}results/{row}/statistics/{column}", statistic["interval"]
 
 
 @cache
 def schema() -> Document:
     """The JSON Schema (draft 2020-12) of files of results."""
-    text = files(__package__).joinpath("result_schema.json").read_text(encoding="utf-8")
-    return json.loads(text)
+    return json.loads(files(__package__).joinpath("result_schema.json").read_text(encoding="utf-8"))
 
 
 def runs_of(document: Document) -> list[Document]:

@@ -13,7 +13,6 @@ import numpy as np
 from .. import __version__
 from ..errors import CapscoreError
 from ..files.shipped import benchmark_card
-from ..metrics.loading import metric_of
 from ..registry import METRICS
 from ..statistics.columns import plain
 from ..tables import Report, Result, Table, counted, fixed, level_text, percent, signed
@@ -59,7 +58,6 @@ class MetricResult:
 
     @property
     def name(self) -> str:
-        """The metric with its backbone."""
         named = not self.backbone or "@" in self.metric
         return self.metric if named else f"{self.metric} ({self.backbone})"
 
@@ -73,7 +71,6 @@ class MetricResult:
         return self.statistics[name].value if name in self.statistics else None
 
     def to_dict(self) -> dict[str, object]:
-        """Ready for JSON."""
         statistics = []
         for name, value, interval, n in self.outcome.statistics:
             figures = [figure.beside(value) for figure in self.published.get(name, [])]
@@ -129,7 +126,6 @@ class BenchmarkRun:
         return config_title(self.benchmark, self.config)
 
     def to_dict(self) -> dict[str, object]:
-        """Ready for JSON."""
         return {
             "benchmark": self.benchmark,
             "config": self.config,
@@ -268,20 +264,6 @@ def benchmark_title(slug: str, config: str | None = None) -> str:
     if pretty_name:
         slug = pretty_name[1]
     return config_title(slug, config)
-
-
-def metric_title(name: str) -> str:
-    """The name of a metric, or of its component, as papers write it.
-
-    >>> [metric_title(name) for name in ("ref_clip_score", "infometic_plus", "bleu_4", "theirs.jsonl")]
-    ['RefCLIPScore', 'InfoMetIC+', 'BLEU-4', 'theirs.jsonl']
-    """
-    scorer = metric_of(name)
-    if scorer is None:
-        return name
-    blank = "-" if name[-1].isdigit() else " "
-    part = name.removeprefix(scorer.metric).replace("_plus", "+").replace("_", blank)
-    return (scorer.title or scorer.metric) + part
 
 
 def statistic_name(name: str) -> str:

@@ -22,9 +22,16 @@ from ..registry import METRICS
 from ..statistics.bootstrap import holm
 from .data.annotation_files import AnnotationError, MissingAnnotations
 from .published import Published, find
-from .reading import SUITES, Configuration, collected_warnings, configurations, members, read_benchmark
+from .reading import (
+    SUITES,
+    Configuration,
+    collected_warnings,
+    configurations,
+    members,
+    read_benchmark,
+    read_scores,
+)
 from .results import BenchmarkResults, BenchmarkRun, MetricRefusal, MetricResult, config_title
-from .score_table import read_scores
 from .tasks import KeyedRows, Measurement, Task, TaskOptions, task_of
 
 # a scorer, a function that makes it, or a file of scores
@@ -307,18 +314,18 @@ def _unusual_reading(scorer: Scorer, signature: str) -> str:
 def _take(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, path: Path) -> MetricResult:
     """The benchmark's numbers for scores from a file; "mcs@BACKBONE" names their backbone."""
     start = time.perf_counter()
-    table = read_scores(path, task.queries(rows), missing=run.options.missing)
+    scores, notes = read_scores(path, task.queries(rows), missing=run.options.missing)
     try:
         with collected_warnings() as said:
-            outcome = task.outcome(rows, table.scores, run.options)
+            outcome = task.outcome(rows, scores, run.options)
     except InputError as error:
         # the error's row is the benchmark's, whatever the order of the file
         of = "" if error.row is None else f", {rows[error.row][0]}"
         raise InputError(f"{path}{of}: {error.message_with_field()}") from error
-    measured = Measurement(outcome, f"{path.name}, column score, rows matched by id", table.scores)
+    measured = Measurement(outcome, f"{path.name}, column score, rows matched by id", scores)
     result = _result(task, rows, name, measured, time.perf_counter() - start, said)
     metric, _, backbone = name.partition("@")
-    return _beside_published(run, task, result, metric, backbone, table.notes)
+    return _beside_published(run, task, result, metric, backbone, notes)
 
 
 def _result(
@@ -375,7 +382,11 @@ def _beside_published(
         found[name] = [replace(figure, unlike=figure.unlike or unlike) for figure in same]
         if not same:
             for figure in _figures(run, task, result, name, metric, "")[:1]:
-                found[name] = [replace(figure, unlike=_other_backbone(figure, metric, backbone))]
+                reason = "its backbone is not named"
+                if figure.backbone is not None:
+                    told = "" if backbone else f"; scores named {metric}@BACKBONE are compared"
+                    reason = f"with the backbone {figure.backbone}{told}"
+                found[name] = [replace(figure, unlike=reason)]
     outcome = replace(result.outcome, notes=(*result.outcome.notes, *notes))
     return replace(result, outcome=outcome, published=found)
 
@@ -392,13 +403,6 @@ def _figures(
         if same_number and (figure.language is None or languages == {figure.language}):
             figures.append(figure)
     return figures
-
-
-def _other_backbone(figure: Published, metric: str, backbone: str) -> str:
-    if figure.backbone is None:
-        return "its backbone is not named"
-    told = "" if backbone else f"; scores named {metric}@BACKBONE are compared"
-    return f"with the backbone {figure.backbone}{told}"
 
 
 # ---- metrics against each other ----

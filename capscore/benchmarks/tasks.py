@@ -1,16 +1,16 @@
 """Which task belongs to which benchmark: rows → `Queries` → scores → `ProtocolResult`.
 
-A task says what of a benchmark's rows is scored and which numbers the scores give. The formulas are in
-`capscore.benchmarks.protocols` and `capscore.statistics.agreement`. Kinds of tasks have names in
-`capscore.registry.PROTOCOLS`; a benchmark of another package names one as the attribute `task` of its
-builder, also one of its own (see `capscore.registry.register_protocol`).
+tasks.json names the task of each benchmark, by its protocol and the statistics that it asks for; a benchmark
+of another package names one as the attribute `task` of its builder.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -129,7 +129,8 @@ class Queries:
     def of(
         cls, rows: KeyedRows, captions: Callable[[Mapping[str, Any]], Iterable[tuple[str, str, str]]]
     ) -> Queries:
-        """The queries of a benchmark's rows."""
+        """The queries of a benchmark's rows: endings of their names, captions, and beginnings of the names of
+        the photo's columns, where a row has several."""
         queries = cls()
         for index, (key, row) in enumerate(rows):
             for ending, caption, side in captions(row):
@@ -149,7 +150,6 @@ class Queries:
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def write(self, path: Path) -> None:
-        """Write the rows as JSONL."""
         write_text(path, "".join(f"{json_bytes(row).decode()}\n" for row in self.to_rows()))
 
 
@@ -549,48 +549,20 @@ def _without_intervals(found: ProtocolResult, why: str, options: TaskOptions) ->
     return replace(found, notes=(*found.notes, f"no intervals: {why}"))
 
 
-# benchmark, or benchmark/configuration → its task: name of the protocol, and the statistics it asks for
-_TASKS = {
-    "flickr8k_human": "ratings tau_c tau_b spearman",
-    "flickr8k_human/crowdflower": "ratings tau_b tau_c spearman",
-    "composite": "ratings tau_c tau_b spearman",
-    "pascal50s": "pairs",
-    "caparena": "battles",
-    "thumb": "thumb",
-    "captokeneval": "captokeneval",
-    "vicr": "ratings tau_c tau_b spearman",
-    "polaris": "ratings tau_c tau_b",
-    "nebula": "ratings tau_c tau_b",
-    "longcap_arena": "ratings tau_c tau_b",
-    "capeval1k": "ratings tau_c pearson",
-    "m_capeval1k": "ratings tau_c pearson",
-    "valse": "foils",
-    "foil": "localisation",
-    "hat": "hallucination",
-    "xvnli": "xvnli",
-    "marvl": "marvl",
-    "xm3600": "retrieval",
-    "multi30k": "retrieval",
-    "xflickrco": "retrieval",
-    "coco_captions": "retrieval",
-    "nocaps": "retrieval",
-    "nocaps/foil": "localisation",
-    "vizwiz_captions": "retrieval",
-}
-# data sets whose numbers need more than one score per caption
-_ELSEWHERE = {
-    "m_finecap3k": "it compares captions with perturbed ones, which is another protocol",
-    "flickr30k_entities": "it holds phrases and boxes for training, and no ratings",
-}
+@cache
+def _listed() -> dict[str, dict[str, str]]:
+    """Of tasks.json: tasks of benchmarks, or of configurations; and why other data sets have none."""
+    return json.loads(files(__package__).joinpath("tasks.json").read_text(encoding="utf-8"))
 
 
 def task_of(slug: str, config: str) -> Task:
     """The task of a benchmark's configuration."""
-    task = _TASKS.get(f"{slug}/{config}") or _TASKS.get(slug) or BENCHMARKS.get(slug).task
+    known = _listed()["tasks"]
+    task = known.get(f"{slug}/{config}") or known.get(slug) or BENCHMARKS.get(slug).task
     if isinstance(task, str):
         task = _made(task)
     if not isinstance(task, Task):
-        why = _ELSEWHERE.get(slug, "it has no `task`, the name of a protocol")
+        why = _listed()["without"].get(slug, "it has no `task`, the name of a protocol")
         raise CapscoreError(f"{slug} is not a benchmark of caption scores: {why}")
     return task
 
@@ -604,18 +576,13 @@ def _made(task: str) -> Task:
 
 def known_slugs() -> list[str]:
     """Benchmarks that have a task, those of other packages last."""
-    slugs = dict.fromkeys(name.partition("/")[0] for name in _TASKS)
+    slugs = dict.fromkeys(name.partition("/")[0] for name in _listed()["tasks"])
     others = [name for name in BENCHMARKS.outside() if BENCHMARKS.get(name).task is not None]
     return [*slugs, *others]
 
 
-def captioned_sets() -> list[str]:
-    """Benchmarks that are sets of captioned photos: each of their rows is a photo with its captions."""
-    return [slug for slug in known_slugs() if task_of(slug, "").captioned]
-
-
 def check_captioned(slug: str) -> None:
     """Raise `InputError` unless a benchmark is a set of captioned photos."""
-    known = captioned_sets()
+    known = [name for name in known_slugs() if task_of(name, "").captioned]
     if slug not in known:
         raise InputError(f"{slug!r} is not a set of captioned photos; those are {', '.join(known)}")

@@ -67,7 +67,6 @@ def _weights(known: Mapping[str, Any]) -> int:
 
 
 def _entry(known: Known) -> dict[str, object]:
-    """A backbone, ready for JSON."""
     return {
         "name": known.name,
         "aliases": list(known.aliases),
@@ -85,7 +84,6 @@ def _entry(known: Known) -> dict[str, object]:
 
 
 def _judge_entry(name: str, known: Mapping[str, Any]) -> dict[str, object]:
-    """A model for `judge`, ready for JSON."""
     return {
         "name": name,
         "aliases": [],

@@ -74,7 +74,6 @@ def benchmark(
     backbone: options.Backbones = None,
     metric_options: Mapping[str, object] = {},
 ) -> int | None:
-    """Measure metrics, and write and print the results."""
     from ..backbones.loading import check_spec
     from ..benchmarks.reading import configurations
     from ..benchmarks.run import benchmark as measure

@@ -53,7 +53,6 @@ def calibrate(
     split: options.Split = None,
     metric_options: Mapping[str, object] = {},
 ) -> None:
-    """Calibrate metrics, and write and print the percentiles."""
     from ..scoring.calibrating import calibrate as measure
 
     metrics = metric or ["mcs"]

@@ -33,7 +33,6 @@ def cite(signature: Annotated[str, argument("SIGNATURE")], data: Data = None) ->
 
 
 def _signatures_of(path: Path) -> list[tuple[str, list[str]]]:
-    """Signatures of a result file, each with its benchmark."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         runs = document.get("runs", [document])

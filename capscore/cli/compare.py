@@ -91,7 +91,6 @@ def compare(
     on_error: options.OnError = "raise",
     metric_options: Mapping[str, object] = {},
 ) -> None:
-    """Compare the scores of systems, and write and print the tests."""
     from ..benchmarks.reading import Configuration
     from ..comparing import Comparison
     from ..comparing import battles as ranking

@@ -62,7 +62,6 @@ def explain(
     quiet: options.Quiet = False,
     metric_options: Mapping[str, object] = {},
 ) -> None:
-    """Explain the captions, and print or write what was found."""
     from ..files.write import write_text
     from ..images.load import load_image
     from ..metrics import load

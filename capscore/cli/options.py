@@ -129,7 +129,6 @@ Kinds = Annotated[
 
 
 def chosen_kinds(names: Sequence[str]) -> tuple[str, ...]:
-    """The perturbations that --kind names, each once, with `paper`, `unseen` and `all` for several."""
     from ..perturbations import chosen_kinds
 
     with as_usage():

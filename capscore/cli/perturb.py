@@ -44,7 +44,6 @@ def perturb(
     language_column: options.LanguageColumn = None,
     split: options.Split = None,
 ) -> int | None:
-    """Perturb a file, and write the result to a file or to standard output."""
     from ..files.write import json_bytes, refuse_bytes
     from ..perturbations import P, all_kinds, kind_of
     from ..perturbations.perturbed_file import perturb as perturb_rows

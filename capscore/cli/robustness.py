@@ -59,7 +59,6 @@ def robustness(
     backbone: options.Backbones = None,
     metric_options: Mapping[str, object] = {},
 ) -> int | None:
-    """Measure robustness, and write and print the results."""
     from ..benchmarks.reading import configurations
     from ..benchmarks.robustness.results import RobustnessOptions
     from ..benchmarks.robustness.run import photo_metrics

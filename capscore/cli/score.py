@@ -91,7 +91,6 @@ def score(
     split: options.Split = None,
     metric_options: Mapping[str, object] = {},
 ) -> int | None:
-    """Score the captions, and write and print the scores."""
     from ..files.references import describe_file
     from ..scoring.files import FileScoring, rows_to_score
     from ..show.score_report import write_score_report

@@ -356,7 +356,6 @@ def print_line(console: Console, line: str) -> None:
 
 
 def print_json(value: object, *, stderr: bool = False) -> None:
-    """Print a value as JSON."""
     text = json_visible(json.dumps(value, indent=2, ensure_ascii=not speaks_unicode()))
     print(text, file=sys.stderr if stderr else sys.stdout)
 

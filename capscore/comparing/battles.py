@@ -39,7 +39,7 @@ from ..statistics.battles import (
 from ..statistics.bootstrap import Interval, intervals_of
 from ..statistics.columns import group_codes, plain
 from ..tables import Report, Result, Table, counted, fixed, level_text
-from .paper_table import PaperTable
+from .comparison import PaperTable
 from .published_order import OrderAgreement, Published, agreement_parts, agreements, published_orders
 from .systems import SystemScores, read_systems
 

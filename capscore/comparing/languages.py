@@ -47,8 +47,6 @@ class _Photo(NamedTuple):
 
 
 class _Language(NamedTuple):
-    """What is scored in a language."""
-
     code: str
     where: str
     photos: list[_Photo]
@@ -275,7 +273,6 @@ def _scorable(name: str, scorer: Scorer, language: _Language, partial: bool) -> 
 
 
 def _joined(signatures: Sequence[str]) -> str:
-    """The signatures of all languages as one."""
     read = [parse_signature(signature) for signature in signatures]
     joined: dict[str, str] = {}
     for _, settings in read:

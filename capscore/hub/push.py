@@ -35,14 +35,12 @@ class Plan:
     notes: Sequence[str] = ()
 
     def sizes(self) -> dict[str, int]:
-        """Name in the repository → bytes."""
         sizes = {}
         for name, content in self.files.items():
             sizes[name] = content.stat().st_size if isinstance(content, Path) else len(content)
         return sizes
 
     def card(self) -> bytes:
-        """Content of the card."""
         card = self.files[CARD]
         return card.read_bytes() if isinstance(card, Path) else card
 

@@ -264,6 +264,20 @@ def metric_of(column: str) -> type[Scorer] | None:
     return METRICS.find(component_of(column)[0]) if kind is None else kind
 
 
+def metric_title(name: str) -> str:
+    """The name of a metric, or of its component, as papers write it.
+
+    >>> [metric_title(name) for name in ("ref_clip_score", "infometic_plus", "bleu_4", "theirs.jsonl")]
+    ['RefCLIPScore', 'InfoMetIC+', 'BLEU-4', 'theirs.jsonl']
+    """
+    scorer = metric_of(name)
+    if scorer is None:
+        return name
+    blank = "-" if name[-1].isdigit() else " "
+    part = name.removeprefix(scorer.metric).replace("_plus", "+").replace("_", blank)
+    return (scorer.title or scorer.metric) + part
+
+
 def own_backbones(names: Sequence[str]) -> dict[str, str]:
     """Metrics as METRIC or METRIC@BACKBONE → metric and backbone, "" for none.
 

@@ -30,7 +30,6 @@ def _rules() -> dict[str, dict[str, object]]:
 
 
 def languages_with(entry: str) -> list[str]:
-    """Codes of the languages that have an entry."""
     return [code for code, entries in _rules().items() if entry in entries]
 
 

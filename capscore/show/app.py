@@ -370,7 +370,6 @@ def _scores_of(
     references: object,
     language: object,
 ) -> tuple[Scores, list[str]]:
-    """Scores of captions, and warnings; a metric is given what it needs of what a visitor gave."""
     kind = METRICS.get(metric)
     lists = None
     if kind.needs_references:
@@ -383,7 +382,6 @@ def _scores_of(
 def explained(
     scorers: _Scorers, metric: str, photo: str | None, captions: object, language: object
 ) -> tuple[str, str]:
-    """Notes and the page in a frame, as HTML; and the signature."""
     from ..images.load import load_image
 
     picture, lines = load_image(_given_photo(photo)), _given_captions(captions)

@@ -36,7 +36,6 @@ _BACKBONES = (
 
 @cache
 def entries() -> dict[str, str]:
-    """Every BibTeX entry that ships, by its key."""
     text = files(__package__).joinpath("citations.bib").read_text(encoding="utf-8")
     return {
         entry[1]: entry[0].strip() for entry in re.finditer(r"^@\w+\{([^,]+),.*?(?=^@|\Z)", text, re.M | re.S)

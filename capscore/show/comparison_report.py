@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..comparing.comparison import interval_text, p_text
-from ..comparing.paper_table import column_title
+from ..comparing.comparison import column_title, interval_text, p_text
 from ..errors import InputError
 from ..files.columns import columns_of, read_inputs
 from ..files.image_folder import ImageFolder

@@ -54,7 +54,6 @@ class ExplainedCaption:
 
     @property
     def right_captions(self) -> str:
-        """What it is ranked among, in words."""
         return "right captions of all languages" if self.among == ALL else "right captions"
 
     @property
@@ -136,7 +135,6 @@ class Segment:
 
 
 def segments(caption: ExplainedCaption) -> list[Segment]:
-    """The whole caption in pieces, in order."""
     pieces: list[Segment] = []
     last = 0
     for word in sorted(caption.explanation["words"], key=lambda word: word["start"]):
@@ -251,7 +249,6 @@ class ShownRegion:
 
     @property
     def tag(self) -> str:
-        """The label at its box."""
         label, sign = self.label, {True: "✓", False: "✗"}[self.mentioned]
         if len(label) > 18:
             label = f"{label[:17]}…"
@@ -405,7 +402,6 @@ def score_bars(caption: ExplainedCaption, end: float) -> list[ScoreBar]:
 
 
 def bars_note(end: float) -> str:
-    """What the lengths of the bars mean."""
     return (
         f"Bars of precision and recall go from −{end:g} to {end:g}, that of their sum, overall, from "
         f"−{2 * end:g} to {2 * end:g}, with 0 in the middle, on every page of the same weights. Scores are "

@@ -78,7 +78,6 @@ class Explanation:
         return document
 
     def to_pandas(self) -> pd.DataFrame:
-        """A line per caption: the caption, its language, and its scores."""
         import pyarrow as pa
 
         rows, columns = self.to_dict()["captions"], {}
@@ -252,7 +251,6 @@ def _print_scores(console: Console, caption: ExplainedCaption) -> None:
 
 
 def _signs(console: Console) -> tuple[str, str]:
-    """The signs before words that are wrong, and that were cut off."""
     if console.encoding.lower().startswith("utf"):
         return "✗", "…"
     return "x", "~"

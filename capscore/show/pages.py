@@ -19,8 +19,9 @@ from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, S
 from markupsafe import Markup
 
 from ..benchmarks.result_file import metric_order
-from ..benchmarks.results import benchmark_title, metric_title, statistic_name
+from ..benchmarks.results import benchmark_title, statistic_name
 from ..errors import InputError, visible
+from ..metrics.loading import metric_title
 from ..tables import fixed
 from ..text.languages import NAMES
 from .explained import (
@@ -88,7 +89,6 @@ def _printed(value: object) -> object:
 
 
 def render(template: str, **context: object) -> str:
-    """Fill one of capscore's own templates."""
     return templates_of().get_template(template).render(context)
 
 
@@ -153,7 +153,6 @@ def picture_of(inputs: ChunkInputs, row: int, side: int = _THUMBNAIL) -> tuple[s
 
 
 def references_of(inputs: ChunkInputs, row: int) -> Sequence[str]:
-    """A row's references; () without any."""
     if inputs.references is None:
         return ()
     references = inputs.references[row] or ()

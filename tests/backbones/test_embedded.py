@@ -22,7 +22,7 @@ from capscore.backbones import registry
 from capscore.backbones.base import resolve_device, tensors_digest
 from capscore.backbones.embedded import backbone as backbone_module
 from capscore.backbones.embedded.backbone import load_embedded, load_image_tower
-from capscore.backbones.embedded.text_rule import TEXT_RULE, folded
+from capscore.backbones.embedded.text_encoder import TEXT_RULE, folded
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, InputError
 from capscore.files.shipped import weights_folder

@@ -10,7 +10,7 @@ import open_clip
 import pytest
 import torch
 
-from capscore.backbones import encoders
+from capscore.backbones import checkpoint
 from capscore.backbones.base import BackboneOptions
 from capscore.backbones.checkpoint import folder_kind
 from capscore.backbones.open_clip import load_folder, load_open_clip
@@ -117,7 +117,7 @@ def test_laions_layout_weights_and_tokenizer_json_alone(checkpoints, loaded, tmp
     config["text_cfg"] |= {"hf_model_name": "tiny-roberta", "hf_tokenizer_name": "tiny-roberta"}
     monkeypatch.setitem(open_clip.factory._MODEL_CONFIGS, "tiny-roberta-ViT", config)
     known = json.loads((source / "config.json").read_text())
-    monkeypatch.setitem(encoders.ENCODERS, "tiny-roberta", known)
+    monkeypatch.setitem(checkpoint.encoder_configs(), "tiny-roberta", known)
     backbone = load_open_clip(f"tiny-roberta-ViT/{folder}", BackboneOptions(""))
     assert backbone.name == "tiny-roberta-ViT/laion"
     np.testing.assert_allclose(backbone.encode_texts(TEXTS), loaded("xlmr").encode_texts(TEXTS), atol=1e-5)

@@ -14,7 +14,7 @@ from open_clip.model import CLIP, CustomTextCLIP
 from open_clip.pretrained import get_pretrained_cfg
 
 from capscore.backbones import Known, find, registry
-from capscore.backbones.encoders import encoder_config
+from capscore.backbones.checkpoint import encoder_config
 from capscore.text.languages import language_code
 
 ENTRIES = list(registry().values())

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from capscore import InputError
-from capscore.benchmarks.score_table import read_scores
+from capscore.benchmarks.reading import read_scores
 from capscore.benchmarks.tasks import Queries
 
 QUERIES = Queries(ids=["a|1", "a|2", "b|1"])
@@ -21,16 +21,16 @@ def read(path, rows, **options):
 
 def test_rows_are_matched_by_id_in_any_order(tmp_path):
     rows = [{"id": name, "score": n} for n, name in enumerate(["b|1", "x", "a|2", "a|1"])]
-    found = read(tmp_path / "s.jsonl", rows)
-    assert found.scores.tolist() == [3, 2, 0]
-    assert found.notes == ("s.jsonl has 1 row without a query, such as 'x'",)
+    scores, notes = read(tmp_path / "s.jsonl", rows)
+    assert scores.tolist() == [3, 2, 0]
+    assert notes == ("s.jsonl has 1 row without a query, such as 'x'",)
 
 
 def test_a_query_without_a_row_is_left_to_missing(tmp_path):
     rows = [{"id": "b|1", "score": 3}, {"id": "a|1", "score": None}]
-    found = read(tmp_path / "s.jsonl", rows, missing="skip")
-    np.testing.assert_array_equal(found.scores, [np.nan, np.nan, 3])
-    assert found.notes == ("s.jsonl has no score for 1 of 3 queries, such as 'a|2'",)
+    scores, notes = read(tmp_path / "s.jsonl", rows, missing="skip")
+    np.testing.assert_array_equal(scores, [np.nan, np.nan, 3])
+    assert notes == ("s.jsonl has no score for 1 of 3 queries, such as 'a|2'",)
     with pytest.raises(InputError, match=r"no score for 3 of 3 queries.*'a\|1'"):
         read(tmp_path / "s.jsonl", [{"id": 0, "score": 3}], missing="skip")
 

@@ -13,7 +13,7 @@ import io
 import json
 import os
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
@@ -40,11 +40,12 @@ from .text_encoder import (
     DIM,
     END,
     LANGUAGES,
+    TEXT_RULE,
     PieceTokenizer,
     UniversalSentenceEncoder,
     text_encoder,
+    unwrapped,
 )
-from .text_rule import TEXT_RULE, all_unwrapped
 
 # The network has no limit of its own; this one bounds the memory that a very long text takes.
 MAX_TOKENS = 512
@@ -85,7 +86,6 @@ class SentenceEncoderBackbone(Backbone):
     by_sentence = True  # the encoder was made for sentences
     text_rule = TEXT_RULE
     text_batch = 256  # texts in a batch share what they have in common
-    unwrapped = staticmethod(all_unwrapped)
     tokenizer: PieceTokenizer
     text: UniversalSentenceEncoder
     image: nn.Module
@@ -96,8 +96,10 @@ class SentenceEncoderBackbone(Backbone):
 
     @property
     def noise_gate(self) -> GatedSentenceEncoder | None:
-        """The text network, if it has a gate."""
         return self.text if isinstance(self.text, GatedSentenceEncoder) else None
+
+    def unwrapped(self, texts: Iterable[str]) -> list[str]:
+        return list(map(unwrapped, texts))
 
     def network_parts(self) -> dict[str, Any] | None:
         """Description, ready for JSON, of the gate, or None."""
@@ -332,7 +334,6 @@ class FreeBackbone(SentenceEncoderBackbone):
 
 
 def load_free(*, device: str | None = None, dtype: str | None = None) -> FreeBackbone:
-    """Load `embedded-free` from the packages of its extra; errors as in `load_embedded`."""
     return FreeBackbone(base.resolve_device(device), base.resolve_dtype(dtype))
 
 

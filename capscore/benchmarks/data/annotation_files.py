@@ -109,7 +109,6 @@ class AnnotationSource(TextFile):
         return AnnotationError(problem, file=str(self), line=line, entry=entry)
 
     def row(self, values: object, *, line: int | None = None, entry: object = None) -> Row:
-        """Values that were found in this file, to be checked."""
         return Row(values, self, line, entry)
 
     # ---- bytes ----
@@ -136,7 +135,6 @@ class AnnotationSource(TextFile):
 
     @contextmanager
     def zip(self) -> Iterator[zipfile.ZipFile]:
-        """The file as a ZIP archive."""
         self._note_opened()
         with self.errors_named():
             with self._unpacking():
@@ -202,7 +200,6 @@ class AnnotationSource(TextFile):
         return self._digest(hashlib.sha1(head.encode(), usedforsecurity=False))
 
     def is_published(self, known: AnnotationFile) -> bool:
-        """Whether the file has the published checksum."""
         return self.sha256() == known.sha256 if known.sha256 else self.git_blob() == known.git_blob
 
     def _digest(self, digest: Any) -> str:
@@ -254,7 +251,6 @@ class AnnotationSource(TextFile):
         self._check_some(row)
 
     def jsonl(self) -> Iterator[Row]:
-        """JSON objects, one per line."""
         self._note_opened()
         objects = self.json_lines()
         if self.readings is not None:
@@ -269,7 +265,6 @@ class AnnotationSource(TextFile):
         self._check_some(row)
 
     def json(self) -> Row:
-        """A JSON document that is an object."""
         return Row(self.json_value(), self)
 
     def json_rows(self) -> Iterator[Row]:
@@ -352,7 +347,6 @@ class Row:
         return iter(self.values)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """A field as it is, or the default if it is missing."""
         return self.values.get(name, default)
 
     def either(self, name: str, other: str) -> str:
@@ -368,7 +362,6 @@ class Row:
         return self.error(f"{name!r} is {self[name]!r:.60}, expected {expected}")
 
     def number(self, name: str, low: float, high: float) -> float:
-        """A number from low to high."""
         value = self[name]
         with suppress(TypeError, ValueError, OverflowError):
             if not isinstance(value, bool) and low <= float(value) <= high:
@@ -376,14 +369,12 @@ class Row:
         raise self.wrong(name, f"a number from {low:g} to {high:g}")
 
     def integer(self, name: str, low: int = 0, high: int = 2**53) -> int:
-        """A whole number from low to high."""
         number = self.number(name, low, high)
         if number != int(number):
             raise self.wrong(name, f"a whole number from {low} to {high}")
         return int(number)
 
     def flag(self, name: str) -> bool:
-        """JSON's true or false."""
         if not isinstance(self[name], bool):
             raise self.wrong(name, "true or false")
         return self[name]
@@ -402,19 +393,16 @@ class Row:
         return photo
 
     def choice(self, name: str, choices: Sequence[str]) -> str:
-        """One of several strings."""
         if self[name] not in tuple(choices):
             raise self.wrong(name, f"one of {', '.join(choices)}")
         return self[name]
 
     def array(self, name: str) -> list[Any]:
-        """A list."""
         if not isinstance(self[name], list):
             raise self.wrong(name, "a list")
         return self[name]
 
     def rows(self, name: str) -> Iterator[Row]:
-        """The objects of a list."""
         if self.entry is not None:
             entry = f"{self.entry}.{name}"
         else:

@@ -40,7 +40,6 @@ class CheckedBenchmark:
 
     @property
     def problems(self) -> list[Finding]:
-        """What differs from what was published."""
         return [finding for finding in self.findings if finding.level == PROBLEM]
 
 

@@ -105,7 +105,6 @@ class _Written(NamedTuple):
 
 
 def _write_config(builder: CaptionBenchmark, workshop: Path) -> _Written:
-    """Write the Parquet files of a configuration."""
     config = builder.config.name
     made = workshop / "prepared" / config  # `datasets` leaves notes and locks beside what it writes
     builder.download_and_prepare(str(made), file_format="parquet")
@@ -158,7 +157,6 @@ def card_of(slug: str) -> str:
 
 
 def _card(slug: str, written: Mapping[str, _Written]) -> str:
-    """The benchmark's card, with the configurations that were written."""
     import yaml
 
     _, front, body = re.split(r"^---\n", card_of(slug), maxsplit=2, flags=re.MULTILINE)

@@ -189,12 +189,10 @@ _LOADING = threading.RLock()
 
 
 def builder_class(slug: str) -> type[CaptionBenchmark]:
-    """The builder class of a benchmark."""
     return cast("type[CaptionBenchmark]", BENCHMARKS.get(slug))
 
 
 def builder_in_script(slug: str) -> type[CaptionBenchmark]:
-    """The builder class in the loading script of a benchmark."""
     from datasets import GeneratorBasedBuilder
 
     path = _importable(Path(benchmark_folder(slug), f"{slug}.py"))

@@ -365,7 +365,6 @@ def _pairs(
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    """Plain mean; None if one of them has nothing to compare."""
     known = [value for value in values if value is not None]
     return float(np.mean(known)) if len(known) == len(values) else None
 

@@ -54,7 +54,6 @@ class ProtocolResult:
 
 
 def ends(interval: Interval | None) -> tuple[float, float] | None:
-    """The ends of an interval, for `Statistic`."""
     return None if interval is None else (interval.low, interval.high)
 
 

@@ -52,7 +52,6 @@ class CaptionSet:
 
     @property
     def title(self) -> str:
-        """Data and language, for messages."""
         return f"{self.data} ({self.language})"
 
     def names(self) -> dict[str, str | int]:

@@ -104,7 +104,6 @@ class Versions:
     against: Mapping[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, object]:
-        """Ready for JSON."""
         results = []
         for metric, numbers in self.numbers.items():
             result: dict[str, object] = {"metric": metric}
@@ -141,15 +140,12 @@ class SetResult:
 
     @property
     def language(self) -> str:
-        """Language of the captions."""
         return self.captions.language
 
     def result(self, metric: str) -> MetricResult:
-        """The result of a metric."""
         return next(result for result in self.results if result.metric == metric)
 
     def to_dict(self) -> dict[str, object]:
-        """The drops, ready for JSON."""
         return {
             **self.captions.names(),
             "split": self.captions.split,

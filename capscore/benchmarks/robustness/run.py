@@ -97,21 +97,16 @@ def photo_metrics(
     named, files = named_metrics(metrics, load, loader)
     if not named:
         raise InputError("there is nothing to measure: name a metric", field="metric")
-    for metric in named:
-        check_metric(metric.name, metric.kind)
+    for name, kind, *_ in named:
+        if kind.needs_references or not kind.needs_images:
+            raise InputError(
+                f"{name} compares captions with references; robustness is measured for metrics that look at "
+                "the photo alone: mcs, pr_mcs, clip_score",
+                field="metric",
+            )
     for name in (*files, *(metric.name for metric in named if metric.component)):
         raise InputError(f"{name}: robustness is measured of the scores of a metric", field="metric")
     return named
-
-
-def check_metric(name: str, kind: Scorer | type[Scorer]) -> None:
-    """Raise InputError unless a metric looks at the photo and at nothing else."""
-    if kind.needs_references or not kind.needs_images:
-        raise InputError(
-            f"{name} compares captions with references; robustness is measured for metrics that look at the "
-            "photo alone: mcs, pr_mcs, clip_score",
-            field="metric",
-        )
 
 
 def _plain_metric(scorer: Any, loader: ScorerLoader) -> tuple[str, Scorer]:
@@ -131,7 +126,6 @@ def _caption_sets(
     rows: RowOptions,
     options: RobustnessOptions,
 ) -> list[CaptionSet]:
-    """The captions that are measured, one set per language."""
     names: list[str] = []
     sets: list[CaptionSet] = []
     if isinstance(captions, str) and BENCHMARKS.find(captions) is not None:
@@ -164,8 +158,6 @@ def measure(
     """Score captions as they are and perturbed; and in other styles, and by degree, as `options` say."""
     if not len(captions):
         raise InputError(f"{captions.title}: there are no captions", field="captions")
-    for name, scorer in scorers.items():
-        check_metric(name, scorer)
     perturbed, skipped = perturbed_captions(captions, options)
     if not perturbed:
         raise CapscoreError("; ".join(dict.fromkeys(skipped.values())))

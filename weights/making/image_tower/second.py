@@ -32,8 +32,7 @@ from torch.nn import functional as F
 from capscore.backbones.base import weights_digest
 from capscore.backbones.embedded.backbone import load_image_tower
 from capscore.backbones.embedded.image_tower import ImageTower, TextPlace, photo_pixels
-from capscore.backbones.embedded.text_encoder import LANGUAGES
-from capscore.backbones.embedded.text_rule import folded
+from capscore.backbones.embedded.text_encoder import LANGUAGES, folded
 from capscore.images.load import load_image
 from training.data.batches import ShuffledBatches
 from training.engine.config import main as run_as_command

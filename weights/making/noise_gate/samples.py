@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from capscore.backbones.embedded.noise_gate import FOUND, LONGEST
-from capscore.backbones.embedded.text_encoder import PieceTokenizer
-from capscore.backbones.embedded.text_rule import folded
+from capscore.backbones.embedded.text_encoder import PieceTokenizer, folded
 from capscore.errors import InputError
 from capscore.perturbations import MASK, P
 from weights.making.noise_gate import styles
