@@ -203,9 +203,10 @@ def load_multilingual_clip(folder: Path, options: BackboneOptions) -> Backbone:
     model_base = str(settings.get("modelBase"))
     raw = checkpoint.read_config(own) if own.is_file() else checkpoint.encoder_config(model_base)
     if raw is None:
+        known = ", ".join(sorted(checkpoint.encoder_configs()))
         raise CapscoreError(
-            f"{named} names the encoder {model_base!r:.60}, which is not one of "
-            f"{', '.join(sorted(checkpoint.encoder_configs()))}: put that encoder's config.json there as {own.name}"
+            f"{named} names the encoder {model_base!r:.60}, which is not one of {known}: put that encoder's "
+            f"config.json there as {own.name}"
         )
     with checkpoint.quietly_refusing(f"{own if own.is_file() else named}"):
         config = AutoConfig.for_model(**raw)

@@ -129,8 +129,9 @@ def _do_not(verb: str) -> str:
     >>> [_do_not(verb) for verb in ("carries", "watches", "lies", "has", "ran")]
     ['does not carry', 'does not watch', 'does not lie', 'does not have', 'did not run']
     """
-    if verb in _ENGLISH_PAST:
-        return f"did not {_ENGLISH_PAST[verb]}"
+    past = dict(pair.split(":") for pair in listed("en", "past"))
+    if verb in past:
+        return f"did not {past[verb]}"
     if not verb.endswith("s") or verb.endswith("ss"):
         return f"do not {verb}"
     base = {"has": "have", "does": "do", "goes": "go"}.get(verb, verb[:-1])
@@ -139,22 +140,6 @@ def _do_not(verb: str) -> str:
     elif verb.endswith(("sses", "shes", "ches", "xes", "zzes", "oes")):
         base = verb[:-2]
     return f"does not {base}"
-
-
-_ENGLISH_PAST = dict(
-    pair.split(":")
-    for pair in "ran:run sat:sit stood:stand rode:ride held:hold wore:wear took:take ate:eat drank:drink "
-    "made:make lay:lie flew:fly swam:swim went:go had:have did:do threw:throw caught:catch drove:drive "
-    "got:get came:come became:become began:begin bent:bend bit:bite blew:blow bought:buy broke:break "
-    "brought:bring built:build chose:choose clung:cling crept:creep drew:draw dug:dig fed:feed fell:fall "
-    "felt:feel flung:fling fought:fight found:find froze:freeze gave:give grew:grow heard:hear hid:hide "
-    "hung:hang kept:keep knelt:kneel knew:know laid:lay leapt:leap led:lead left:leave lent:lend lit:light "
-    "lost:lose met:meet paid:pay rang:ring rose:rise said:say sang:sing sank:sink saw:see sent:send "
-    "shook:shake shot:shoot slept:sleep slid:slide sold:sell spent:spend spoke:speak sprang:spring spun:spin "
-    "stole:steal strode:stride struck:strike stuck:stick swept:sweep swore:swear swung:swing taught:teach "
-    "thought:think told:tell tore:tear understood:understand wept:weep woke:wake won:win wove:weave "
-    "wrote:write".split()
-)
 
 
 def _french(caption: str, code: str, tagged: Sequence[Word]) -> str:

@@ -8,6 +8,7 @@ A language has some of these entries; words in one text are separated by blanks:
   there, for which there are two words.
 - articles: words that open a noun phrase.
 - not_before_verb: the word that negates the verb after it; before_verb: words that may stand between them.
+- past: irregular past forms, each with its infinitive.
 - auxiliaries: auxiliaries and copulas, which taggers count as "other".
 - prepositions: without a verb, the negation stands before the first of these: A man not in the street.
 - no_articles: article → the word for "no" in its place; not: the negation where there is no article.
