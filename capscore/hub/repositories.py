@@ -11,8 +11,11 @@ import inspect
 import re
 import zipfile
 from collections.abc import Callable, Sequence
+from importlib.metadata import packages_distributions, version
 from pathlib import Path
+from typing import Any
 
+import yaml
 from huggingface_hub import RepoCard
 
 from .. import __version__
@@ -20,7 +23,8 @@ from ..benchmarks.data.export import card_of, export_benchmark
 from ..benchmarks.data.load import builder_class
 from ..errors import InputError, Setting
 from ..files.shipped import module_folder, shipped_modules
-from .made_module import made_module
+from ..metrics.loading import options_of
+from ..registry import METRICS
 from .push import CARD, Plan, files_in, read_card
 
 RELEASE = "release"
@@ -64,6 +68,55 @@ def plan_metric(name: str, repo_id: str, install: Sequence[str], *, endpoint: st
     )
 
 
+def made_module(name: str, repo_id: str) -> dict[str, bytes]:
+    """A metric that ships no module → name and content of the files of one."""
+    kind: Any = METRICS.get(name)
+    package = kind.__module__.partition(".")[0]
+    minor = ".".join(__version__.split(".")[:2])
+    requirements = [f"capscore[app]>={minor}"]
+    imports = ["import capscore  # From: capscore"]
+    licence = "apache-2.0"
+    if package != "capscore":
+        distribution = next(iter(packages_distributions().get(package, ())), "")
+        if not distribution:
+            raise InputError(f"the metric {name!r} is in no installed package, so a Space cannot install it")
+        requirements.append(f"{distribution}=={version(distribution)}")
+        imports.append(f"import {package}  # From: {distribution}")
+        licence = "other"
+    about = inspect.cleandoc(kind.__doc__ or kind.title).partition("\n\nArgs:")[0]
+    front = {
+        "title": kind.title,
+        "emoji": "🍏",
+        "sdk": "gradio",
+        "app_file": "app.py",
+        "pinned": False,
+        "license": licence,
+        "tags": ["evaluate", "metric", "image-captioning"],
+        "description": about.partition("\n")[0],
+    }
+    options = [f"- `{option.name}`: {option.help}" for option in options_of(name).values()]
+    values = {
+        "name": name,
+        "title": kind.title,
+        "imports": "\n".join(imports),
+        "front": yaml.safe_dump(front, sort_keys=False, allow_unicode=True, width=110),
+        "about": about,
+        "requirement": requirements[-1].partition("[")[0],
+        "repo_id": repo_id,
+        "direction": "Higher" if kind.higher_is_better else "Lower",
+        "options": "\n".join(options),
+        "citation": "\n\n".join(f"```bibtex\n{entry}\n```" for entry in kind.citation) or "None is stated.",
+    }
+    files = {"requirements.txt": "\n".join([*requirements, ""])}
+    for file, template in ((f"{name}.py", "module.py.txt"), ("app.py", "app.py.txt"), (CARD, "card.md")):
+        files[file] = _template(template).format(**values)
+    return {file: text.encode("utf-8") for file, text in files.items()}
+
+
+def _template(name: str) -> str:
+    return Path(__file__).with_name("templates").joinpath(name).read_text(encoding="utf-8")
+
+
 def requirements(text: str, install: Sequence[str], address: str) -> tuple[str, list[Path]]:
     """The requirements.txt of a Space, and the wheels that it names, which are put at an address on the Hub.
 
@@ -88,8 +141,8 @@ def requirements(text: str, install: Sequence[str], address: str) -> tuple[str, 
 
 def _distribution(wheel: str) -> str:
     """The distribution that is in a wheel of this version."""
-    name, version, *_ = [*Path(wheel).name.split("-"), ""]
-    if version != __version__ or not zipfile.is_zipfile(wheel):
+    name, number, *_ = [*Path(wheel).name.split("-"), ""]
+    if number != __version__ or not zipfile.is_zipfile(wheel):
         expected = f": expected release, or wheels of capscore {__version__}"
         raise InputError(Setting("install", wheel), expected)
     return name.replace("_", "-")
@@ -139,18 +192,5 @@ def plan_benchmark(
 
 def _card_without_data(card: str, slug: str) -> str:
     """The script's card, which says that the data are not in this repository."""
-    how = f"""## How to load
-
-The data are not here, because their licence (or the lack of one) does not permit redistribution. Get the
-official files (below), and let [capscore](https://pypi.org/project/capscore/) read them:
-
-```python
-import capscore
-
-splits = capscore.load_benchmark("{slug}", data_dir="<folder>")  # by name of the split
-```
-
-The builder is in `builder/{slug}.py`; `datasets` before version 4 runs it with `trust_remote_code=True`.
-
-"""
+    how = _template("how_to_get.md").format(slug=slug)
     return re.sub(r"^## How to load\n.*?(?=^## )", lambda _: how, card, flags=re.DOTALL | re.MULTILINE)

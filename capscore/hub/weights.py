@@ -50,7 +50,6 @@ def plan_weights(folder: str | Path, results: Sequence[str | Path] = (), org: st
     if weights not in files:
         raise CapscoreError(f"{folder} has no {weights}")
     loads, notes = _load(folder, kind)
-    _check_finite(folder / weights)
     if len(files) < len(paths):
         notes.append(f"not sent: {', '.join(name for name in paths if name not in files)}")
     if results:
@@ -188,14 +187,3 @@ def _is_local(spec: str) -> bool:
     if not spec or find(spec) is not None:
         return False
     return spec.startswith(("/", ".", "~")) or "\\" in spec or Path(os.path.expanduser(spec)).exists()
-
-
-def _check_finite(path: Path) -> None:
-    import torch
-    from safetensors import safe_open
-
-    with safe_open(path, framework="pt") as weights:
-        for name in weights.keys():
-            tensor = weights.get_tensor(name)
-            if tensor.is_floating_point() and not torch.isfinite(tensor).all():
-                raise CapscoreError(f"{path}: {name} holds NaN or infinity")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
@@ -151,14 +150,6 @@ def test_torn_or_missing_files_are_named(kind, request):
     (folder / "README.md").unlink()
     with pytest.raises(CapscoreError, match=r"has no README.md"):
         plan_weights(folder)
-
-
-def test_weights_that_are_no_numbers(student):
-    tensors = weights(student)
-    tensors["projection.bias"][3] = torch.nan
-    save(student, tensors)
-    with pytest.raises(CapscoreError, match=r"model.safetensors: projection.bias holds NaN or infinity"):
-        plan_weights(student)
 
 
 @pytest.mark.parametrize("tower", ["{clip}", "./clip", "~/clip", "C:\\clip"])
