@@ -1,8 +1,4 @@
-"""A backbone's name → what is known of it: location, revision and published figures.
-
-Built-in backbones are entries of registry.json; one from another package is known by its name and by the
-function that loads it.
-"""
+"""A backbone's name → what is known of it: location, revision and published figures."""
 
 from __future__ import annotations
 

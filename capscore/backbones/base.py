@@ -1,8 +1,4 @@
-"""The interface of every backbone: an image tower and a text tower with one embedding space.
-
-In: RGB images and strings. Out: float32 rows of unit length. Preprocessing and tokenisation are separate
-steps, so that `capscore.embedding.embedder` can decode in parallel, sort by length and pad to the batch.
-"""
+"""The interface of every backbone: an image tower and a text tower with one embedding space."""
 
 from __future__ import annotations
 

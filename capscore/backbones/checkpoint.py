@@ -300,11 +300,7 @@ def write_checkpoint(
 def find_folder(
     spec: str | os.PathLike[str], revision: str | None = None, what: str = "weights"
 ) -> tuple[Path, str, str]:
-    """A network's folder, its name, and its commit ("" for a folder); fetched if on the Hub.
-
-    `spec` is a folder, or a Hub id, which "@revision" may follow; `what` names the option in errors.
-    Raises BackboneUnavailable for neither, and CapscoreError for a revision that does not go with `spec`.
-    """
+    """A network's folder, its name, and its commit ("" for a folder); fetched if on the Hub."""
     wanted = str(spec).strip()
     folder, (name, _, after) = Path(wanted).expanduser(), wanted.partition("@")
     if wanted and folder.is_dir() and not revision:
@@ -323,10 +319,7 @@ def find_folder(
 def write_network(
     folder: str | os.PathLike[str], network: torch.nn.Module, record: Mapping[str, object], dtype: str
 ) -> None:
-    """Write a network's weights, as float32 or float16, then config.json: the record, dtype and a digest.
-
-    The folder is made if needed; other files in it stay.
-    """
+    """Write a network's weights, as float32 or float16, then config.json: the record, dtype and a digest."""
     import torch
 
     folder, stored = Path(folder).expanduser(), resolve_dtype(dtype)
@@ -354,10 +347,7 @@ def read_network(
 def built(
     folder: Path, state: Mapping[str, torch.Tensor], sizes: Mapping[str, object], build: Callable[[], Network]
 ) -> Network:
-    """The network that `build` makes by its sizes, with a folder's weights, in float32 and eval mode.
-
-    Raises BackboneUnavailable if the weights are not those of such a network.
-    """
+    """The network that `build` makes by its sizes, with a folder's weights, in float32 and eval mode."""
     import torch
 
     refuse_oversized(folder, sizes, sum(tensor.nbytes for tensor in state.values()))
@@ -423,10 +413,7 @@ def refuse_misfit(
     unexpected: Iterable[str],
     mismatched: Iterable[str | tuple[str, ...]] = (),
 ) -> None:
-    """Raise `BackboneUnavailable` unless the weights of a folder are exactly the model's.
-
-    A mismatched entry is a name, or what transformers lists. A pooler that the model does without is ignored.
-    """
+    """Raise `BackboneUnavailable` unless the weights of a folder are exactly the model's."""
     complaints = []
     for what, names in (
         ("missing", missing),

@@ -1,7 +1,4 @@
-"""An open_clip model (architecture and tag, Hub id, or local folder) → a `Backbone`.
-
-Texts are padded to the longest of a batch if that does not change the numbers: see `_padding_is_free`.
-"""
+"""An open_clip model (architecture and tag, Hub id, or local folder) → a `Backbone`."""
 
 from __future__ import annotations
 
@@ -163,10 +160,7 @@ class OpenClipBackbone(ClipTowers):
 
 
 def _padding_is_free(tower: torch.nn.Module, tokenizer: _Tokenizer) -> bool:
-    """Whether padding to the longest text of a batch gives the same numbers as padding to the whole context.
-
-    It does if padding is masked, or only follows the text; not if it is attended to, or the end is pooled.
-    """
+    """Whether padding to the longest text of a batch gives the same numbers as padding to the context."""
     if tokenizer.pads_left:
         return False
     if isinstance(tower, HFTextEncoder):

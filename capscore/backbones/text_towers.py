@@ -79,10 +79,6 @@ class PairedBackbone(Backbone):
     Its `revision` names the weights of both towers, "text+image". If the image tower is not the one that the
     text tower was made for (by default the registry's), its name is also part of `name`. `settings` is the
     digest of the files that say how the text tower is used.
-
-    Attributes:
-        image_tower: Spec of the image tower for `load_backbone`; "" for the one that the text tower was made
-            for, and if a backbone was given.
     """
 
     def __init__(

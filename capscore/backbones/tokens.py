@@ -1,7 +1,4 @@
-"""Tokenizers of transformers, and where in a text its tokens are.
-
-The last special token of a text is never cut off; spans count characters of the text as it was given.
-"""
+"""Tokenizers of transformers, and where in a text its tokens are."""
 
 from __future__ import annotations
 

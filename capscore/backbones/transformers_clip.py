@@ -61,10 +61,7 @@ def _lower_case(text: str) -> str:
 
 
 class TransformersClip(ClipTowers):
-    """A model of transformers' CLIP family.
-
-    `settings` is the digest of the files that say how the weights are used.
-    """
+    """A model of transformers' CLIP family."""
 
     _tokenizer: TextTokenizer
 
@@ -103,10 +100,7 @@ class TransformersClip(ClipTowers):
         )
 
     def preprocess(self, image: Image.Image) -> torch.Tensor:
-        """One RGB image → (3, height, width); for SigLIP 2 NaFlex → (patches + 1, values per patch).
-
-        The first row of the latter begins with height and width in patches.
-        """
+        """One RGB image → (3, height, width); for SigLIP 2 NaFlex → (patches + 1, values per patch)."""
         # With an explicit layout: some processors mistake an image 3 pixels high for channels first.
         layout = {"input_data_format": "channels_last", "return_tensors": "pt"}
         batch = self._image_processor(images=np.array(image), **layout)

@@ -1,8 +1,4 @@
-"""Loads fine-tuned towers, which are stored as the difference from the backbone that training started from.
-
-In: a folder of `training.engine.saved_towers.save_tuned`. Out: a `Backbone`, the base with the folder's
-tensors in place.
-"""
+"""Loads fine-tuned towers, stored as the difference from the backbone that training started from."""
 
 from __future__ import annotations
 

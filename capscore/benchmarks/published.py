@@ -1,7 +1,4 @@
-"""Finds published figures: a benchmark and a metric → the figures in papers, with their sources.
-
-In: published.json, transcribed table by table. Out: one frozen `Published` per figure.
-"""
+"""Finds published figures: a benchmark and a metric → the figures in papers, with their sources."""
 
 from __future__ import annotations
 
@@ -76,10 +73,6 @@ class Published:
         Returns:
             "reproduced" if it differs by at most half a unit of the last printed digit, "not reproduced" if
             by more, or "not comparable: " with the reason.
-
-        >>> figure = find("flickr8k_human", "expert", "cider")[0]
-        >>> figure.standing(0.43891), figure.standing(0.4384)
-        ('reproduced', 'not reproduced')
         """
         if self.unlike or measured is None:
             return f"not comparable: {self.unlike or 'the measured value is undefined'}"
@@ -118,10 +111,6 @@ def find(
 
     Returns:
         The figures; [] if nothing is published.
-
-    >>> found = find("pascal50s", "default", "cider")
-    >>> [figure.value for figure in found if figure.statistic == "accuracy_hc"]
-    [53.7, ...]
     """
     metrics = {metric}
     if backbone is not None:

@@ -1,7 +1,4 @@
-"""Files of results that `capscore benchmark --output` writes: a stamp, a schema, and rows to compare.
-
-In: a document, or files. Out: the document with what it was computed by; checked rows, one per number.
-"""
+"""Files of results that `capscore benchmark --output` writes: a stamp, a schema, and rows to compare."""
 
 from __future__ import annotations
 
@@ -79,10 +76,7 @@ class ReportedNumber(NamedTuple):
 
     @property
     def source(self) -> str:
-        """Source of the published figure, and whether it is reproduced; "" without one.
-
-        A figure that is not comparable stands here with its value and the reason.
-        """
+        """Source of the published figure, and whether it is reproduced; "" without one."""
         if not self.figures:
             return ""
         figure = self.figures[0]
@@ -93,10 +87,7 @@ class ReportedNumber(NamedTuple):
 
 
 def read_results(paths: Iterable[str | Path]) -> list[ReportedNumber]:
-    """Numbers of files of results: benchmarks by name, and in each statistic the best number first.
-
-    Args, Raises: as `read_documents`.
-    """
+    """Numbers of files of results: benchmarks by name, and in each statistic the best number first."""
     numbers: list[ReportedNumber] = []
     for file, document in read_documents(paths):
         for run in runs_of(document):

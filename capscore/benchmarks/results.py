@@ -34,15 +34,7 @@ class MetricRefusal(CapscoreError):
 
 @dataclass(frozen=True)
 class MetricResult:
-    """What a benchmark says about one metric.
-
-    Attributes:
-        backbone: Name of the backbone; "" if the metric has none.
-        signature: Everything the scores depend on; for a file, its name and how its rows were matched.
-        published: Statistic → published values, with the one to compare with first.
-        seconds: Time that measuring took, encoding included; further rows of a metric share it.
-        scores: (q,) scores of the queries; None for retrieval and for words and regions.
-    """
+    """What a benchmark says about one metric."""
 
     metric: str
     backbone: str

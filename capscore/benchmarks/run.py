@@ -152,10 +152,7 @@ def named_metrics(
     load: LoadOptions,
     loader: ScorerLoader | None = None,
 ) -> tuple[list[NamedMetric], dict[str, Path]]:
-    """What the argument `metrics` of `benchmark` names: metrics, and files of scores by name.
-
-    `loader` loads them; None makes one from `load`.
-    """
+    """What the argument `metrics` of `benchmark` names: metrics, and files of scores by name."""
     given: Mapping[str, Measurable | None]
     if isinstance(metrics, Mapping):
         given = metrics
@@ -409,10 +406,7 @@ def _figures(
 
 
 def _compare(run: BenchmarkRun, task: Task) -> BenchmarkRun:
-    """A run with paired tests of its first result against the others, on the rows that both scored.
-
-    p-values are also given with Holm's correction for the number of tests.
-    """
+    """A run with paired tests of its first result against the others, on the rows that both scored."""
     notes = [] if len(run.results) > 1 else ["nothing is compared: a comparison needs two metrics"]
     by_row = [_scores_by_row(task, result) for result in run.results]
     compared: list[dict[str, Any]] = []

@@ -64,9 +64,6 @@ class TaskOptions:
         partial: Whether to score only the rows whose photos (and references) are available, and say how many.
         compare: Whether to test every metric against the first, paired by photo, on the rows that both
             scored, where the benchmark has ratings.
-
-    >>> TaskOptions(sampling=Sampling(bootstrap=200)).to_dict()
-    {'raters': 'flatten', 'missing': 'raise', 'bootstrap': 200, 'confidence': 0.95, 'seed': 0}
     """
 
     raters: str = "flatten"
@@ -183,10 +180,7 @@ class Task:
         return Measurement(self.outcome(rows, scores, options), found.signature, scores)
 
     def numbers(self, found: Scores, component: str) -> np.ndarray:
-        """What the benchmark's numbers are made of: the component, if any, else what ranks the rows.
-
-        Where less is better, the sign is changed.
-        """
+        """What the benchmark's numbers are made of: the component, if any, else what ranks the rows."""
         if component or not self.ranks:
             return found.rising(component)
         return found.ranking
@@ -239,9 +233,6 @@ class RatingTask(Task):
     - Flickr8k-CF: τ_b with the share of yes, one number per item; 47,830 items.
     - Composite: τ_c with correctness. Polaris, Nebula, LongCap-Arena: τ_c. CapEval1k: τ_c and Pearson's r.
     - VICR: τ_b, τ_c and ρ; the source does not say whether ratings are flattened or averaged.
-
-    Args:
-        statistics: Names of the statistics, with the one that papers report first at the front.
     """
 
     def __init__(self, *statistics: str):
@@ -291,10 +282,7 @@ class PairTask(Task):
 
 
 class BattleTask(PairTask):
-    """CapArena: which of two captions people prefer, and how they rank the systems that wrote them.
-
-    A metric scores both captions; one that `compares_candidates` sees them together.
-    """
+    """CapArena: which of two captions people prefer, and how they rank the systems that wrote them."""
 
     def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> ProtocolResult:
         return self._outcome(rows, scores[0::2] - scores[1::2], TIE_BAND, options)
@@ -465,11 +453,7 @@ class ThumbTask(Task):
 
 
 class TokenTask(Task):
-    """CapTokenEval: which words of a caption are right, and which regions of its photo it mentions.
-
-    The regions are those of the benchmark. Its words get the scores of the words that the metric finds in the
-    same caption (see `scores_of_tokens`).
-    """
+    """CapTokenEval: which words of a caption are right, and which regions of its photo it mentions."""
 
     asks_for = "asks for scores of words and regions, which a score of captions does not give"
 
@@ -500,11 +484,7 @@ class TokenTask(Task):
 
 
 class RetrievalTask(Task):
-    """Captioned photos: how often the right caption or photo is among the best 1, 5 and 10.
-
-    The captions are the references of the rows; if a photo has several, all are ranked. Photos and captions
-    are compared by cosine, or by the `score_matrix` of a metric.
-    """
+    """Captioned photos: how often the right caption or photo is among the best 1, 5 and 10."""
 
     captioned = True
     asks_for = "compares every photo with every caption: scores of rows are not enough"

@@ -152,10 +152,7 @@ def of_several() -> dict[str, Option]:
 
 
 def with_metric_options(choose: Callable[[], dict[str, Option]]) -> Callable[[_Function], _Function]:
-    """Decorator that adds metrics' options to a command, which gets those that are given as `metric_options`.
-
-    They are chosen when the command is called, so that no other command imports metrics.
-    """
+    """Add metrics' options to a command once it is called; it gets those that are given as one argument."""
 
     def parameters() -> list[inspect.Parameter]:
         entries = choose()

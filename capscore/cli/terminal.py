@@ -148,10 +148,7 @@ Debug = Annotated[
 
 
 def as_command(function: Function, metric_options: Iterable[inspect.Parameter] = ()) -> Callable[..., None]:
-    """A function whose errors are one line on stderr and an exit code; it gets the option --debug.
-
-    Of `metric_options`, the function gets those that are given, as one argument of that name.
-    """
+    """A function whose errors are one line on stderr and an exit code; it gets the option --debug."""
     own = dict(inspect.signature(function, eval_str=True).parameters)
     takes_more = own.pop("metric_options", None) is not None
 

@@ -1,8 +1,4 @@
-"""Compares captioning systems on a set of captioned photos, as Thapliyal et al. 2022 compare models.
-
-In: one caption per photo and language of each system. Out: means, and differences to the first system.
-Each language is scored apart, with all references of a photo, and CIDEr counts documents among its photos.
-"""
+"""Compares captioning systems on a set of captioned photos, as Thapliyal et al. 2022 compare models."""
 
 from __future__ import annotations
 

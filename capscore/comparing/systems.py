@@ -1,9 +1,4 @@
-"""Compares captioning systems on the same photos: does one score higher than another?
-
-`compare` reads files of captions or of scores, computes the metrics that a file lacks, puts the rows in one
-order and tests the means. On a benchmark of captioned photos, each language is compared alone.
-`compare_systems` tests `Scores`, or plain numbers.
-"""
+"""Compares captioning systems on the same photos: does one score higher than another?"""
 
 from __future__ import annotations
 
@@ -113,10 +108,7 @@ def compare_systems(
 
 
 def _photos(scored: Mapping[str, Scores]) -> list[str] | None:
-    """The photos of the rows, the same for all systems; None for a metric that opens none.
-
-    A row that failed has no photo, so another system's photo is taken there.
-    """
+    """The photos of the rows, the same for all systems; None for a metric that opens none."""
     keys = [item.image_keys for item in scored.values()]
     if not any(map(any, keys)):
         return None
@@ -278,10 +270,7 @@ def read_systems(
     match_by: str | None = None,
     common_rows: bool = False,
 ) -> SystemScores:
-    """Read the scores of several systems, compute those that a file lacks, and match the rows.
-
-    Arguments and errors as in `compare`.
-    """
+    """Read the scores of several systems, compute those that a file lacks, and match the rows."""
     read = []
     for name, path in systems.items():
         source = open_rows_to_score(path, replace(rows, references=None))

@@ -1,9 +1,4 @@
-"""A metric's module or a benchmark → the files of its repository on the Hub.
-
-A metric becomes a Space: code, card, demo, and what to install. A benchmark becomes a data set: Parquet
-without photos, which have licences of their own; or, where its licence does not let the annotations be passed
-on, its card and builder alone.
-"""
+"""A metric's module or a benchmark → the files of its repository on the Hub."""
 
 from __future__ import annotations
 
@@ -118,12 +113,7 @@ def _template(name: str) -> str:
 
 
 def requirements(text: str, install: Sequence[str], address: str) -> tuple[str, list[Path]]:
-    """The requirements.txt of a Space, and the wheels that it names, which are put at an address on the Hub.
-
-    >>> requirements("capscore[app]>=0.1,<0.2\\nnumpy\\n", ["release"], "")[0] == (
-    ...     f"capscore[app]=={__version__}\\nnumpy\\n")
-    True
-    """
+    """The requirements.txt of a Space, and the wheels that it names, which are put at that address."""
     if [*install] == [RELEASE]:
         return _REQUIREMENT.sub(rf"\1\2=={__version__}", text), []
     wheels = {_distribution(path): Path(path) for path in install}

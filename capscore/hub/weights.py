@@ -33,10 +33,7 @@ _FOR_PEOPLE = (CARD, "LICENSE", "LICENCE", "NOTICE", "CITATION", f"{EVAL_RESULTS
 
 
 def plan_weights(folder: str | Path, results: Sequence[str | Path] = (), org: str = "") -> Plan:
-    """Check a folder, and list what to push from it.
-
-    Reads only the local disk, unless the tower needs a backbone that is not downloaded yet.
-    """
+    """Check a folder, and list what to push from it."""
     folder = _weights_in(str(folder))
     kind = weights_kind(folder)
     text = _checked_card(folder / CARD)

@@ -1,7 +1,4 @@
-"""Scores the rows of Ray Data: `dataset.map_batches(Score, …)`.
-
-Ray starts one `Score` per worker, which loads the metrics once and scores the batches that it is given.
-"""
+"""Scores the rows of Ray Data: `dataset.map_batches(Score, …)`."""
 
 from __future__ import annotations
 

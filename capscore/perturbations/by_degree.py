@@ -1,9 +1,7 @@
 """Captions → the same captions with a stated amount of lexical noise, for curves by degree.
 
-In: captions of one language, a kind of the five of PR-MCS, and the share of the words to touch. Out:
-perturbed captions and the share of words that was touched. A perturbed caption depends only on the caption,
-the kind, the degree and the seed, never on other captions. The words of a lower degree are among those of a
-higher one.
+A perturbed caption depends only on the caption, the kind, the degree and the seed. The words of a lower
+degree are among those of a higher one.
 """
 
 from __future__ import annotations
@@ -59,14 +57,6 @@ def by_degree(
     swaps at least two drawn words so that each changes its place, and substitution does so with the
     share of the objects, rounded up. A caption is unchanged if it lacks two different words (jumble), two
     words (removal) or two different objects (substitution), or if every word is `[MASK]` (masking).
-
-    Args:
-        captions: n texts in one language.
-        kind: One of `capscore.perturbations.KINDS`.
-        language: Language code (see `capscore.text.languages.language_code`); None for English.
-        degree: Share of the words, or of the objects, above 0 and at most 1.
-        seed: Whole number that seeds the draws.
-        objects: Critical objects for substitution as in `capscore.perturbations.perturb`; None for the nouns.
 
     >>> by_degree(["a dog runs on the beach"], "masking", "en", degree=0.2).captions
     ['a dog runs on the [MASK]']

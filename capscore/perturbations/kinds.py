@@ -1,20 +1,14 @@
 """Captions → the same captions with lexical noise: one record of each kind.
 
-In: captions of one language. Out: perturbed captions, and which of them are unchanged. The five kinds of
-`KINDS` are Algorithm 1 of PR-MCS (Kim et al. 2023), with p = 0.4. Those of `UNSEEN_KINDS` are kinds that
-PR-MCS neither trains on nor reports: they show whether a metric has learnt that something is wrong with a
-caption's words, or only the five kinds of its training. `capscore.registry.register_perturbation` adds kinds
-from outside. A perturbed caption depends only on the caption, the seed and the settings, never on other
-captions.
+`KINDS` are Algorithm 1 of PR-MCS (Kim et al. 2023), with p = 0.4; `UNSEEN_KINDS` are others, which PR-MCS is
+not trained on. A perturbed caption depends only on the caption, the seed and the settings.
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from textwrap import indent
 
 import numpy as np
 
@@ -153,10 +147,6 @@ def perturb(
 ) -> Perturbed:
     """Perturb captions.
 
-    The kinds come with these changes:
-
-    LIST OF KINDS
-
     Repetition, removal and masking draw the same words of a caption, each with probability p (Kim et al.
     2023, section 5.2 and Algorithm 1), but always at least one and, of two or more words, never all.
 
@@ -175,13 +165,6 @@ def perturb(
             caption is left out and counted.
         order: Order of the objects in a substitution: "published", or "every" to move all of them.
 
-    Raises:
-        CapscoreError: an unknown kind or setting, p outside 0 to 1, or objects for another kind.
-        InputError: a caption is not a string or is blank, or an object is neither a text nor a place in its
-            caption (the error names the row); the numbers of objects and captions differ; the kind has no
-            rules for the language, or no words can be found in it.
-        MissingExtraError: the language's segmenter, or its tagger, is not installed.
-
     >>> perturb(["a dog runs on the beach"], "masking", "en", seed=1).captions
     ['a [MASK] runs on the beach']
     >>> perturb(["a dog on a beach"], "substitution", "en", objects=[["dog", "beach"]]).captions
@@ -198,7 +181,10 @@ def perturb(
     code = None if language is None else language_code(language)
     check_captions(captions)
     if not record.has_rules(code):
-        raise _no_rules(record, code or "en")
+        name, expected = code or "en", ", ".join(record.languages or ())
+        language = f"{NAMES[name][1]} ({name!r})" if name in NAMES else repr(name)
+        problem = f"there are no rules for {kind!r} in {language}; expected one of {expected}"
+        raise InputError(problem, field="language")
     settings = record.signature(code, seed, p)
     places: Sequence[Sequence[Span]] = []
     not_found = np.zeros(len(captions), dtype=np.int64)
@@ -220,14 +206,6 @@ def perturb(
             texts.append(record.change(caption, code or "en", rng))
     unchanged = np.array([a == b for a, b in zip(texts, captions, strict=True)], dtype=bool)
     return Perturbed(texts, unchanged, not_found, kind, code, settings)
-
-
-def _no_rules(record: Kind, code: str) -> InputError:
-    language = f"{NAMES[code][1]} ({code!r})" if code in NAMES else repr(code)
-    expected = ", ".join(record.languages or ())
-    return InputError(
-        f"there are no rules for {record.name!r} in {language}; expected one of {expected}", field="language"
-    )
 
 
 def kind_of(name: str) -> Kind:
@@ -254,15 +232,3 @@ def check_draws(p: float, seed: int, order: str) -> None:
         raise InputError(Setting("seed", seed), ": expected a whole number")
     if order not in ORDERS:
         raise InputError(Setting("order", order), f": expected one of {', '.join(ORDERS)}")
-
-
-def _list_of_kinds() -> str:
-    """What each kind of the library does, for the docstring of `perturb`."""
-    lines = []
-    for kind in (*_PUBLISHED, *_UNSEEN):
-        what, *_ = (inspect.getdoc(kind.change) or "").split("\n\n")
-        lines.append(f"- {kind.name}: {what}")
-    return "\n".join(lines)
-
-
-perturb.__doc__ = (perturb.__doc__ or "").replace("LIST OF KINDS", indent(_list_of_kinds(), "    ").lstrip())

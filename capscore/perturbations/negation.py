@@ -24,10 +24,7 @@ def verb_finder(language: str | None) -> str:
 
 
 def negate(caption: str, code: str, rng: random.Random) -> str:
-    """The caption with a "not".
-
-    It is unchanged if it is negated already, or if no rule of the language applies.
-    """
+    """The caption with a "not"."""
     negations = rule(code, "negated")
     if negations and re.search(negations, caption, re.IGNORECASE):
         return caption

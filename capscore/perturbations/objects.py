@@ -1,7 +1,4 @@
-"""Critical objects of captions: where they are, and captions in which they change places.
-
-In: captions, and objects as texts or as places. Out: places of the objects; captions with exchanged objects.
-"""
+"""Critical objects of captions: where they are, and captions in which they change places."""
 
 from __future__ import annotations
 
@@ -167,9 +164,6 @@ def exchange_objects(
     caption: str, spans: Sequence[Span], rng: random.Random, order: str = "published"
 ) -> tuple[str, list[Span]]:
     """The caption with the texts of its spans in another order, and the spans that got another text.
-
-    Objects that differ only in case, white space or composition count as equal; if all are, the caption stays
-    as it is. All texts are written at once, so that none is written over another.
 
     >>> exchange_objects("a cat and a dog", [(2, 5), (12, 15)], random.Random(0))
     ('a dog and a cat', [(2, 5), (12, 15)])

@@ -105,13 +105,7 @@ def _source_of(captions: str | Path | Sequence[str], rows: RowOptions) -> RowSou
 
 @dataclass
 class KindCounts:
-    """What became of the captions under one kind.
-
-    Attributes:
-        unchanged, failed: Numbers of those that stay as they are, and among them of those that cannot be
-            perturbed.
-        objects_not_found: Number of given objects that are not in their captions; None for other kinds.
-    """
+    """What became of the captions under one kind."""
 
     rows: int
     unchanged: int = 0

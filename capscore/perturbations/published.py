@@ -1,8 +1,4 @@
-"""The five perturbations of PR-MCS (Kim et al. 2023, section 5.2 and Algorithm 1).
-
-In: captions, or their words and white space, and what was drawn for them. Out: perturbed captions. The first
-paragraph of a docstring is shown in the list of kinds.
-"""
+"""The five perturbations of PR-MCS (Kim et al. 2023, section 5.2 and Algorithm 1)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Right captions → the same in other styles that people score, made by rule: still right.
+"""Right captions → the same captions in other styles; a metric that turns them away raises a false alarm.
 
-In: captions of one language. Out: restyled captions, each with the row of the caption that it is made of. A
-metric that turns them away raises a false alarm. A restyled caption depends only on the caption, its style
-and the language; a paragraph on the captions of its photo.
+A restyled caption depends only on the caption, its style and the language; a paragraph on the captions of its
+photo.
 """
 
 from __future__ import annotations
@@ -64,12 +63,6 @@ def restyle(
     - paragraph: two or more captions of one photo as sentences, at most 120 words; once per photo.
 
     A caption is left out if it has no such form, or if the style leaves it as it is.
-
-    Args:
-        captions: n texts in one language.
-        style: One of `STYLES`.
-        language: Language code (see `capscore.text.languages.language_code`); None for English.
-        photos: The photo of each caption, for paragraphs.
 
     >>> [restyle(["Two dogs play on the beach."], style).captions for style in STYLES[1:4]]
     [['two dogs play on the beach'], ['Two dogs play on the beach'], ['Two Dogs Play On The Beach.']]

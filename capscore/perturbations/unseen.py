@@ -15,10 +15,7 @@ from .words import Span, placed_words, weave, with_capital_of, with_text, with_t
 
 
 def swap_neighbours(caption: str, code: str, rng: random.Random) -> str:
-    """The caption with two adjacent words exchanged.
-
-    It is unchanged if all its words are equal.
-    """
+    """The caption with two adjacent words exchanged."""
     spans = placed_words(caption, code)
     words = [caption[start:end] for start, end in spans]
     pairs = [index for index in range(len(words) - 1) if words[index] != words[index + 1]]
@@ -99,10 +96,7 @@ _DIGITS_IN_TEXT = re.compile(r"(?<!\d)\d+(?!\d)")
 
 
 def change_number(caption: str, code: str, rng: random.Random) -> str:
-    """The caption with one of its numbers changed.
-
-    It is unchanged if it has none.
-    """
+    """The caption with one of its numbers changed."""
     found: list[tuple[Span, list[str]]] = []
     if counted := rule(code, "counted"):
         for match in re.finditer(counted["pattern"], caption):

@@ -1,8 +1,4 @@
-"""A caption → its words and the white space around them.
-
-In: captions and their language. Out: words, white space and (start, end) spans, from which the caption can be
-woven again; a random generator for each caption.
-"""
+"""A caption → its words and the white space around them."""
 
 from __future__ import annotations
 

@@ -115,10 +115,7 @@ def sent_elsewhere(metric: str | None, backbone: str | None) -> list[str]:
 
 
 class _Scorers:
-    """Scorers by name, each loaded at its first request; one thread at a time uses them.
-
-    Metrics whose backbones are of another kind than those of `metric` take their own.
-    """
+    """Scorers by name, each loaded at its first request; one thread at a time uses them."""
 
     def __init__(self, backbone: str | Backbone | None, device: str | None, metric: str):
         self._backbone, self._device = backbone, device

@@ -256,10 +256,7 @@ class ShownRegion:
 
 
 def shown_regions(explanation: Mapping[str, Any]) -> list[ShownRegion]:
-    """Mentioned regions, best score first; then at most `MAX_MISSED` missed ones, the most confident first.
-
-    Of regions that have one name and overlap, the one with the highest confidence is shown.
-    """
+    """Mentioned regions, best score first; then at most `MAX_MISSED` missed ones, most confident first."""
     regions = explanation["regions"]
     words: dict[int, str] = {}
     for word in explanation["words"]:

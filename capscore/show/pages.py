@@ -55,10 +55,7 @@ _SHOWN_SIDE, _TAG_LETTER, _TAG_HEIGHT, _TAG_PADDING = 560.0, 12.5, 21.0, 10.0
 
 @cache
 def templates_of(folder: Path | None = None) -> Environment:
-    """The templates of capscore and, before them, those of a folder.
-
-    All printed values are escaped, and control characters are shown by their code.
-    """
+    """The templates of capscore and, before them, those of a folder."""
     templates = Environment(
         loader=ChoiceLoader(
             [FileSystemLoader(folder or ()), PackageLoader("capscore.show", "templates")],

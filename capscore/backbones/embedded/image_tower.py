@@ -1,8 +1,6 @@
 """The image tower: one pass over a photo → a feature map → embeddings of the photo and of any of its regions.
 
-The trunk is an EfficientNet-Lite2 in plain torch, since importing timm or torchvision takes longer than
-scoring a photo. The head reads a grid that RoIAlign lays over a box; the photo itself is the region of its
-whole box.
+The trunk is in plain torch, since importing timm or torchvision takes longer than scoring a photo.
 """
 
 from __future__ import annotations
@@ -50,9 +48,6 @@ def photo_pixels(image: Image.Image, side: int) -> torch.Tensor:
     """A photo as the network reads it, float32 (3, side, side) in [−1, 1].
 
     It is resized as a whole and not cropped: captions also mention things at the edges.
-
-    >>> photo_pixels(Image.new("RGB", (300, 200), (255, 0, 0)), side=4)[:, 0, 0].tolist()
-    [1.0, -1.0, -1.0]
     """
     resized = image.resize((side, side), Image.Resampling.BICUBIC)
     pixels = torch.from_numpy(np.array(resized, dtype=np.float32)).permute(2, 0, 1)
@@ -143,8 +138,6 @@ def _convolution(
 
 class FoldedTrunk(nn.Module):
     """EfficientNet-Lite whose batch norms are folded into the convolutions before them.
-
-    It is faster, and has nothing left that training and use compute differently.
 
     Shapes: pixels (n, 3, height, width) → (n, features, height / s, width / s), rounded up, where s is the
     product of all strides: 32 for EfficientNet-Lite2.
@@ -289,11 +282,7 @@ class ImageTower(nn.Module):
         return self.head(maps, whole.expand(len(maps), 1, 4)).flatten(0, 1)
 
     def embed_regions(self, maps: torch.Tensor, boxes: Sequence[ArrayLike]) -> torch.Tensor:
-        """Maps of n photos → (k_1 + … + k_n, dim), photo after photo.
-
-        `boxes` are n arrays or tensors (k_i, 4): left, top, right, bottom as shares of the photo's sides, in
-        [0, 1].
-        """
+        """Maps of n photos → (k_1 + … + k_n, dim), photo after photo."""
         listed = [torch.as_tensor(rows, dtype=torch.float32).reshape(-1, 4).clamp(0.0, 1.0) for rows in boxes]
         longest = max(map(len, listed), default=0)
         if not longest:

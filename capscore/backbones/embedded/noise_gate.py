@@ -1,8 +1,7 @@
 """The embedded text encoder with a gate that notices lexical noise, by degree.
 
-For each text it says how much of its score it keeps, from 0 to 1, and which kind of noise it most likely has.
-The gate is a small transformer on the encoder's token features, so that it reads all of its languages, a long
-text sentence by sentence. `turned_away` applies its verdict to an embedding.
+A small transformer on the encoder's token features says how much of its score each text keeps, from 0 to 1,
+and which kind of noise it most likely has; a long text is read sentence by sentence.
 """
 
 from __future__ import annotations

@@ -76,19 +76,10 @@ class AnnotationFile:
 
 
 class AnnotationSource(TextFile):
-    """One annotation file that is there.
+    """One annotation file: plain, gzipped, or a member of a ZIP archive, by the last parts of its path.
 
-    Args:
-        path: the file, which may be gzipped, or the ZIP archive that holds it.
-        member: name inside the archive; the last parts of a path are enough, and of several the shortest is
-            taken. "" for a file that is in none.
-        opened: gets the file by its path whenever it is read.
-        readings: what has been read of files, shared by those who read the same ones; None keeps nothing.
-        content: what is in the file, if it is known already.
-
-    Raises (all that reads):
-        AnnotationError: cut short, not UTF-8, other columns or fields; names file and line. Or the file
-            unpacks to more than the limit, is a link, or is twice in its archive.
+    `opened` gets the file by its path when it is read; `readings` keeps what was read for all who share it.
+    What is wrong is an `AnnotationError` that names file and line.
     """
 
     def __init__(
@@ -211,11 +202,8 @@ class AnnotationSource(TextFile):
     # ---- lines, values and rows ----
 
     def lines(self, *, ended: bool = False) -> Iterator[tuple[int, str]]:
-        """(1-based number, text without its line end) of every line, blank ones included.
-
-        Args:
-            ended: the last line must have a line end too. Where any text makes a good line, nothing else
-                shows that a file was cut short in the middle of one.
+        """(1-based number, text without its line end) of every line; the last may have to be `ended`, where
+        nothing else shows that a file was cut short.
         """
         for number, text in self.text_lines():
             if ended and not text.endswith(("\n", "\r")):

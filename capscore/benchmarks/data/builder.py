@@ -1,8 +1,4 @@
-"""The base of the loading scripts in `datasets_scripts/`: official annotation files and photos in, rows out.
-
-A script says which files its benchmark has, what is in them, and which photos belong to the rows; this module
-finds, checks and downloads them.
-"""
+"""The base of the loading scripts in `datasets_scripts/`: official files and photos in, rows out."""
 
 from __future__ import annotations
 
@@ -237,10 +233,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         return counts
 
     def warn(self, message: str) -> None:
-        """Warn that the benchmark is usable but incomplete.
-
-        The warning is repeated whenever the prepared rows are loaded.
-        """
+        """Warn that the benchmark is usable but incomplete."""
         self._warnings.append(message)
         warn(BenchmarkWarning(message))
 
@@ -285,12 +278,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         return []
 
     def file(self, name: str) -> AnnotationSource:
-        """An annotation file: the one under `data_dir`, else downloaded and checked.
-
-        Raises:
-            MissingAnnotations: the file is missing and cannot be downloaded; says where it was looked for
-                and where to get it.
-        """
+        """An annotation file: the one under `data_dir`, else downloaded and checked."""
         if found := self.find(name):
             return found
         known = self.FILES[name]
@@ -456,12 +444,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         return None
 
     def download_and_prepare(self, *args: Any, **kwargs: Any) -> None:
-        """As in `datasets`; warnings about the rows are repeated when these come from the cache.
-
-        Raises:
-            AnnotationError, MissingImages: as `capscore.load_benchmark`; nothing is kept.
-            ResultWriteError: the cache cannot be written, or its disk is full.
-        """
+        """As in `datasets`; warnings about the rows are repeated when these come from the cache."""
         self._warnings.clear()
         try:
             super().download_and_prepare(*args, **kwargs)

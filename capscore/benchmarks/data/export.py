@@ -1,8 +1,4 @@
-"""A benchmark's files → a folder of Parquet with a card, which every version of `datasets` loads by itself.
-
-`load_dataset(folder, "fr")` needs no script and no capscore, from datasets 3.6 on; on the Hub the same folder
-is a data set. Photos that are there are put into the Parquet files.
-"""
+"""A benchmark's files → a folder of Parquet with a card, which `datasets` loads without a script."""
 
 from __future__ import annotations
 
@@ -37,13 +33,7 @@ def export_benchmark(
     force: bool = False,
     say: Callable[[str], None] | None = None,
 ) -> Path:
-    """Write a benchmark as Parquet with a card.
-
-    >>> from datasets import load_dataset
-    >>> export_benchmark("xvnli", "xvnli-parquet", ["fr"], data_dir="xvnli")        # doctest: +SKIP
-    >>> load_dataset("xvnli-parquet", "fr", split="test").num_rows                   # doctest: +SKIP
-    1164
-    """
+    """Write a benchmark as Parquet with a card."""
     say = say or (lambda message: None)
     names = config_names(slug, configs)
     check_data_dir(data_dir)

@@ -1,7 +1,6 @@
 """How often scores are in the order that people give: pairs of captions, foils, entailment, pairs of photos.
 
-In: scores and labels, one per row. Out: shares of comparisons that are won, with intervals by image. A tie is
-never a win; ties are counted apart.
+A tie is never a win; ties are counted apart.
 """
 
 from __future__ import annotations

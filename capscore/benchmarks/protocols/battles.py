@@ -1,8 +1,4 @@
-"""Battles of two captions, judged by people and by a metric: do they prefer the same captions, and systems?
-
-In: by how much the metric prefers the first caption, what people say, and who wrote the two. Out: shares of
-battles in which both agree, and rank correlations of systems with a ranking by people.
-"""
+"""Battles of two captions, by people and by a metric: do they prefer the same captions, and systems?"""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Similarities of images and texts → how often an image finds its text, and a text its image.
 
-In: a similarity of every image with every text, or embeddings of both, and the image of each text. Out: R@1,
-R@5 and R@10 in both directions. Works on slices: memory does not grow with images times texts.
+Works on slices: memory does not grow with images times texts.
 """
 
 from __future__ import annotations

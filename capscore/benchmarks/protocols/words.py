@@ -1,8 +1,4 @@
-"""Scores of words: how often they agree with people's labels, and whether they find the wrong words.
-
-In: per caption, scores of its words (and of its photo's regions) with labels. Out: accuracy on CapTokenEval;
-localisation accuracy, average precision and AUC on FOIL, nocaps-FOIL and HAT.
-"""
+"""Scores of words: how often they agree with people's labels, and whether they find the wrong words."""
 
 from __future__ import annotations
 
@@ -137,11 +133,6 @@ def scores_of_tokens(
     The score of a token is the sum of the scores of all words that share a character with it: a token that
     spans several words gets the score that it would have as one word, and a word passes its score to every
     token in it.
-
-    Args:
-        caption: Text of the caption.
-        tokens: Tokens in their order. Only blanks and punctuation may lie between them; case is ignored.
-        words: Words as in `Scores.details`: "start" and "end" (characters of the caption), and "score".
 
     Returns:
         One score per token; None if no word shares a character with it, or if such a word has no score.

@@ -1,7 +1,4 @@
-"""Reads captions with their photos from a benchmark or a file of rows, one set per language.
-
-All captions are true ones: robustness is how far their score falls when they are perturbed.
-"""
+"""Reads captions with their photos from a benchmark or a file of rows, one set per language."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""What robustness finds: drops by kind, false alarms by style, curves by degree; as tables, rows and JSON.
-
-Tables of several languages end with their averages, as in Kim et al. 2023. Drops are in percent, as papers
-print them; means are on the metric's own scale.
-"""
+"""What robustness finds: drops by kind, false alarms by style, curves by degree; as tables, rows and JSON."""
 
 from __future__ import annotations
 
@@ -59,12 +55,6 @@ class RobustnessOptions:
         degrees: Whether captions are perturbed to each degree too, by the published kinds among `kinds`.
         sample: Largest number of captions per language; None for all.
         partial: Whether captions whose photo is missing are left out.
-
-    Raises:
-        InputError: a value is not allowed; the message says what is expected.
-
-    >>> RobustnessOptions(kinds=("jumble",), sampling=Sampling(bootstrap=200)).p
-    0.4
     """
 
     kinds: Sequence[str] = ("paper",)

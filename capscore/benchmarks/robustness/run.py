@@ -293,10 +293,7 @@ def _means_and_drops(
     photos: Sequence[str],
     options: RobustnessOptions,
 ) -> tuple[list[Statistic], list[str]]:
-    """Mean and drop under each kind, and their plain means over the published and over the other kinds.
-
-    Drops have intervals: photos are drawn with all their original and perturbed captions.
-    """
+    """Mean and drop under each kind, and their plain means over the published and over the other kinds."""
     index = {name: number for number, name in enumerate(dict.fromkeys(photos))}
     unit = np.array([index[name] for name in photos])
     before = np.bincount(unit, weights=original)
@@ -389,9 +386,6 @@ def alarms(scores: np.ndarray, plain_scores: np.ndarray) -> Numbers:
         "n", the number of captions; "below_half", the share of them that scores below half of the plain
         metric; "kept", the mean score as a share of the plain metric's; both None if there are no captions;
         "not_scored", the number of captions left out because the plain metric gives them 0.
-
-    >>> alarms(np.array([0.2, 0.9, 0.0]), np.array([1.0, 1.0, 0.0]))
-    {'n': 2, 'below_half': 0.5, 'kept': 0.55, 'not_scored': 1}
     """
     scored = plain_scores > 0
     own, other = scores[scored], plain_scores[scored]
