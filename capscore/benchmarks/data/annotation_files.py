@@ -75,6 +75,11 @@ class AnnotationFile:
         return cls(tuple(f"{folder}{name}" for folder in folders), source, url and f"{url}/{name}", sha256)
 
 
+def checksums(benchmark: str) -> dict[str, Any]:
+    """SHA-256 of the files of a benchmark that has many, by their names."""
+    return json.loads(Path(__file__).with_name("checksums.json").read_text(encoding="utf-8"))[benchmark]
+
+
 class AnnotationSource(TextFile):
     """One annotation file: plain, gzipped, or a member of a ZIP archive, by the last parts of its path.
 
