@@ -1,7 +1,7 @@
 """The public names of capscore, each with the module that has it; `__init__.py` imports them when asked."""
 
+from .backbones import load_backbone as load_backbone
 from .backbones.base import Backbone as Backbone
-from .backbones.loading import load_backbone as load_backbone
 from .benchmarks.data.annotation_files import AnnotationError as AnnotationError
 from .benchmarks.data.annotation_files import AnnotationFile as AnnotationFile
 from .benchmarks.data.annotation_files import MissingAnnotations as MissingAnnotations

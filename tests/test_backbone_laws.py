@@ -20,9 +20,8 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from capscore import CapscoreError, InputError, load_backbone
-from capscore.backbones import registry
+from capscore.backbones import LOADERS, registry
 from capscore.backbones.checkpoint import folder_kind
-from capscore.backbones.loading import LOADERS
 from capscore.backbones.tuned import WEIGHTS
 from capscore.embedding.embedder import Embedder
 from capscore.registry import BACKBONES

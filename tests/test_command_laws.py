@@ -108,7 +108,7 @@ def folder(made, tmp_path, monkeypatch):
     folder = tmp_path / "work"
     shutil.copytree(made, folder)
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("capscore.backbones.loading.load_backbone", lambda name, **options: ColourBackbone())
+    monkeypatch.setattr("capscore.backbones.load_backbone", lambda name, **options: ColourBackbone())
     monkeypatch.setattr("capscore.scoring.calibrating.MIN_PHOTOS", 2)
     monkeypatch.setattr("capscore.show.app.build_app", lambda *_, **__: None)
     monkeypatch.setattr("capscore.show.app.launch", lambda *_, **__: None)

@@ -586,7 +586,7 @@ def test_the_command_gives_the_numbers_of_the_library(metric, tmp_path, monkeypa
     options = options_for(metric)
     backbone = options.pop("backbone", None)
     options.pop("cache", None)
-    for load in ("backbones.loading.load_backbone", "judges.model.load_judge"):
+    for load in ("backbones.load_backbone", "judges.model.load_judge"):
         monkeypatch.setattr(f"capscore.{load}", lambda name, **options: backbone)
     lines = []
     for row, image in enumerate(COLUMNS["images"]):

@@ -14,7 +14,7 @@ _PROGRAM = """
 import ctypes, os, signal, sys, time
 sys.path.insert(0, {root!r})
 from tests.toy import ColourBackbone
-import capscore.backbones.loading, capscore.files.row_source, capscore.scoring.files
+import capscore.backbones, capscore.files.row_source, capscore.scoring.files
 capscore.files.row_source.CHUNK_ROWS = capscore.scoring.files.CHUNK_ROWS = 4
 class Toy(ColourBackbone):
     turns = 0
@@ -22,7 +22,7 @@ class Toy(ColourBackbone):
         Toy.turns += 1
         {during}
         return super().encode_tokens(ids)
-capscore.backbones.loading.load_backbone = lambda name, **options: Toy()
+capscore.backbones.load_backbone = lambda name, **options: Toy()
 {before}
 from capscore.cli import main
 sys.argv = ["capscore", *sys.argv[1:]]

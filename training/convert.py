@@ -27,9 +27,9 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from capscore.backbones import load_backbone
 from capscore.backbones.base import Backbone, as_read
 from capscore.backbones.checkpoint import OPEN_CLIP_CONFIG, OPEN_CLIP_WEIGHTS
-from capscore.backbones.loading import load_backbone
 from capscore.backbones.open_clip import tag_config
 from capscore.errors import CapscoreError, InputError, message_of
 from capscore.infometic.network import InfoMetIC, InfoMetICConfig

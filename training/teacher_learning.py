@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from capscore.backbones.loading import load_backbone
+from capscore.backbones import load_backbone
 from capscore.errors import CapscoreError
 from capscore.tables import counted
 from training.data.batches import ShuffledBatches

@@ -175,7 +175,7 @@ def open_clip_weights(names: Sequence[str]) -> list[str]:
 
 
 def folder_kind(folder: Path) -> str:
-    """What a folder holds, by its files: a kind of `loading.LOADERS`, the most specific first, or ""."""
+    """What a folder holds, by its files: a kind of `LOADERS`, the most specific first, or ""."""
     names = {path.name for path in folder.iterdir() if path.is_file()} if folder.is_dir() else set()
     for marker, kind in _MARKERS.items():
         if marker in names:

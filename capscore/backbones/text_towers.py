@@ -90,7 +90,7 @@ class PairedBackbone(Backbone):
         made_for: str | None = None,
         logit_scale: float | None = None,
     ):
-        from .loading import load_backbone  # which imports this module when a text tower is loaded
+        from . import load_backbone  # which imports this module when a text tower is loaded
 
         known = find(options.name)
         made_for = (known.image_tower if known else "") if made_for is None else made_for

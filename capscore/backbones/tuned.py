@@ -45,7 +45,7 @@ def load_folder(folder: Path, options: BackboneOptions) -> Backbone:
     Prefix and languages that the options leave out come from the folder. Code that comes with the base does
     not run, since it is the folder that names the base.
     """
-    from .loading import load_backbone  # which imports this module when a fine-tuned tower is loaded
+    from . import load_backbone  # which imports this module when a fine-tuned tower is loaded
 
     marker, state = read_tuned(folder)
     base_name, tower = marker["base"], options.image_tower or marker["image_tower"] or None

@@ -74,7 +74,7 @@ def benchmark(
     backbone: options.Backbones = None,
     metric_options: Mapping[str, object] = {},
 ) -> int | None:
-    from ..backbones.loading import check_spec
+    from ..backbones import check_spec
     from ..benchmarks.reading import configurations
     from ..benchmarks.run import benchmark as measure
     from ..benchmarks.run import named_metrics

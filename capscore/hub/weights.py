@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from ..backbones import find
+from ..backbones import find, load_backbone
 from ..backbones.checkpoint import (
     OPEN_CLIP_WEIGHTS,
     STUDENT_MARKER,
@@ -16,7 +16,6 @@ from ..backbones.checkpoint import (
     needed_files,
     read_config,
 )
-from ..backbones.loading import load_backbone
 from ..benchmarks.result_file import read_documents
 from ..errors import CapscoreError, InputError, Setting
 from ..files.shipped import has_weights, offered_weights, weights_folder

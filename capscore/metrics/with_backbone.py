@@ -77,7 +77,7 @@ class BackboneScorer(Scorer):
 
     @classmethod
     def open_backbone(cls, spec: Any, options: Mapping[str, Any]) -> Embedder:
-        from ..backbones.loading import load_backbone
+        from ..backbones import load_backbone
         from ..embedding.cache import resolve_cache
         from ..embedding.embedder import Embedder
 

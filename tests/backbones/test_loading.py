@@ -12,9 +12,9 @@ import pytest
 from huggingface_hub import constants
 
 import capscore
-from capscore.backbones import Known, find, loading
+from capscore import backbones as loading
+from capscore.backbones import Known, check_spec, find, load_backbone
 from capscore.backbones.checkpoint import fetch_model, needed_files, offline_variable
-from capscore.backbones.loading import check_spec, load_backbone
 from capscore.errors import BackboneUnavailable, CapscoreError, MissingWeightsError
 from capscore.judges.model import known_models
 from capscore.metrics.loading import default_backbone

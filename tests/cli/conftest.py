@@ -86,7 +86,7 @@ def toys(monkeypatch):
         made[name].name = name
         return made[name]
 
-    monkeypatch.setattr("capscore.backbones.loading.load_backbone", load)
+    monkeypatch.setattr("capscore.backbones.load_backbone", load)
     return made
 
 

@@ -115,12 +115,12 @@ def photographed(flickr, toys, monkeypatch):
     (flickr / "images").mkdir(exist_ok=True)
     for number, colour in enumerate((RED, BLUE, noise(seed=1), noise(seed=2))):
         (flickr / "images" / f"{number}.jpg").write_bytes(encode(colour, "JPEG"))
-    load = capscore.backbones.loading.load_backbone
+    load = capscore.backbones.load_backbone
 
     def changed(name, **options):
         return Backwards(fingerprint=name) if name == "embedded-free" else load(name)
 
-    monkeypatch.setattr("capscore.backbones.loading.load_backbone", changed)
+    monkeypatch.setattr("capscore.backbones.load_backbone", changed)
     return flickr
 
 

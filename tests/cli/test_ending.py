@@ -60,7 +60,7 @@ def test_a_signal_before_anything_is_scored_leaves_nothing(tmp_path, run, number
     captions(tmp_path)
     before = (
         f"def slow(*_, **__):\n    open({str(flag)!r}, 'w').close(); time.sleep(40)\n"
-        "capscore.backbones.loading.load_backbone = slow"
+        "capscore.backbones.load_backbone = slow"
     )
     process = begin(*run.split(), before=before, cwd=tmp_path)
     until = time.monotonic() + LIMIT

@@ -32,7 +32,7 @@ def colours(monkeypatch):
         loaded.append((name, ColourBackbone()))
         return loaded[-1][1]
 
-    monkeypatch.setattr("capscore.backbones.loading.load_backbone", load_backbone)
+    monkeypatch.setattr("capscore.backbones.load_backbone", load_backbone)
     return loaded
 
 
@@ -129,7 +129,7 @@ def test_chunks_are_one_corpus_in_every_kind_of_file(tmp_path, monkeypatch, size
 
 
 def test_noise_found_in_captions_is_in_files_tables_and_pages(tmp_path, photos, monkeypatch):
-    monkeypatch.setattr("capscore.backbones.loading.load_backbone", lambda name, **options: JudgingColours())
+    monkeypatch.setattr("capscore.backbones.load_backbone", lambda name, **options: JudgingColours())
     rows = [{"image": "red.png", "caption": text} for text in ("red", "red red red red")]
     source = write_jsonl(tmp_path / "p.jsonl", [*rows, {"image": "none.png", "caption": "red"}])
     output, page = tmp_path / "o.parquet", tmp_path / "page.html"
@@ -388,7 +388,7 @@ def test_wrong_usage_comes_before_any_work(preds, tmp_path, monkeypatch, argumen
     monkeypatch.chdir(tmp_path)
     if "--device" not in arguments:  # names of devices are checked by the backbone
         toy = ColourBackbone()
-        monkeypatch.setattr("capscore.backbones.loading.load_backbone", lambda name, **options: toy)
+        monkeypatch.setattr("capscore.backbones.load_backbone", lambda name, **options: toy)
     assert_refused(score(preds, *arguments.split()), message)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["photos", "preds.jsonl"]
 

@@ -16,7 +16,7 @@ from typing import Any
 from unittest import mock
 
 import capscore
-from capscore.backbones import loading
+from capscore import backbones
 from capscore.errors import CapscoreError
 
 from ..cli.conftest import read_jsonl, write_jsonl
@@ -25,7 +25,7 @@ from ..toy import BLUE, RED, ColourBackbone
 from .case import Outcome
 
 
-def _load_backbone(name: Any, load: Any = loading.load_backbone, **options: Any) -> Any:
+def _load_backbone(name: Any, load: Any = backbones.load_backbone, **options: Any) -> Any:
     return ColourBackbone() if name == "toy" else load(name, **options)
 
 
@@ -37,7 +37,7 @@ def run_command(*arguments: object) -> Outcome:
     code: Any = 0
     with (
         mock.patch.object(sys, "argv", ["capscore", *map(str, arguments)]),
-        mock.patch.object(loading, "load_backbone", _load_backbone),
+        mock.patch.object(backbones, "load_backbone", _load_backbone),
         mock.patch.multiple(sys, stdin=io.StringIO(), stdout=streams[0], stderr=streams[1]),
         mock.patch.dict(os.environ, COLUMNS="80", NO_COLOR="1"),
     ):

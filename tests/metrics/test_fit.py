@@ -149,7 +149,7 @@ def test_two_backbones_do_not_share_a_file_of_calibrations(tmp_path, monkeypatch
     monkeypatch.setattr("capscore.scoring.calibrating.MIN_PHOTOS", 2)
     towers = {"one": ColourBackbone(), "two": ColourBackbone()}
     towers["two"].name = "two"
-    monkeypatch.setattr("capscore.backbones.loading.load_backbone", lambda name, **options: towers[name])
+    monkeypatch.setattr("capscore.backbones.load_backbone", lambda name, **options: towers[name])
     rows = []
     for name in ("red", "blue"):
         Image.new("RGB", (8, 8), name).save(tmp_path / f"{name}.png")

@@ -12,7 +12,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import capscore
-from capscore.backbones.loading import load_backbone
+from capscore.backbones import load_backbone
 from capscore.cli import app
 from capscore.errors import CorpusWarning
 
@@ -80,7 +80,7 @@ def test_cider_counts_documents_by_language_and_warns_once():
 
 @pytest.mark.parametrize("name", ["rows.jsonl", "rows.csv"])
 def test_the_command_keeps_every_row(tmp_path, monkeypatch, name):
-    monkeypatch.setattr("capscore.backbones.loading.load_backbone", lambda name, **options: towers())
+    monkeypatch.setattr("capscore.backbones.load_backbone", lambda name, **options: towers())
     path, output = tmp_path / name, tmp_path / f"scored-{name}"
     cells = [
         {"caption": caption, "references": references, **({} if code is None else {"language": code})}

@@ -83,7 +83,7 @@ def test_other_metrics_and_values_are_refused():
 
 @pytest.fixture
 def command(tmp_path, monkeypatch):
-    monkeypatch.setattr("capscore.backbones.loading.load_backbone", lambda name, **options: ColourBackbone())
+    monkeypatch.setattr("capscore.backbones.load_backbone", lambda name, **options: ColourBackbone())
     names = {"red": RED, "violet": VIOLET, "green": GREEN}
     for name, pixels in names.items():
         Image.fromarray(pixels).save(tmp_path / f"{name}.png")

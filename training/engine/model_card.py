@@ -300,7 +300,7 @@ def _parts(result: Result) -> dict[str, object]:
 
 def _hub_id(base: str) -> str | None:
     """The Hub id of a base that is on the Hub; None for any other base."""
-    from capscore.backbones.loading import repository_of
+    from capscore.backbones import repository_of
 
     plain = base.removeprefix("open_clip:").removeprefix("hf-hub:").partition("@")[0]
     known = find(plain)

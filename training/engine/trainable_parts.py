@@ -16,9 +16,9 @@ from typing import Any, Literal
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm as BatchNorm  # noqa: PLC2701
 
+from capscore.backbones import load_backbone
 from capscore.backbones.base import Backbone
 from capscore.backbones.embedded.backbone import EmbeddedBackbone
-from capscore.backbones.loading import load_backbone
 from capscore.errors import CapscoreError, MissingExtraError, Setting
 from training.data.pictures import Fixed
 from training.engine.loop_settings import ABOVE_ZERO, require_range

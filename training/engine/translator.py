@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from capscore.backbones import load_backbone
 from capscore.backbones.base import resolve_device, resolve_dtype
-from capscore.backbones.loading import load_backbone
 from capscore.embedding.embedder import Embedder
 from capscore.errors import BackboneUnavailable, CapscoreError, InputError, Setting
 from capscore.files.scratch import process_folder

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import torch
 
+from capscore.backbones import load_backbone
 from capscore.backbones.embedded.backbone import (
     SentenceEncoderBackbone,
     centred,
@@ -25,7 +26,6 @@ from capscore.backbones.embedded.backbone import (
     load_efficientnet,
 )
 from capscore.backbones.embedded.image_tower import ImageTower
-from capscore.backbones.loading import load_backbone
 from capscore.errors import CapscoreError, Setting
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
