@@ -147,20 +147,17 @@ class BenchmarkRun:
         if rows:
             interval = f"{level_text(self.options.sampling.confidence)} interval"
             headings = ("metric", "statistic", "measured", interval, "published", "reproduced", "n")
-            parts += [Table(headings, rows, left=2), self._legend(any(row[5] for row in rows))]
+            legend = ["Numbers are times 100."]
+            if any(row[5] for row in rows):
+                legend.append(_REPRODUCED)
+            if draws := self.options.sampling.bootstrap:
+                legend.append(f"Intervals: {draws:,} bootstrap draws of photos.")
+            parts += [Table(headings, rows, left=2), " ".join(legend)]
         for result in self.results:
             parts += _not_comparable(result, sources)
         parts += [f"[{number}] {source}" for number, source in enumerate(sources, start=1)]
         parts += self._remarks()
         return Report(f"{self.name} ({self.split}, {counted(self.n_rows, 'row')})", parts)
-
-    def _legend(self, with_published: bool) -> str:
-        sentences = ["Numbers are times 100."]
-        if with_published:
-            sentences.append(_REPRODUCED)
-        if draws := self.options.sampling.bootstrap:
-            sentences.append(f"Intervals: {draws:,} bootstrap draws of photos.")
-        return " ".join(sentences)
 
     def _remarks(self) -> Iterator[str]:
         for note in self.notes:

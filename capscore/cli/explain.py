@@ -26,18 +26,12 @@ from typing import Annotated
 
 from ..errors import InputError, Setting
 from ..files.console import make_console
-from ..metrics.loading import Option
 from ..registry import METRICS
 from . import options, terminal
 from .options import argument, option
 
 
-def _options() -> dict[str, Option]:
-    left_out = ("allow_urls", "allow_private_urls", "empty", "explain", "with_references")
-    return {name: entry for name, entry in options.of_captions().items() if name not in left_out}
-
-
-@options.with_metric_options(_options)
+@options.with_metric_options(options.of_explaining)
 def explain(
     photo: Annotated[Path, argument("PHOTO")],
     captions: Annotated[list[str], argument("CAPTION")],

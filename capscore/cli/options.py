@@ -145,6 +145,12 @@ def of_captions() -> dict[str, Option]:
     return {name: item for name, item in of_score().items() if name != "pairs"}
 
 
+def of_explaining() -> dict[str, Option]:
+    """The same for captions of one photo."""
+    left_out = ("allow_urls", "allow_private_urls", "empty", "explain", "with_references")
+    return {name: item for name, item in of_captions().items() if name not in left_out}
+
+
 def of_several() -> dict[str, Option]:
     """The same for commands that choose backbones by another option."""
     left_out = ("backbone", "revision", "image_tower", "allow_urls", "allow_private_urls")

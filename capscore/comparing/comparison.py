@@ -120,18 +120,15 @@ class Comparison(Result):
         parts += agreement_parts(self.orders)
         known = [self.signatures[metric] for metric in self.metrics if self.signatures.get(metric)]
         parts += dict.fromkeys(known)
-        parts.append(self._matching())
+        left = [f"{count:,} of {name}" for name, count in self.n_left.items() if count]
+        more = f"; rows that not all systems have were left out: {', '.join(left)}" if left else ""
+        parts.append(f"Rows were matched by {self.matched_by}{more}.")
         parts += [f"note: {note}" for note in self.notes]
         if not self.about:
             parts += [verdict(metric, comparisons) for metric, comparisons in self.metrics.items()]
             return Report("", parts)
         title = f"{self.about['benchmark']} ({self.about['split']}): {', '.join(self.systems)}"
         return Report(title, parts)
-
-    def _matching(self) -> str:
-        left = [f"{count:,} of {name}" for name, count in self.n_left.items() if count]
-        more = f"; rows that not all systems have were left out: {', '.join(left)}" if left else ""
-        return f"Rows were matched by {self.matched_by}{more}."
 
     def by_language(self, metric: str) -> Table:
         """A row per language: the number of every system, the best in bold; of a benchmark, also the mean."""
@@ -202,23 +199,15 @@ class PaperTable:
         return cls(systems, titles, cells, frozenset(best), frozenset(marked), p_values, caption, known)
 
     def table(self) -> Table:
-        rows = []
-        for row, system in enumerate(self.systems):
-            rows.append(
-                [system, *(f"{cell}{self._mark(row, at)}" for at, cell in enumerate(self.cells[row]))]
-            )
+        rows = [[system, *cells] for system, cells in zip(self.systems, self.cells, strict=True)]
+        for row, column in self.marked:
+            rows[row][column + 1] += "†"
         bold = frozenset((row, column + 1) for row, column in self.best)
         return Table(("system", *self.titles), rows, bold=bold)
 
     def parts(self) -> list[Table | str]:
-        """The table and its caption, for a report."""
-        return [
-            self.table(),
-            self.caption.replace("in bold", "in bold or with *"),
-        ]  # a terminal may lack bold
-
-    def _mark(self, row: int, column: int) -> str:
-        return "†" if (row, column) in self.marked else ""
+        """The table and its caption, for a report; a terminal may lack bold."""
+        return [self.table(), self.caption.replace("in bold", "in bold or with *")]
 
     def write(self, path: Path) -> None:
         """Write the table, in the format that the file's name ends in: .tex, .md or .csv."""
@@ -309,17 +298,18 @@ def _on_one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-_HEADINGS = ("difference", "interval", "p")
-
-
 def comparison_table(metric: str, comparison: SystemComparison) -> Table:
     """A row per system, the baseline first; the best number in bold, unless several systems share it."""
     figures = comparison.figures
     rows = [(comparison.baseline, fixed(figures[comparison.baseline]), "", "", "")]
-    rows += [
-        _difference_cells(figures[other.system], other, comparison.confidence)
-        for other in comparison.differences
-    ]
+    for other in comparison.differences:
+        interval = p_value = ""
+        if other.interval is not None:
+            interval = interval_text(other.interval)
+        if other.p_value_holm is not None:
+            p_value = p_text(other.p_value_holm, comparison.confidence)
+        figure = fixed(figures[other.system])
+        rows.append((other.system, figure, signed(other.difference), interval, p_value))
     bold = [(index, 1) for index, row in enumerate(rows) if row[0] in comparison.best]
     if len(bold) > 1:
         bold = []
@@ -329,7 +319,7 @@ def comparison_table(metric: str, comparison: SystemComparison) -> Table:
     counts = counted(comparison.n_rows, "row")
     if comparison.unit != "row":
         counts += f", {counted(comparison.n_images, 'photo')}"
-    headings = ("system", comparison.kind, *_HEADINGS)
+    headings = ("system", comparison.kind, "difference", "interval", "p")
     return Table(headings, rows, f"{title} ({counts})", bold=frozenset(bold))
 
 
@@ -344,17 +334,6 @@ def p_text(p_value: float, confidence: float) -> str:
         if float(text) != round(1 - confidence, 12):
             break
     return text
-
-
-def _difference_cells(
-    figure: float, other: SystemDifference, confidence: float
-) -> tuple[str, str, str, str, str]:
-    interval = p_value = ""
-    if other.interval is not None:
-        interval = interval_text(other.interval)
-    if other.p_value_holm is not None:
-        p_value = p_text(other.p_value_holm, confidence)
-    return other.system, fixed(figure), signed(other.difference), interval, p_value
 
 
 def interval_text(interval: Interval) -> str:

@@ -158,7 +158,10 @@ def read_captions(
                 if key in found[code]:
                     first = found[code][key][1]
                     raise InputError(f"a second caption of the photo {key!r:.80}; the first is in {first}")
-                _check_caption(text, may_be_empty)
+                if not isinstance(text, str):
+                    raise InputError(f"{text!r:.60} ({type(text).__name__}); expected a caption")
+                if is_empty(text) and not may_be_empty:
+                    raise InputError(*empty_caption(text).parts)
             except InputError as error:
                 raise source.at(error, chunk, row) from None
             found[code][key] = text, source.place(chunk, row)
@@ -183,13 +186,6 @@ def _language_in(tag: Sequence[str | None], known: Sequence[str], only: str) -> 
     if code not in known:
         raise InputError(f"there are no references in {code!r}, only in {', '.join(known)}")
     return code
-
-
-def _check_caption(text: object, may_be_empty: bool) -> None:
-    if not isinstance(text, str):
-        raise InputError(f"{text!r:.60} ({type(text).__name__}); expected a caption")
-    if is_empty(text) and not may_be_empty:
-        raise InputError(*empty_caption(text).parts)
 
 
 def _photo_in(cell: object, column: str) -> str:

@@ -496,7 +496,9 @@ def _signature_notes(
         try:
             # of other rows, languages and numbers of references may be others
             truncated = {system.name for system in systems if system.stated(column, "n_truncated")}
-            without = _may_differ(stated.values(), same_references) if common_rows else ()
+            without = ["lang"] if common_rows else []
+            if same_references and any("refs:var" in text.split("|") for text in stated.values()):
+                without.append("refs")
             _check_signatures(stated, without=without, truncated=truncated)
         except InputError as error:
             raise InputError(f"{column}: ", *error.parts) from None
@@ -505,13 +507,6 @@ def _signature_notes(
                 f"{column}: no summary states how {silent} was scored; whether settings agree is not checked"
             )
     return notes
-
-
-def _may_differ(signatures: Iterable[str], same_references: bool) -> list[str]:
-    """Settings of signatures that may differ because files have other rows beside the common ones."""
-    if same_references and any("refs:var" in signature.split("|") for signature in signatures):
-        return ["lang", "refs"]
-    return ["lang"]
 
 
 def _have_same_references(systems: Sequence[_System], rows: RowOptions) -> bool:

@@ -157,7 +157,9 @@ def plan_benchmark(
 ) -> Plan:
     """List what to publish of a benchmark."""
     if not may_be_published(slug):
-        card = _card_without_data(card_of(slug), slug)
+        how = _template("how_to_get.md").format(slug=slug)
+        section = re.compile(r"^## How to load\n.*?(?=^## )", re.DOTALL | re.MULTILINE)
+        card = section.sub(lambda _: how, card_of(slug))
         builder = builder_class(slug)
         files = {f"builder/{slug}.py": Path(inspect.getfile(builder))}
         licence = builder.LICENSE
@@ -178,9 +180,3 @@ def plan_benchmark(
         slug,
         [note],
     )
-
-
-def _card_without_data(card: str, slug: str) -> str:
-    """The script's card, which says that the data are not in this repository."""
-    how = _template("how_to_get.md").format(slug=slug)
-    return re.sub(r"^## How to load\n.*?(?=^## )", lambda _: how, card, flags=re.DOTALL | re.MULTILINE)

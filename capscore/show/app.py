@@ -225,7 +225,11 @@ def _page(
             button = gr.Button(task, variant="primary")
             _show_examples(gr, examples, boxes)
         with gr.Column(scale=1 + (task == "Explain"), min_width=340):
-            outputs = _results(gr, f"Press {task}, or write captions of your own first.")
+            hint = f'<p class="hint">Press {task}, or write captions of your own first.</p>'
+            result = gr.HTML(hint, label="Result")
+            label = "Signature: quote it with the numbers"
+            outputs = [result, gr.Textbox(label=label, interactive=False, lines=2, max_lines=8)]
+            gr.Markdown(READING)
     inputs = [*boxes, *filter(None, [choice])]
     if task == "Explain":
         inputs = [photo, captions, language]
@@ -249,15 +253,6 @@ def _inputs(
         gr.Textbox(references, label=label, visible=with_references, **size),
         gr.Dropdown([("not stated", ""), *known], label="Language of the captions", **choices),
     ]
-
-
-def _results(gr: ModuleType, hint: str) -> list[object]:
-    """The boxes of the results and of the signature."""
-    result = gr.HTML(f'<p class="hint">{hint}</p>', label="Result")
-    label = "Signature: quote it with the numbers"
-    signature = gr.Textbox(label=label, interactive=False, lines=2, max_lines=8)
-    gr.Markdown(READING)
-    return [result, signature]
 
 
 def _show_examples(

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from PIL import Image
     from rich.console import Console
-    from rich.text import Text
 
     from ..metrics.base import Scorer
     from ..metrics.scores import Scores
@@ -224,7 +223,11 @@ def _print_marked(console: Console, caption: ExplainedCaption) -> None:
     """A caption with its words marked by signs and colours; in ASCII where a terminal shows no more."""
     from rich.text import Text
 
-    console.print("", _marked(caption, *_signs(console)), "", Text(_clean(str(verdict(caption)))), sep="\n")
+    marked, (wrong, cut) = Text(), _signs(console)
+    for piece in segments(caption):
+        pattern, style = _MARKS[piece.kind]
+        marked.append(pattern.format(text=_clean(piece.text), wrong=wrong, cut=cut), style=style)
+    console.print("", marked, "", Text(_clean(str(verdict(caption)))), sep="\n")
     lines = [(label, fixed(caption.scores[name], 2, "no score")) for name, label in SCORES.items()]
     regions: dict[bool, list[str]] = {True: [], False: []}
     for item in shown_regions(caption.explanation):
@@ -254,16 +257,6 @@ def _signs(console: Console) -> tuple[str, str]:
     if console.encoding.lower().startswith("utf"):
         return "✗", "…"
     return "x", "~"
-
-
-def _marked(caption: ExplainedCaption, wrong: str, cut: str) -> Text:
-    from rich.text import Text
-
-    marked = Text()
-    for piece in segments(caption):
-        pattern, style = _MARKS[piece.kind]
-        marked.append(pattern.format(text=_clean(piece.text), wrong=wrong, cut=cut), style=style)
-    return marked
 
 
 def _print_lines(console: Console, lines: Sequence[str]) -> None:

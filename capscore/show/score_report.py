@@ -73,9 +73,17 @@ def write_score_report(path: Path, run: ScoredFile) -> None:
         card["reasons"] = reasons.get(row, {})
     rows = [cards[row] for row in listed]
     scripts = [page_script(name) for name in ("rows_to_check.js", "table.js")[not checked :]]
-    counts = _counts(reasons)
+    n_of = Counter(kind for of_row in reasons.values() for kind in of_row)
+    counts = [(kind, name, n_of[kind]) for kind, name in KINDS_OF_REASON.items() if n_of[kind]]
     title = f"{run.source.path.name or 'captions'}: {counted(run.source.n_rows, 'row')}"
     has_ranks = any(card["rank"] for card in cards.values())
+    orders = [
+        ("score", f"{first.metric}, worst first"),
+        ("file", "as in the file"),
+        ("name", "name of photo"),
+    ]
+    if has_ranks:
+        orders.insert(0, ("rank", "rank, worst first"))
     page = render(
         "score_report.html",
         title=title,
@@ -90,7 +98,7 @@ def write_score_report(path: Path, run: ScoredFile) -> None:
         reasons=counts,
         reason_choices=[(kind, f"{name} ({n:,})") for kind, name, n in counts],
         reason_names=KINDS_OF_REASON,
-        orders=_orders(first.metric, has_ranks=has_ranks),
+        orders=orders,
         data=_data(run, checked, cards, photos),
         metrics=[_section(name, run) for name in scores],
         signatures={name: part.signature for name, part in scores.items()},
@@ -127,22 +135,6 @@ class _Photos:
                 self._numbers[key] = len(self.addresses), picture[1:]
                 self.addresses.append(picture[0])
         return self._numbers[key]
-
-
-def _counts(reasons: Mapping[int, Mapping[str, str]]) -> list[tuple[str, str, int]]:
-    """Kind of reason, its name, and its number of rows."""
-    counts = Counter(kind for of_row in reasons.values() for kind in of_row)
-    return [(kind, name, counts[kind]) for kind, name in KINDS_OF_REASON.items() if counts[kind]]
-
-
-def _orders(metric: str, *, has_ranks: bool) -> list[tuple[str, str]]:
-    orders = [("rank", "rank, worst first")] if has_ranks else []
-    return [
-        *orders,
-        ("score", f"{metric}, worst first"),
-        ("file", "as in the file"),
-        ("name", "name of photo"),
-    ]
 
 
 def _choices_of_languages(languages: Iterable[str]) -> list[tuple[str, str]]:

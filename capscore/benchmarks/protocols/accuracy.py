@@ -5,7 +5,7 @@ A tie is never a win; ties are counted apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any
 
@@ -25,7 +25,7 @@ from ...statistics.columns import (
     units_of,
 )
 from ...tables import counted
-from .results import ProtocolResult, Statistic, estimates
+from .results import ProtocolResult, Statistic, estimates, plain_mean
 
 # two correct human captions; two human captions, one of another photo; human and machine; two machines
 PASCAL50S_CATEGORIES = ("HC", "HI", "HM", "MM")
@@ -151,7 +151,7 @@ def foils(
     shares = dict(zip(known, [row.value for row in rows], strict=False))
     means = {}
     for phenomenon, of in phenomena.items():
-        means[phenomenon] = _mean([shares[piece] for piece in of])
+        means[phenomenon] = plain_mean([shares[piece] for piece in of])
     n_invalid, n_missing = int((~counts).sum()), int((~present).sum())
     return ProtocolResult(
         tuple(rows),
@@ -361,11 +361,6 @@ def _pairs(
     pooled = {_POOLED: "accuracy_pooled"}
     rows, ties, notes = _accuracies(numbers, {**names, **pooled}, unit, sampling, n_mean=len(names))
     return [*rows[:-2], rows[-1], rows[-2]], ties, notes
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if len(known) == len(values) else None
 
 
 # ---- comparisons of XVNLI and MaRVL ----

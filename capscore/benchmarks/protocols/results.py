@@ -57,6 +57,12 @@ def ends(interval: Interval | None) -> tuple[float, float] | None:
     return None if interval is None else (interval.low, interval.high)
 
 
+def plain_mean(values: Sequence[float | None]) -> float | None:
+    """The mean; None if one of the values is missing."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if len(known) == len(values) else None
+
+
 def estimates(
     values: Callable[[np.ndarray], np.ndarray],
     names: Sequence[str],

@@ -12,6 +12,7 @@ from ...perturbations import KINDS, P, all_kinds, check_draws, chosen_kinds, kin
 from ...perturbations.styles import STYLES
 from ...statistics.columns import plain
 from ...tables import Report, Result, Table, counted, fixed, level_text, percent, signed
+from ..protocols.results import plain_mean
 from ..results import MetricResult
 from .captions import CaptionSet
 
@@ -239,8 +240,8 @@ def averages(
     figures = [published_values(result) for result in results]
     for result in results:
         for name in result.statistics:
-            measured[name] = _mean([one.value(name) for one in results])
-            published[name] = _mean([part.get(name) for part in figures])
+            measured[name] = plain_mean([one.value(name) for one in results])
+            published[name] = plain_mean([part.get(name) for part in figures])
     return measured, published
 
 
@@ -249,20 +250,16 @@ def published_values(result: MetricResult) -> dict[str, float]:
     return {name: figures[0].measured_unit for name, figures in result.published.items()}
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if len(known) == len(values) else None
-
-
 # ---- drops ----
 
 
 def _drops_report(name: str, sets: Sequence[SetResult]) -> Report:
     parts: list[Table | str] = []
+    measured = [kind for kind in sets[0].options.kinds if any(kind in one.unchanged for one in sets)]
     for result in sets[0].results:
         title = result.name
         for which, average in (("", "average"), (", kinds that PR-MCS does not train on", "average_unseen")):
-            kinds = [kind for kind in _measured_kinds(sets) if (kind in KINDS) == (average == "average")]
+            kinds = [kind for kind in measured if (kind in KINDS) == (average == "average")]
             if kinds:
                 headings = ("language", "", "original", *kinds, "average")
                 rows = _drop_rows(sets, result.metric, [*kinds, average])
@@ -278,11 +275,6 @@ def _drops_report(name: str, sets: Sequence[SetResult]) -> Report:
     split = sets[0].captions.split
     title = f"{name} ({split})" if split else name
     return Report(title, [*parts, *_sources(sets), *_remarks(sets)])
-
-
-def _measured_kinds(sets: Sequence[SetResult]) -> list[str]:
-    """Kinds that were measured in any of the languages."""
-    return [kind for kind in sets[0].options.kinds if any(kind in one.unchanged for one in sets)]
 
 
 def _drop_rows(sets: Sequence[SetResult], metric: str, names: Sequence[str]) -> list[tuple[str, ...]]:
