@@ -20,17 +20,10 @@ from ..metrics.rows import parse_signature
 from ..options import LoadOptions, RowOptions, Sampling, split_options
 from ..registry import METRICS
 from ..statistics.bootstrap import holm
+from . import reading
 from .data.annotation_files import AnnotationError, MissingAnnotations
 from .published import Published, find
-from .reading import (
-    SUITES,
-    Configuration,
-    collected_warnings,
-    configurations,
-    members,
-    read_benchmark,
-    read_scores,
-)
+from .reading import Configuration, collected_warnings
 from .results import BenchmarkResults, BenchmarkRun, MetricRefusal, MetricResult, config_title
 from .tasks import KeyedRows, Measurement, Task, TaskOptions, task_of
 
@@ -88,7 +81,7 @@ def benchmark(
     named, files = named_metrics(metrics, load)
     if not named and not files:
         raise InputError("nothing to measure: name a metric, or a file of scores", field="metrics")
-    suite = data if isinstance(data, str) and data in SUITES else ""
+    suite = data if isinstance(data, str) and data in reading.SUITES else ""
     found = BenchmarkResults(suite=suite)
     for where in _configurations(data, config, data_dir):
         name = config_title(where.slug, where.config)
@@ -113,14 +106,14 @@ def _configurations(
     """What is measured: the members of a suite, or configurations of benchmarks."""
     configs = [config] if isinstance(config, str) else config
     if not isinstance(data, str):
-        return configurations(data, configs, data_dir)
-    if data not in SUITES:
-        return configurations([data], configs, data_dir)
+        return reading.configurations(data, configs, data_dir)
+    if data not in reading.SUITES:
+        return reading.configurations([data], configs, data_dir)
     if data_dir is None or configs:
         raise InputError(
             f"a suite, {data!r}, takes a folder of benchmarks, and no configuration", field="data_dir"
         )
-    return members(data, data_dir)
+    return reading.members(data, data_dir)
 
 
 def reasons(skipped: Mapping[str, CapscoreError]) -> str:
@@ -204,7 +197,7 @@ def run_metrics(
 ) -> BenchmarkRun:
     """Measure metrics, and scores from files, on a benchmark's configuration; see `benchmark`."""
     looked_at = any(metric.kind.needs_images for metric in metrics)
-    run, found = read_benchmark(where, rows, images=None if looked_at else False, options=options)
+    run, found = reading.read_benchmark(where, rows, images=None if looked_at else False, options=options)
     task = task_of(where.slug, run.config)
     if files:
         task.check_takes_scores(where.slug)
@@ -274,7 +267,7 @@ def _measure(run: BenchmarkRun, task: Task, rows: KeyedRows, metric: NamedMetric
         scorer, start = metric.make(), time.perf_counter()
         measured = task.measure(rows, scorer, metric.component, run.options)
         seconds = time.perf_counter() - start
-    reading = _unusual_reading(scorer, measured.signature)
+    unusual = _unusual_reading(scorer, measured.signature)
     if metric.component:
         signature = f"{measured.signature}|component:{metric.component}"
         measured = measured._replace(signature=signature)
@@ -287,7 +280,7 @@ def _measure(run: BenchmarkRun, task: Task, rows: KeyedRows, metric: NamedMetric
     if scorer.ranked_by and task.ranks and not metric.component:
         notes.append(f"rows are ranked by the {scorer.ranked_by} of their score")
     result = replace(result, backbone=backbone_name(scorer))
-    return _beside_published(run, task, result, known_as, result.backbone, notes, reading)
+    return _beside_published(run, task, result, known_as, result.backbone, notes, unusual)
 
 
 def backbone_name(scorer: Scorer) -> str:
@@ -311,7 +304,7 @@ def _unusual_reading(scorer: Scorer, signature: str) -> str:
 def _take(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, path: Path) -> MetricResult:
     """The benchmark's numbers for scores from a file; "mcs@BACKBONE" names their backbone."""
     start = time.perf_counter()
-    scores, notes = read_scores(path, task.queries(rows), missing=run.options.missing)
+    scores, notes = reading.read_scores(path, task.queries(rows), missing=run.options.missing)
     try:
         with collected_warnings() as said:
             outcome = task.outcome(rows, scores, run.options)

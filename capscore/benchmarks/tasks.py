@@ -24,19 +24,8 @@ from ..registry import BENCHMARKS, PROTOCOLS
 from ..statistics.agreement import agreement, compare
 from ..statistics.battles import TIE_BAND
 from ..statistics.columns import check_missing
-from .protocols import (
-    ProtocolResult,
-    Statistic,
-    battles_with_people,
-    captokeneval,
-    foils,
-    localisation,
-    marvl,
-    pairwise_by_category,
-    retrieval,
-    thumb,
-    xvnli,
-)
+from . import protocols
+from .protocols import ProtocolResult, Statistic
 from .protocols.results import ends
 from .protocols.words import doubts_of, labels_at, places_of, scores_of_tokens
 
@@ -278,7 +267,7 @@ class PairTask(Task):
     def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> ProtocolResult:
         labels, categories = _column(rows, "label"), _column(rows, "category")
         how = options.for_rows(rows)
-        return pairwise_by_category(scores[0::2], scores[1::2], labels, categories, **how)
+        return protocols.pairwise_by_category(scores[0::2], scores[1::2], labels, categories, **how)
 
 
 class BattleTask(PairTask):
@@ -292,7 +281,7 @@ class BattleTask(PairTask):
     ) -> ProtocolResult:
         columns = (_column(rows, name) for name in ("winner", "systems", "level"))
         banded = np.where(np.abs(margins) <= tie, 0.0, margins)
-        return battles_with_people(banded, *columns, **options.for_rows(rows))
+        return protocols.battles_with_people(banded, *columns, **options.for_rows(rows))
 
     def measure(self, rows: KeyedRows, scorer: Scorer, component: str, options: TaskOptions) -> Measurement:
         if not scorer.compares_candidates:
@@ -316,7 +305,7 @@ class FoilTask(Task):
     def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> ProtocolResult:
         pieces = [row.get("piece", "all") for _, row in rows]
         valid = [row.get("valid", True) for _, row in rows]
-        found = foils(scores[0::2], scores[1::2], pieces, valid, **options.for_rows(rows))
+        found = protocols.foils(scores[0::2], scores[1::2], pieces, valid, **options.for_rows(rows))
         # of a single piece, the mean and all pairs together are that piece
         return found if len(found.statistics) > 3 else replace(found, statistics=found.statistics[:1])
 
@@ -348,7 +337,7 @@ class HallucinationTask(Task):
         if words is not None:
             doubts = doubts_of(words)
             labels = [labels_at(of, places) for of, (_, places) in zip(words, marked, strict=True)]
-        return localisation(
+        return protocols.localisation(
             scores,
             [wrong for wrong, _ in marked],
             doubts,
@@ -411,7 +400,7 @@ class XvnliTask(Task):
     def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> ProtocolResult:
         labels, images = _column(rows, "label"), _column(rows, "image_id")
         image, premise = (
-            xvnli(scores, labels, images, premise_ids=premises, **options.of_protocols)
+            protocols.xvnli(scores, labels, images, premise_ids=premises, **options.of_protocols)
             for premises in (None, _column(rows, "premise_id"))
         )
         again = [row._replace(name=f"{row.name}_same_premise") for row in premise.statistics]
@@ -434,7 +423,7 @@ class MarvlTask(Task):
 
     def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> ProtocolResult:
         labels, captions, ids = (_column(rows, name) for name in ("label", "caption", "id"))
-        return marvl(scores[0::2], scores[1::2], labels, captions, ids, **options.of_protocols)
+        return protocols.marvl(scores[0::2], scores[1::2], labels, captions, ids, **options.of_protocols)
 
 
 class ThumbTask(Task):
@@ -449,7 +438,7 @@ class ThumbTask(Task):
     def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> ProtocolResult:
         columns = {"precision": "precision", "recall": "recall", "total": "rating"}
         ratings = {name: _column(rows, column) for name, column in columns.items()}
-        return thumb(scores, ratings, _column(rows, "system"), **options.for_rows(rows))
+        return protocols.thumb(scores, ratings, _column(rows, "system"), **options.for_rows(rows))
 
 
 class TokenTask(Task):
@@ -470,7 +459,7 @@ class TokenTask(Task):
                 words.append(scores_of_tokens(row["caption"], row["words"], detail["words"]))
             except InputError as error:
                 raise error.at(number) from None
-        result = captokeneval(
+        result = protocols.captokeneval(
             words,
             _column(rows, "word_labels"),
             _column(rows, "semantic"),
@@ -510,11 +499,11 @@ class RetrievalTask(Task):
                 matrix = parts[ranked_by]
             if scorer.lower_is_better(ranked_by):
                 matrix = -matrix
-            found, settings = retrieval(matrix, **right), scorer.settings
+            found, settings = protocols.retrieval(matrix, **right), scorer.settings
         else:
             images, texts, settings = scorer.embed_to_retrieve(queries.candidates, photos)
             unit = "long" not in settings
-            found = retrieval(image_embeddings=images, text_embeddings=texts, unit=unit, **right)
+            found = protocols.retrieval(image_embeddings=images, text_embeddings=texts, unit=unit, **right)
         languages = "+".join(sorted({*queries.languages} - {""})) or "unstated"
         signature = format_signature(scorer.metric, {**settings, "lang": languages})
         # a photo drawn twice would be a second right answer to its own captions

@@ -7,15 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from ..backbones import find, load_backbone
-from ..backbones.checkpoint import (
-    OPEN_CLIP_WEIGHTS,
-    STUDENT_MARKER,
-    TUNED_FILES,
-    folder_kind,
-    needed_files,
-    read_config,
-)
+from ..backbones import checkpoint, find, load_backbone
 from ..benchmarks.result_file import read_documents
 from ..errors import CapscoreError, InputError, Setting
 from ..files.shipped import has_weights, offered_weights, weights_folder
@@ -42,7 +34,7 @@ def plan_weights(folder: str | Path, results: Sequence[str | Path] = (), org: st
     for name, path in paths.items():
         if name in read or f"]({name})" in text or name.startswith(_FOR_PEOPLE):
             files[name] = path
-    weights = OPEN_CLIP_WEIGHTS[0] if kind == OPEN_CLIP else WEIGHTS
+    weights = checkpoint.OPEN_CLIP_WEIGHTS[0] if kind == OPEN_CLIP else WEIGHTS
     if weights not in files:
         raise CapscoreError(f"{folder} has no {weights}")
     loads, notes = _load(folder, kind)
@@ -101,12 +93,12 @@ def weights_kind(folder: Path) -> str:
     """What a folder holds: "tuned", "student" or one of the names above; or an error."""
     from ..infometic import mark_calibration, network
 
-    kind = folder_kind(folder)
+    kind = checkpoint.folder_kind(folder)
     if kind in ("tuned", "student", OPEN_CLIP):
         return kind
     if kind == "embedded":
         return IMAGE_TOWER
-    config = read_config(folder / CONFIG) if (folder / CONFIG).is_file() else {}
+    config = checkpoint.read_config(folder / CONFIG) if (folder / CONFIG).is_file() else {}
     kinds = {network.MODEL_TYPE: NETWORK, mark_calibration.MODEL_TYPE: MARK_CALIBRATION}
     if config.get("model_type") in kinds:
         return kinds[config["model_type"]]
@@ -120,8 +112,12 @@ def weights_kind(folder: Path) -> str:
 def _files_read(kind: str, names: Sequence[str]) -> list[str]:
     """Files that loading reads; of another kind those by which it would take the repository for that."""
     if kind in ("tuned", "student", OPEN_CLIP):
-        return needed_files([name for name in names if name != RUN])
-    return [name for name in names if name in (CONFIG, WEIGHTS, STUDENT_MARKER, *TUNED_FILES)]
+        return checkpoint.needed_files([name for name in names if name != RUN])
+    return [
+        name
+        for name in names
+        if name in (CONFIG, WEIGHTS, checkpoint.STUDENT_MARKER, *checkpoint.TUNED_FILES)
+    ]
 
 
 def _load(folder: Path, kind: str) -> tuple[str, list[str]]:
@@ -161,7 +157,7 @@ def _load_text_tower(folder: Path, kind: str) -> list[str]:
     from ..backbones.base import BackboneOptions
 
     marker = folder / f"capscore_{kind}.json"
-    content = read_config(marker)
+    content = checkpoint.read_config(marker)
     for name in ("base", "image_tower"):
         spec = str(content.get(name) or "")
         if _is_local(spec):

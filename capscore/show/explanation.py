@@ -14,15 +14,8 @@ from ..registry import METRICS
 from ..tables import fixed
 from ..text.languages import NAMES, is_plainly_other, language_code
 from ..text.suspicious import is_empty
-from .explained import (
-    SCORES,
-    ExplainedCaption,
-    explained_captions,
-    notes,
-    segments,
-    shown_regions,
-    verdict,
-)
+from . import explained
+from .explained import ExplainedCaption, explained_captions, segments
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -227,14 +220,14 @@ def _print_marked(console: Console, caption: ExplainedCaption) -> None:
     for piece in segments(caption):
         pattern, style = _MARKS[piece.kind]
         marked.append(pattern.format(text=_clean(piece.text), wrong=wrong, cut=cut), style=style)
-    console.print("", marked, "", Text(_clean(str(verdict(caption)))), sep="\n")
-    lines = [(label, fixed(caption.scores[name], 2, "no score")) for name, label in SCORES.items()]
+    console.print("", marked, "", Text(_clean(str(explained.verdict(caption)))), sep="\n")
+    lines = [(label, fixed(caption.scores[name], 2, "no score")) for name, label in explained.SCORES.items()]
     regions: dict[bool, list[str]] = {True: [], False: []}
-    for item in shown_regions(caption.explanation):
+    for item in explained.shown_regions(caption.explanation):
         regions[item.mentioned].append(f"{_clean(item.label)} ({item.note})")
     lines += [("Mentioned", ", ".join(regions[True])), ("Missed", ", ".join(regions[False]))]
     _print_lines(console, [f"{label:<16}{text or '–'}" for label, text in lines])
-    if said := notes(caption):
+    if said := explained.notes(caption):
         console.print(Text("\n".join(f"{note}." for note in said), "dim"))
 
 

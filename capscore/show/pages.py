@@ -24,20 +24,8 @@ from ..errors import InputError, visible
 from ..metrics.loading import metric_title
 from ..tables import fixed
 from ..text.languages import NAMES
-from .explained import (
-    Box,
-    ExplainedCaption,
-    ShownRegion,
-    bars_end,
-    bars_note,
-    footnotes,
-    notes,
-    representatives,
-    score_bars,
-    segments,
-    shown_regions,
-    verdict,
-)
+from . import explained
+from .explained import Box, ExplainedCaption, ShownRegion
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -71,7 +59,7 @@ def templates_of(folder: Path | None = None) -> Environment:
         in_language=language_attributes,
         language_names=language_names,
         fixed=fixed,
-        bars_note=bars_note,
+        bars_note=explained.bars_note,
         metric_title=metric_title,
         benchmark_title=benchmark_title,
         statistic_name=statistic_name,
@@ -167,7 +155,7 @@ def explain_page(
     beta: float | None = None,
 ) -> str:
     """A page about captions of a photo: marked words, regions on the photo, and scores."""
-    end = bars_end(signature)
+    end = explained.bars_end(signature)
     return render(
         "explain_page.html",
         title=title or "A photo and its captions",
@@ -208,24 +196,24 @@ def explained_cards(
     cards = []
     for caption, label in zip(captions, labels or [""] * len(captions), strict=True):
         regions = caption.explanation["regions"]
-        shown, pieces = representatives(regions), []
-        for piece in segments(caption):
+        shown, pieces = explained.representatives(regions), []
+        for piece in explained.segments(caption):
             if piece.region is not None:
                 piece = replace(piece, region=shown[piece.region])
             pieces.append(piece)
         lit = sorted({piece.region for piece in pieces if piece.region is not None})
-        drawn = shown_regions(caption.explanation)
+        drawn = explained.shown_regions(caption.explanation)
         cards.append(
             {
                 "caption": caption,
                 "label": label,
                 "pieces": pieces,
                 "near": [(index, _inside(regions[index]["box"], image.size)) for index in lit],
-                "verdict": verdict(caption),
-                "bars": score_bars(caption, end),
+                "verdict": explained.verdict(caption),
+                "bars": explained.score_bars(caption, end),
                 "regions": drawn,
-                "notes": notes(caption),
-                "footnotes": footnotes(caption),
+                "notes": explained.notes(caption),
+                "footnotes": explained.footnotes(caption),
                 "drawn": _drawn(drawn, image.size),
             }
         )

@@ -11,17 +11,10 @@ import numpy as np
 
 from ...errors import InputError
 from ...options import Sampling
+from ...statistics import columns
 from ...statistics.battles import bradley_terry, elo, outcomes_of, weighted_ratings, wins_by_unit
 from ...statistics.bootstrap import NO_INTERVALS
-from ...statistics.columns import (
-    Column,
-    as_list,
-    label_codes,
-    left_out,
-    number_column,
-    present_rows,
-    units_of,
-)
+from ...statistics.columns import Column
 from ...tables import counted
 from .results import ProtocolResult, Statistic, estimates
 
@@ -71,18 +64,18 @@ def battles_with_people(
     >>> found.value("agreement"), found.value("agreement_with_ties"), found.value("agreement_level_2")
     (0.5, 0.5, None)
     """
-    numbers = number_column(margins, "margins")
+    numbers = columns.number_column(margins, "margins")
     n = len(numbers)
-    people = label_codes(winners, "winners", n, WINNERS)
-    of_level = label_codes(levels, "levels", n, (0, *LEVELS))
-    pairs = as_list(systems, "systems", n)
+    people = columns.label_codes(winners, "winners", n, WINNERS)
+    of_level = columns.label_codes(levels, "levels", n, (0, *LEVELS))
+    pairs = columns.as_list(systems, "systems", n)
     for row, pair in enumerate(pairs):
         if len(pair) != 2:
             raise InputError(f"expected two systems, got {len(pair)}", row=row, field="systems")
     among_models = np.array([HUMAN not in pair for pair in pairs], dtype=bool)
-    present = present_rows(missing, {"margins": np.where(among_models, numbers, 0.0)})
+    present = columns.present_rows(missing, {"margins": np.where(among_models, numbers, 0.0)})
     kept = among_models & present
-    units, unit = units_of(images, kept, "battle", numbers, people, of_level)
+    units, unit = columns.units_of(images, kept, "battle", numbers, people, of_level)
     size = {"n_units": int(units.max(initial=-1)) + 1, "n_rows": int(kept.sum())}
     how = {"unit": unit, "sampling": sampling, **size}
     outcomes = outcomes_of(numbers[kept])
@@ -101,7 +94,7 @@ def battles_with_people(
             "with human": n_people,
             "left out": int((among_models & ~present).sum()),
         },
-        (*left_out(present, "battles"), *notes, *notes_on_models),
+        (*columns.left_out(present, "battles"), *notes, *notes_on_models),
         ratings,
     )
 
@@ -147,8 +140,8 @@ class _Models:
         fought = set(chain.from_iterable(pairs))
         names = [name for name in CAPARENA_RANKING if name in fought]
         places = {name: place for place, name in enumerate(names)}
-        columns = np.array([[places.get(name, -1) for name in pair] for pair in pairs], int).reshape(-1, 2)
-        return cls(names, *columns.T)
+        both = np.array([[places.get(name, -1) for name in pair] for pair in pairs], int).reshape(-1, 2)
+        return cls(names, *both.T)
 
     def statistics(
         self, outcomes: np.ndarray, units: np.ndarray, how: Mapping[str, Any]

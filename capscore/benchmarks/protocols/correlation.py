@@ -7,15 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from ...options import Sampling
+from ...statistics import columns
 from ...statistics.bootstrap import NO_INTERVALS
-from ...statistics.columns import (
-    Column,
-    group_codes,
-    left_out,
-    number_column,
-    present_rows,
-    units_of,
-)
+from ...statistics.columns import Column
 from ...statistics.correlation import Correlations
 from .results import ProtocolResult, Statistic, estimates
 
@@ -55,12 +49,12 @@ def thumb(
     >>> round(result.value("pearson_total_without_human"), 3)
     0.982
     """
-    values = number_column(scores, "scores")
+    values = columns.number_column(scores, "scores")
     n = len(values)
-    rated = {name: number_column(column, name, n, complete=True) for name, column in ratings.items()}
-    codes, names = group_codes(systems, "systems", n)
-    present = present_rows(missing, {"scores": values})
-    units, unit = units_of(images, present, "caption", *rated.values(), values, codes)
+    rated = {name: columns.number_column(column, name, n, complete=True) for name, column in ratings.items()}
+    codes, names = columns.group_codes(systems, "systems", n)
+    present = columns.present_rows(missing, {"scores": values})
+    units, unit = columns.units_of(images, present, "caption", *rated.values(), values, codes)
     machine = np.full(n, True)
     if human in names:
         machine = codes != names.index(human)
@@ -95,5 +89,5 @@ def thumb(
     return ProtocolResult(
         tuple(statistics),
         {**counts, "left out": int((~present).sum())},
-        (*left_out(present, "captions"), *notes),
+        (*columns.left_out(present, "captions"), *notes),
     )
