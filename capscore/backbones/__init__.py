@@ -47,23 +47,13 @@ class Known:
         kind: "embedded", "open_clip", "transformers", "multilingual_clip", "sentence_transformers", "tuned"
             for installed weights that were fine-tuned from another entry, or "outside" for one from another
             package.
-        model: open_clip architecture, or Hub id of the weights; for "embedded" and "tuned" its own name.
         weights: Folder that it needs of the distribution capscore-weights; "" for none.
-        pretrained: open_clip tag; "" for other kinds.
-        revision: Commit on the Hub; "" if none is pinned (`main` is used, and the signature names it).
-        image_tower: Backbone that lends this text tower its image tower; "" if it has its own.
-        prefix: Text put before candidates and references.
-        languages: Primary subtags; () if its makers do not state them.
-        base: Backbone that a "tuned" one was fine-tuned from; "" for other kinds.
         tuned: Backbones with weights for a metric that it has none for itself, {metric: name}.
         agreement: Published agreement in percent, {benchmark: {coefficient: value}} (Gomes et al. 2025).
-        licence: SPDX id of the licence of its weights; "" if unknown.
         parameters, context: Numbers of weights of both towers, and of tokens of a text; 0 if unknown.
         text_case: "kept" or "lower", whether capitals reach the text tower; "" if unknown.
         retrieval: Published recall@1 on Crossmodal-3600 in percent, the mean over its 36 languages, as
             {"text_to_image", "image_to_text", "source"}. Sources differ in what they search.
-        note: Advice for choosing it.
-        load: Function `(*, device, dtype)` that loads one from another package.
     """
 
     name: str

@@ -142,9 +142,6 @@ def _leads_out(name: str) -> bool:
 def needed_files(files: Sequence[str]) -> list[str]:
     """The files of a repository that a backbone reads: configuration, tokenizer, and one copy of the weights.
 
-    Weights are safetensors if a folder has them, otherwise PyTorch's. Of fine-tuned towers, only what they
-    add.
-
     >>> needed_files(["config.json", "model.safetensors", "pytorch_model.bin", "tf_model.h5", "onnx/a.json"])
     ['config.json', 'model.safetensors']
     """
@@ -214,10 +211,7 @@ def inside(folder: Path, name: object, named_by: Path) -> Path:
 def read_marker(
     path: Path, version: int, fields: Mapping[str, tuple[type, ...]], model_type: str | None = None
 ) -> dict[str, Any]:
-    """The JSON file that marks a folder as written by capscore, of this format, its fields of these types.
-
-    `model_type` is what "model_type" in it must say; None if that is checked elsewhere.
-    """
+    """The JSON file that marks a folder as written by capscore, of this format, its fields of these types."""
     marker = read_config(path)
     kind = marker.get("model_type")
     if model_type not in (None, kind):
@@ -481,10 +475,7 @@ def load_strictly(
 
 @cache
 def encoder_configs() -> dict[str, dict[str, str | int | float]]:
-    """Configs of published text encoders, for checkpoints that only name one, by the last part of its Hub id.
-
-    open_clip keeps the encoder of NLLB and drops the decoder. What is not named is transformers' default.
-    """
+    """Configs of published text encoders by the last part of their Hub id, where they differ from the default."""
     return json.loads(Path(__file__).with_name("encoders.json").read_text(encoding="utf-8"))
 
 

@@ -241,10 +241,7 @@ def load_student(folder: Path, options: BackboneOptions) -> Backbone:
 
 
 def load_sentence_transformers(folder: Path, options: BackboneOptions) -> Backbone:
-    """Load a text tower of sentence-transformers: Transformer → Pooling (mean) → Dense without activation.
-
-    It borrows the image tower of another backbone. A default prompt is put after the prefix.
-    """
+    """Load a text tower of sentence-transformers: Transformer → Pooling (mean) → Dense without activation."""
     path = folder / "modules.json"
     listed = [(str(module["type"]), module["path"]) for module in checkpoint.read_config(path, list)]
     kinds = [kind.rpartition(".")[2] for kind, _ in listed if kind.startswith("sentence_transformers.")]

@@ -90,8 +90,6 @@ class BenchmarkRun:
     """What a benchmark's configuration says about every metric.
 
     Attributes:
-        files: Name of every annotation file that was read → its SHA-256.
-        results: One result per metric, and one for each of its components that has a row of its own.
         skipped: Metric → why it was not run; a `MetricRefusal` if the benchmark and the kind of metric do not
             go together, whatever the backbone.
         comparisons: Paired tests of the first metric against the others, with "p_value_holm", corrected for

@@ -311,10 +311,7 @@ class FoilTask(Task):
 
 
 class HallucinationTask(Task):
-    """HAT: whether a metric finds the hallucinated words of captions, and separates those captions.
-
-    A metric without scores of words is measured on captions only.
-    """
+    """HAT: whether a metric finds the hallucinated words of captions, and separates those captions."""
 
     def marked(self, rows: KeyedRows) -> list[tuple[bool, list[tuple[int, int]]]]:
         """For each query, whether its caption has a wrong word, and where its wrong words start and end."""
@@ -387,11 +384,7 @@ class LocalisationTask(HallucinationTask):
 
 
 class XvnliTask(Task):
-    """XVNLI: entailed, neutral and contradicted captions of one photo, in three experiments.
-
-    Measured twice: between all captions of a photo, as the paper says, and between those written for one
-    premise, which its figures fit (see `capscore.benchmarks.protocols.xvnli`).
-    """
+    """XVNLI: entailed, neutral and contradicted captions of one photo, in three experiments."""
 
     def published_as(self, statistic: str, config: str) -> tuple[str, str, tuple[str, ...]]:
         name, sign, _ = statistic.partition("_same_premise")

@@ -204,11 +204,7 @@ class _System:
 
 @dataclass(frozen=True)
 class SystemScores:
-    """Scores of several systems on the same rows.
-
-    Attributes:
-        statistics: Metric → system → what is known of its n rows.
-    """
+    """Scores of several systems on the same rows."""
 
     files: dict[str, str]
     statistics: dict[str, dict[str, RowStatistics]]

@@ -22,7 +22,6 @@ class Plan:
     """Files of a repository, before anything is sent.
 
     Attributes:
-        files: Name in the repository, with "/" → path of the file, or its content. The card is among them.
         loads: Call that loads it; "{repo}" and "{commit}" stand for its place on the Hub.
         reads: Function that picks, among the names of a repository's files, those that loading reads.
     """
@@ -47,12 +46,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Pushed:
-    """Outcome of a push.
-
-    Attributes:
-        changed: False if the Hub already had all files, so that there is no new commit.
-        kept_card: Whether another card on the Hub was kept.
-    """
+    """Outcome of a push."""
 
     commit: str
     url: str

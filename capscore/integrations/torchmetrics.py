@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
+import io
+import pickle
 from collections.abc import Sequence
 from typing import Any
 
@@ -219,21 +219,15 @@ class CaptionMetric(Metric):
 
 
 def _as_bytes(rows: PreparedRows) -> torch.Tensor:
-    """Rows as one line of JSON, uint8, so that processes can exchange them."""
-    line = f"{json.dumps(dataclasses.asdict(rows), default=np.ndarray.tolist)}\n"
-    return torch.frombuffer(bytearray(line.encode()), dtype=torch.uint8)
+    """Rows as uint8, so that processes can exchange them."""
+    return torch.frombuffer(bytearray(pickle.dumps(rows)), dtype=torch.uint8)
 
 
-def _from_bytes(lines: torch.Tensor) -> PreparedRows:
-    """The rows of all lines, as `_as_bytes` writes them."""
-    parts = []
-    for line in lines.cpu().numpy().tobytes().splitlines():
-        found = json.loads(line)
-        for name, kind in (("truncated", bool), ("empty", bool), ("n_references", np.int64)):
-            found[name] = np.array(found[name], dtype=kind)
-        for name, values in found["values"].items():
-            found["values"][name] = np.array(values, dtype=np.float64)
-        parts.append(PreparedRows(**found))
+def _from_bytes(content: torch.Tensor) -> PreparedRows:
+    """All rows that `_as_bytes` wrote, one after the other."""
+    stream, parts = io.BytesIO(content.cpu().numpy().tobytes()), []
+    while stream.tell() < len(content):
+        parts.append(pickle.load(stream))
     return PreparedRows.concatenate(parts)
 
 

@@ -99,12 +99,7 @@ UNSEEN_KINDS = tuple(kind.name for kind in _UNSEEN)
 
 @dataclass(frozen=True)
 class Perturbed:
-    """Result of perturbing n captions.
-
-    Attributes:
-        unchanged: bool (n,), True where the caption is unchanged.
-        not_found: int (n,), number of critical objects given as texts that are not in their caption.
-    """
+    """Result of perturbing n captions."""
 
     captions: list[str]
     unchanged: np.ndarray = field(repr=False)

@@ -48,9 +48,6 @@ def find_nouns(captions: Sequence[str], language: str | None = None) -> list[lis
     """The places of nouns, which a substitution exchanges if no objects are given.
 
     In Japanese, Chinese and Thai adjacent nouns are one, since compounds are written without spaces.
-
-    Returns:
-        n lists of (start, end) places in the caption, from left to right.
     """
     compounds = not has_spaces(language)
     found = []
@@ -75,9 +72,6 @@ def find_objects(
     Places are used as they are. Longer texts are searched first, so that "dog" does not match in "dog house".
     Case is ignored; whole words are preferred to parts of words, then equal spelling, then the leftmost
     place. An object that is given twice is searched twice.
-
-    Returns:
-        n lists of (start, end) places from left to right; int (n,), numbers of texts that were not found.
 
     >>> find_objects(["A dog at a dog house"], [["dog", "dog house", "cat"]])
     ([[(2, 5), (11, 20)]], array([1]))

@@ -128,17 +128,7 @@ class LanguageCounts:
 
 
 class PerturbedFile(Result):
-    """Captions that were perturbed; `rows` gives the rows of the result, `print` shows counts.
-
-    Attributes:
-        names: Columns of the captions and their languages.
-        n_rows: Number of rows of the result.
-        new: Name of each new column → its type.
-        counts: Kind → counts and settings.
-        languages: Language, "" where none is stated → number of captions, and what finds words and nouns.
-        failures: For each failed row of the file, its line (or None) and what was wrong.
-        unsplit: Captions written without spaces although their language is split at spaces.
-    """
+    """Captions that were perturbed; `rows` gives the rows of the result, `print` shows counts."""
 
     def __init__(self, source: RowSource, names: ColumnNames, kinds: Sequence[str], options: RowOptions):
         self.source, self.names, self.kinds = source, names, tuple(kinds)

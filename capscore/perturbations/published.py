@@ -76,7 +76,5 @@ def jumble(caption: str, code: str, rng: random.Random) -> str:
 
 
 def substitute(caption: str, places: Sequence[Span], rng: random.Random, order: str) -> str:
-    """The caption with its critical objects in any order that differs, so that some of three or more may
-    stay in place; with `order="every"`, every object leaves its place.
-    """
+    """The caption with its critical objects in any other order; with `order="every"`, every object moves."""
     return exchange_objects(caption, places, rng, order)[0]

@@ -34,11 +34,7 @@ _VERB_IS_LAST = ("ja", "ko", "tr")
 
 @dataclass(frozen=True)
 class Restyled:
-    """Captions in a style.
-
-    Attributes:
-        rows: Row of the caption that each is made of; of a paragraph, its first caption.
-    """
+    """Captions in a style."""
 
     captions: list[str]
     rows: list[int]

@@ -26,10 +26,7 @@ def swap_neighbours(caption: str, code: str, rng: random.Random) -> str:
 
 
 def mistype(caption: str, code: str, rng: random.Random) -> str:
-    """The caption with a typo in a word of three or more letters; in two, if it has eight or more words.
-
-    In Japanese and Chinese a character is replaced by its neighbour.
-    """
+    """The caption with a typo in a word of three or more letters; in two, if it has eight or more words."""
     if code in ("ja", "zh"):
         return _another_character(caption, rng)
     spans = placed_words(caption, code)

@@ -97,9 +97,7 @@ def _marks_words(metric: str) -> bool:
 
 
 def launch(app: gradio.Blocks, **options: Any) -> Any:
-    """Start an app with gradio's `launch` and its `options`: no file of this machine is served, uploads are
-    small, and few visitors wait at once.
-    """
+    """Start an app: no file of this machine is served, uploads are small, and few visitors wait at once."""
     settings = {
         "show_error": False,  # messages are shown all the same, other errors are not
         "max_file_size": MAX_UPLOAD_BYTES,

@@ -31,11 +31,8 @@ class ExplainedCaption:
     """A caption with the scorer's explanation.
 
     Attributes:
-        language: BCP 47 tag; "" if none was stated.
-        explanation: The row's entry in `Scores.details`.
         scores: "precision", "recall" and "overall" where words are marked, else "score" and the components;
             NaN where there is no score.
-        rank: Percent of right captions that score worse; NaN where the scores are not calibrated.
         among: Language of these captions, or "all"; "" without a rank.
         found, reason, doubt: What the metric says of the caption, and of its own score; "" for nothing.
         wrong: Where its words begin that are likely wrong.
@@ -114,9 +111,7 @@ class Segment:
     Attributes:
         kind: "right", "wrong" (likely wrong) or "unsure" (cannot tell) for content words, "unseen" for words
             that were cut off, else "plain", as words are that need no mark in a caption that does not fit.
-        score: Score of a content word; None for others.
         region: Number of the region most like a content word, counted from 0; None if there is none.
-        p: Probability that a content word is right; None without a mark calibration.
     """
 
     text: str
@@ -215,12 +210,8 @@ class ShownRegion:
 
     Attributes:
         number: Number from 1, mentioned regions first; the same on the photo and in the list.
-        box: Left, top, right, bottom in pixels of the photo.
-        score: Share of the caption that it accounts for.
-        confidence: Confidence of the detector that there is an object.
         label: A name for what it shows: its own, or the word of the caption that is most like it, or else
             where it is in the photo.
-        p: Probability that the caption mentions it; None without a mark calibration.
     """
 
     number: int
@@ -364,12 +355,7 @@ def footnotes(caption: ExplainedCaption) -> list[str]:
 
 
 class ScoreBar(NamedTuple):
-    """A score as a bar from the middle of its track, zero, to the right or, below zero, to the left.
-
-    Attributes:
-        start: Where the bar starts, as a share of the track (0 to 1).
-        share: How much of the track it fills (0 to 0.5).
-    """
+    """A score as a bar from the middle of its track, zero: its start (0 to 1), and its share (0 to 0.5)."""
 
     label: str
     value: str
@@ -378,10 +364,7 @@ class ScoreBar(NamedTuple):
 
 
 def bars_end(signature: str) -> float:
-    """Where the bars of precision and recall end, the same on all pages of one signature.
-
-    InfoCLIP's cosines of CLIP are about 30; what a network learnt is mostly between −10 and 10.
-    """
+    """Where the bars of precision and recall end, the same on all pages of one signature."""
     if "|weights:info_clip|" in signature:
         return 40.0
     return 10.0

@@ -37,11 +37,7 @@ _MARKS = {
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """What a metric says of captions of a photo; made by `explain`.
-
-    Attributes:
-        marks_below: Score at or below which a word is marked; None where nothing, or a probability, marks it.
-    """
+    """What a metric says of captions of a photo; made by `explain`."""
 
     image: Image.Image
     name: str

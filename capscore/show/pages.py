@@ -223,10 +223,7 @@ def explained_cards(
 
 
 class _Drawn(NamedTuple):
-    """A region with its box in pixels of the photo, and the place of its tag in percent of the photo.
-
-    The tag is measured from its nearer side, since tags cover more of a photo that is shown smaller.
-    """
+    """A region with its box in pixels of the photo, and the place of its tag in percent of the photo."""
 
     region: ShownRegion
     box: Box

@@ -40,11 +40,7 @@ _BINS, _PERCENTS = 30, (5, 25, 50, 75, 95)
 
 
 class Histogram(NamedTuple):
-    """How scores are distributed: ends of the scale, numbers of scores in its bins, and heights, at most 1.
-
-    The mean, and its place on the scale (0 to 1), are None without a score. `curve` holds the heights of as
-    many right captions; () where they are not known.
-    """
+    """How scores are distributed: ends of the scale, numbers of scores in its bins, heights up to 1."""
 
     low: float
     high: float

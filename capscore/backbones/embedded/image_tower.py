@@ -45,10 +45,7 @@ _TEMPERATURE = 2.0
 
 
 def photo_pixels(image: Image.Image, side: int) -> torch.Tensor:
-    """A photo as the network reads it, float32 (3, side, side) in [−1, 1].
-
-    It is resized as a whole and not cropped: captions also mention things at the edges.
-    """
+    """A whole photo, not cropped, as the network reads it: float32 (3, side, side) in [−1, 1]."""
     resized = image.resize((side, side), Image.Resampling.BICUBIC)
     pixels = torch.from_numpy(np.array(resized, dtype=np.float32)).permute(2, 0, 1)
     return pixels.div_(127.5).sub_(1.0)

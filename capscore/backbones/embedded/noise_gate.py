@@ -115,9 +115,7 @@ class GatedSentenceEncoder(UniversalSentenceEncoder):
 
 
 def turned_away(rows: torch.Tensor, kept: torch.Tensor, away: torch.Tensor) -> torch.Tensor:
-    """Unit rows (n, d), turned towards `away` until each keeps `kept` of its cosine with itself; 1 changes
-    nothing.
-    """
+    """Unit rows (n, d), turned towards `away` until each keeps `kept` of its cosine with itself."""
     kept = kept.to(rows.dtype).unsqueeze(-1)
     side = F.normalize(away - (rows @ away).unsqueeze(-1) * rows, dim=-1)
     return kept * rows + (1 - kept.square()).clamp(min=0).sqrt() * side
@@ -165,10 +163,7 @@ _MIN_WEIGHT = 1e-6
 
 
 def sentence_cuts(pieces: Sequence[str]) -> list[int]:
-    """Pieces of a text → the indices at which its parts end, the last of them len(pieces).
-
-    Parts are the sentences of the text that the pieces make: what is scored alone, the gate reads alone.
-    """
+    """Pieces of a text → the indices at which its parts end, the last of them len(pieces)."""
     out, start = [], 0
     *ends, _ = sentence_ends("".join(pieces).replace(BLANK, " "))
     offsets = list(accumulate(map(len, pieces))) if ends else []

@@ -352,11 +352,7 @@ def _auc(numbers: np.ndarray, wanted: np.ndarray, units: np.ndarray) -> _OfWeigh
 
 
 def doubts_of(details: Sequence[Sequence[Mapping[str, Any]]]) -> list[list[float | None]]:
-    """How much a metric doubts each word of each caption: lists "words" of `Scores.details` → `word_doubts`.
-
-    A word's doubt is 1 − p_correct where the metric says how likely its words are right, otherwise the
-    negated score. Words that are not semantic, and words that were cut off, are not judged.
-    """
+    """How much a metric doubts each word of each caption: "words" of `Scores.details` → `word_doubts`."""
     known = any(word.get("p_correct") is not None for word in chain.from_iterable(details))
     doubts: list[list[float | None]] = []
     for words in details:
@@ -373,9 +369,6 @@ def doubts_of(details: Sequence[Sequence[Mapping[str, Any]]]) -> list[list[float
 
 def places_of(caption: str, word: str) -> list[tuple[int, int]]:
     """Starts and ends of a word in a caption, whatever its case, in characters; [] if it is not there.
-
-    Whole words are looked for first; a word that is only there as a part of others, such as "skirt" in
-    "skirts", is found in them.
 
     >>> places_of("A skirt, and a Skirt.", "skirt"), places_of("two teddy  bears", "teddy bear")
     ([(2, 7), (15, 20)], [(4, 15)])
