@@ -475,7 +475,7 @@ def load_strictly(
 
 @cache
 def encoder_configs() -> dict[str, dict[str, str | int | float]]:
-    """Configs of published text encoders by the last part of their Hub id, where they differ from the default."""
+    """Configs of published text encoders, where they are not the default, by the last part of the Hub id."""
     return json.loads(Path(__file__).with_name("encoders.json").read_text(encoding="utf-8"))
 
 
