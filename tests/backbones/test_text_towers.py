@@ -12,7 +12,8 @@ import transformers
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 
-from capscore.backbones import Known, base, checkpoint, loading, text_towers
+from capscore import backbones as loading
+from capscore.backbones import Known, base, checkpoint, text_towers
 from capscore.backbones.base import BackboneOptions
 from capscore.backbones.checkpoint import folder_kind
 from capscore.backbones.text_towers import read_student

@@ -13,7 +13,8 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from capscore import BackboneUnavailable, CapscoreError, load_backbone
-from capscore.backbones import find, loading
+from capscore import backbones as loading
+from capscore.backbones import find
 from capscore.backbones.base import tensors_digest
 from capscore.backbones.tuned import MARKER, WEIGHTS
 from capscore.metrics.loading import default_backbone
