@@ -152,11 +152,7 @@ class _Message(BaseException):
 
 
 class CapscoreError(_Message, Exception):
-    """The base class of every error that capscore raises on purpose.
-
-    Args:
-        parts: Pieces of the message: text, and each `Setting` that it mentions.
-    """
+    """The base class of every error that capscore raises on purpose."""
 
     @property
     def option(self) -> str | None:

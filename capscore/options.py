@@ -1,12 +1,4 @@
-"""Options that commands, Python and modules share, each in one frozen dataclass.
-
-In: values as a caller names them. Out: the same values, checked, handed on as one object.
-
-    >>> RowOptions(candidate_column="generated", language="de").language
-    'de'
-    >>> Sampling(bootstrap=200).confidence
-    0.95
-"""
+"""Options that commands, Python and modules share, each in one frozen dataclass."""
 
 from __future__ import annotations
 
@@ -89,11 +81,7 @@ class LoadOptions:
     metric_options: Mapping[str, object] = field(default_factory=dict)
 
     def arguments(self) -> dict[str, object]:
-        """Keyword arguments of `capscore.load`, without those that say nothing.
-
-        >>> LoadOptions(device="cpu", metric_options={"w": 1.0}).arguments()
-        {'device': 'cpu', 'w': 1.0}
-        """
+        """Keyword arguments of `capscore.load`, without those that say nothing."""
         given = dict(vars(self))
         given |= given.pop("metric_options")
         return stated_options(given)
@@ -103,11 +91,7 @@ NO_OPTIONS = LoadOptions()
 
 
 def stated_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Options without those that say nothing: None, and permissions that are not given.
-
-    >>> stated_options({"device": None, "allow_urls": False, "stem": False})
-    {'stem': False}
-    """
+    """Options without those that say nothing: None, and permissions that are not given."""
     permissions = {entry.name for entry in fields(LoadOptions) if entry.default is False}
     return {
         name: value
@@ -221,9 +205,6 @@ def split_options(given: Mapping[str, Any], *kinds: type[Any]) -> tuple[Any, ...
     """Keyword arguments → one object of each kind; an entry that several kinds have goes to all of them.
 
     With `LoadOptions` among the kinds, what none of them has is an option of a metric.
-
-    Raises:
-        OptionError: no kind has an entry of such a name.
 
     >>> rows, output = split_options({"images": "photos", "output": "a.csv"}, RowOptions, OutputOptions)
     >>> rows.images, output.output

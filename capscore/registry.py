@@ -105,11 +105,7 @@ class Registry(Generic[T]):
         return self.get(name) if name in self else None
 
     def get(self, name: str) -> T:
-        """The thing that a name is registered for.
-
-        Raises:
-            CapscoreError: unknown name; suggests a similar one.
-        """
+        """The thing that a name is registered for."""
         if name in self._registered:
             return self._registered[name]
         if name in self._entry_points:

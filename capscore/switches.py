@@ -1,16 +1,4 @@
-"""Global switches of other libraries, turned for the time of a block by any number of threads.
-
-In: how a switch is read and written. Out: a block in which it has a value. The value that it had is back once
-the last thread has left.
-
-    >>> settings = {"loud": True}
-    >>> quiet = Switch(lambda: settings["loud"], lambda value: settings.update(loud=value))
-    >>> with quiet.at(False):
-    ...     settings["loud"]
-    False
-    >>> settings["loud"]
-    True
-"""
+"""Global switches of other libraries, turned for the time of a block by any number of threads."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Tables of results: one type for every command, printed in a terminal or written as Markdown or HTML.
-
-In: headings, cells of text, and remarks. Out: lines of a terminal, Markdown, or columns for a template.
-"""
+"""Tables of results: one type for every command, printed in a terminal or written as Markdown or HTML."""
 
 from __future__ import annotations
 
@@ -326,14 +323,7 @@ class Report:
 
 
 class Result:
-    """What a function of the library gives: it prints itself, and is ready for JSON.
-
-    >>> class Words(Result):
-    ...     def report(self):
-    ...         return Report("", ["2 words"])
-    >>> print(Words())
-    2 words
-    """
+    """What a function of the library gives: it prints itself, and is ready for JSON."""
 
     def report(self) -> Report:
         """Tables and remarks for people."""
