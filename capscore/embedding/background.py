@@ -1,7 +1,4 @@
-"""A background of photos: how near photos are to a text, and what that makes of its cosine with one photo.
-
-In: unit embeddings of texts and photos. Out: mean cosines with the nearest photos, and probabilities.
-"""
+"""A background of photos: how near photos are to a text, and what that makes of its cosine with one photo."""
 
 from __future__ import annotations
 

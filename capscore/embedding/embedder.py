@@ -1,8 +1,4 @@
-"""Images and texts → embeddings: each distinct one once, in full batches, from the cache if it is there.
-
-In: sequences with one item per row, in which the same image or text may occur many times. Out: a matrix of
-the distinct embeddings and, for each row, the index of its embedding.
-"""
+"""Images and texts → embeddings: each distinct one once, in full batches, from the cache if it is there."""
 
 from __future__ import annotations
 

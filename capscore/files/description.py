@@ -1,8 +1,4 @@
-"""How a file of rows is understood: its format, columns, rows, photos, and what is left out and why.
-
-In: a source of rows and the options that read them. Out: a `Description`, printed or ready for JSON. Nothing
-is scored, and no photo is opened.
-"""
+"""How a file of rows is understood: its format, columns, rows, photos, and what is left out and why."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Matches rows: those of several files with each other, and those of one with the photos of another.
-
-Rows of several files have the same id, photo, references or place. The photo of a row has the id that
-another file gives it, or a name that means it, by the rules of `photo_names`. `match_hold_out` finds the rows
-whose photos a list names, by the same rules, and says which names match none.
-"""
+"""Matches rows: those of several files with each other, and those of one with the photos of another."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
 """References from a file of their own, for rows of another: matched by image id, or else by the photo's name.
-
-In: any file that `open_rows` reads, with captions, or lists of references, of photos. Out: rows with a column
-`references`; and, for Python, rows as scorers take them.
 """
 
 from __future__ import annotations

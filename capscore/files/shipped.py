@@ -1,8 +1,4 @@
-"""Paths of shipped files: modules and loading scripts of the library, and installed weights.
-
-`metrics/` and `datasets_scripts/` are beside the library in a checkout and inside it in a wheel. Weights are
-a distribution of their own, because of their licence.
-"""
+"""Paths of shipped files: modules and loading scripts of the library, and installed weights."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The answers of a mark calibration on rows: probabilities and verdicts of words, captions and regions.
-
-In: features of each photo, the words and embeddings of each caption. Out: a `RowMarks` per row, and names for
-regions. All captions of a photo are judged in one pass, and each distinct word is embedded once.
-"""
+"""The answers of a mark calibration on rows: probabilities and verdicts of words, captions and regions."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""InfoMetIC's network: embeddings of image, regions, caption and pieces → token scores, recall, precision.
-
-The frozen backbone is not part of the network, which reads its embeddings. InfoCLIP is the baseline without
-training.
-"""
+"""InfoMetIC's network: embeddings of image, regions, caption and pieces → token scores, recall, precision."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""BLEU-1 to BLEU-4 (Papineni et al. 2002) on tokens, as coco-caption computes them.
-
-In: a `TokenRows`. Out: four scores per row, or four for all rows together, 0 to 1.
-"""
+"""BLEU-1 to BLEU-4 (Papineni et al. 2002) on tokens, as coco-caption computes them."""
 
 from __future__ import annotations
 

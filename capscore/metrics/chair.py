@@ -1,7 +1,4 @@
 """CHAIR (Rohrbach et al. 2018): which of COCO's 80 objects a caption mentions that its photo does not show.
-
-In: English captions, and the objects of each photo by name, in COCO's instances, or in references. Out: per
-row the objects mentioned and made up, CHAIRi, CHAIRs and recall; and the same of all rows together.
 """
 
 from __future__ import annotations

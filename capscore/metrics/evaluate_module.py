@@ -1,8 +1,4 @@
-"""A scorer as an `evaluate` module: rows from `add`, `add_batch` or `compute` → a dict of scores.
-
-Rows are checked and measured as they come. Only a few numbers per row wait for `compute`, and the texts where
-a metric compares rows with each other, so that memory does not grow with the images.
-"""
+"""A scorer as an `evaluate` module: rows from `add`, `add_batch` or `compute` → a dict of scores."""
 
 from __future__ import annotations
 

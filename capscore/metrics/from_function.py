@@ -1,7 +1,4 @@
-"""A function that gives a number per row → a metric; `capscore.registry.register_metric` makes it one.
-
-In: a function of one row, or of many. Out: a class of scorers, whose options are its keyword arguments.
-"""
+"""A function that gives a number per row → a metric; `capscore.registry.register_metric` makes it one."""
 
 from __future__ import annotations
 

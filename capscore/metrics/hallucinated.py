@@ -1,7 +1,4 @@
-"""What systems make up: how many captions name something wrong, and how many of the names are wrong.
-
-In: per system, `Scores` of InfoMetIC in any of its languages, or of CHAIR. Out: two shares, with intervals.
-"""
+"""What systems make up: how many captions name something wrong, and how many of the names are wrong."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""InfoMetIC (Hu et al. 2023): captions and images → three scores, and the words and regions behind them.
-
-In: captions in any language with a tagger, and images; optionally boxes of their regions. Out: per row,
-vision recall, text precision and their sum, and a score for each word and region.
-"""
+"""InfoMetIC (Hu et al. 2023): captions and images → three scores, and the words and regions behind them."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""A metric's name and options → its scorer.
-
-The options of a metric are the keyword arguments of its class, and those of `load` if it takes a backbone;
-their help is the entry under `Args:` in the docstring. `CaptionModule`, the commands and the cards read them
-here.
-"""
+"""A metric's name and options → its scorer."""
 
 from __future__ import annotations
 

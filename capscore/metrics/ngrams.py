@@ -1,8 +1,4 @@
-"""Captions as tokens, each distinct text once, and the counts of every 1- to 4-gram in each text.
-
-In: candidates and references as texts, and a function that tokenises texts. Out: a `TokenRows`, whose n-grams
-and lists of references are numbers; CIDEr and BLEU are computed on these arrays.
-"""
+"""Captions as tokens, each distinct text once, and the counts of every 1- to 4-gram in each text."""
 
 from __future__ import annotations
 

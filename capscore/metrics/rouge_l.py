@@ -1,7 +1,4 @@
-"""ROUGE-L (Lin 2004) on tokens, as coco-caption computes it: the longest sequence that two captions share.
-
-In: a `TokenRows`. Out: one score per row, 0 to 1.
-"""
+"""ROUGE-L (Lin 2004) on tokens, as coco-caption computes it: the longest sequence that two captions share."""
 
 from __future__ import annotations
 

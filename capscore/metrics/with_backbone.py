@@ -1,8 +1,4 @@
-"""Scorers with a backbone: rows are embedded, and their cosines go into a formula.
-
-In: captions in languages of the backbone, with images, or references, or both. Out: one score per row, and
-their mean.
-"""
+"""Scorers with a backbone: rows are embedded, and their cosines go into a formula."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Scorers that only read texts: candidates and references, split into words by language.
-
-In: captions, each with a list of references. Out: one score per row, and their mean.
-"""
+"""Scorers that only read texts: candidates and references, split into words by language."""
 
 from __future__ import annotations
 

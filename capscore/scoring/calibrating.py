@@ -1,8 +1,4 @@
-"""Measures the scores of right captions, and of captions of other photos: the calibration of a metric.
-
-In: right captions with their photos. Out: percentiles of both kinds, per metric and language, as a document
-that `metrics.calibration` ranks scores by; captions and photos are not in it.
-"""
+"""Measures the scores of right captions, and of captions of other photos: the calibration of a metric."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Measures how well a metric agrees with people, and whether one metric agrees better than another.
-
-In: scores of n items, people's ratings of them, and the image that each item shows. Out: τ_b, τ_c, ρ and r,
-with intervals, counts, and notes on what was left out.
-"""
+"""Measures how well a metric agrees with people, and whether one metric agrees better than another."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Makes intervals and p-values by resampling images.
-
-In: a function from the weights of the units (usually images) to numbers, for many samples at once. Out: the
-numbers of every sample, percentile intervals, two-sided p-values.
-"""
+"""Makes intervals and p-values by resampling images."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Lists, arrays and columns of tables → checked arrays.
-
-In: scores, ratings, labels or ids in any form. Out: float64 numbers (NaN where one is missing), bool flags,
-integer codes. Every error is an `InputError` that names the argument and the row.
-"""
+"""Lists, arrays and columns of tables → checked arrays."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Computes Kendall's τ_b and τ_c, Spearman's ρ and Pearson's r of weighted rows.
-
-In: two arrays of numbers, and how often each row counts. Out: exact statistics in [-1, 1], for one weighting
-or many at once. `capscore.statistics.agreement` adds checks, counts and intervals.
-"""
+"""Computes Kendall's τ_b and τ_c, Spearman's ρ and Pearson's r of weighted rows."""
 
 from __future__ import annotations
 

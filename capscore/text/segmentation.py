@@ -1,8 +1,5 @@
 """Captions in any language → words: those that metrics count, and those that a text is rebuilt from.
 
-In: texts and a language. `tokenize` returns words as CIDEr, BLEU and ROUGE-L count them (lower case, no
-punctuation); `words` returns pieces of the text.
-
 The language decides how words are found, and `segmenter_name` names the method for signatures:
 
 - English, or no language stated: `capscore.text.ptb`, on which the published numbers of these metrics rest.

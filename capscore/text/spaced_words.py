@@ -1,8 +1,4 @@
-"""Words of captions in languages that write spaces between words.
-
-In: a text and a language code. Out: its words as metrics count them, or its words and punctuation with their
-places in the text.
-"""
+"""Words of captions in languages that write spaces between words."""
 
 from __future__ import annotations
 

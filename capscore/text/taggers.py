@@ -1,8 +1,4 @@
-"""Taggers of word classes, each from an optional package.
-
-In: texts. Out: the words of each, with place and class. `capscore.text.word_classes` chooses the tagger of a
-language.
-"""
+"""Taggers of word classes, each from an optional package."""
 
 from __future__ import annotations
 

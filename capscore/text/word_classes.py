@@ -1,8 +1,5 @@
 """Captions in any language → their words, each with its place in the text and its class (noun, verb, …).
 
-In: texts and a language. Out: the words of each text in order, without punctuation. Perturbations that
-exchange a caption's objects use the nouns, and `tagger_name` names the tagger for signatures.
-
 The tagger is a package that includes its data: HanTa for English, German and Dutch; MeCab with UniDic-lite
 for Japanese and MeCab-ko for Korean; jieba for Chinese; PyThaiNLP for Thai; pymorphy3 for Russian and
 Ukrainian; and for French, Spanish and two dozen other languages the ripple-down rules that RDRPOSTagger
@@ -11,9 +8,6 @@ is the GPL, so it has an extra of its own.
 
 Of a word with more than 24 letters a tagger sees the first letter and the last 23. A text of more than 5,000
 characters is an error, so that no text takes more than about a second.
-
-There is no fallback: a language without a tagger, or a missing package, is an error. Taggers are loaded
-once, when first needed, and may be used from several threads. The same text always has the same words.
 """
 
 from __future__ import annotations
