@@ -18,7 +18,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from ..errors import InputError
-from ..registry import LAYOUTS, register_layout
+from ..registry import LAYOUTS, Item, register_layout
 from .columns import FAMILIAR, IDS, OTHER_NAMES, named_columns, plain_name
 from .image_folder import image_key
 from .photo_names import has_image_suffix
@@ -46,19 +46,26 @@ class ColumnLayout:
     lines: bool = True
 
 
-@cache
-def _column_layouts() -> dict[str, ColumnLayout]:
-    listed = json.loads(Path(__file__).with_name("column_layouts.json").read_text(encoding="utf-8"))
-    return {name: ColumnLayout(**about) for name, about in listed.items()}
+# name of a layout → its example, whether it is one of lines, and its marks; or columns
+_KNOWN = json.loads(Path(__file__).with_name("layouts.json").read_text(encoding="utf-8"))
+
+
+def _layout(name: str) -> Callable[[Item], Item]:
+    """Decorator for the function of a layout of `layouts.json`."""
+    about = _KNOWN[name]
+    example = json.dumps(about["example"], ensure_ascii=False)
+    return register_layout(name, example, lines=about.get("lines", False), marks=about.get("marks", ()))
 
 
 def column_layouts() -> dict[str, str]:
     """{name: name} of the layouts of columns that come with the library; see `capscore.registry.Registry`."""
-    return {name: name for name in _column_layouts()}
+    return {name: name for name, about in _KNOWN.items() if "columns" in about}
 
 
+@cache
 def column_layout(name: str) -> ColumnLayout:
-    return _column_layouts()[name]
+    about = _KNOWN[name]
+    return ColumnLayout(about["columns"], json.dumps(about["example"]), about.get("marks", ()))
 
 
 def rows_of_document(document: object, notes: list[str]) -> list[Row] | None:
@@ -168,10 +175,7 @@ def _listed(value: object) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-@register_layout(
-    "COCO annotations",
-    '{"images": [{"id": 1, "file_name": "a.jpg"}], "annotations": [{"image_id": 1, "caption": "dog"}]}',
-)
+@_layout("COCO annotations")
 def coco(document: Row, notes: list[str]) -> list[Row] | None:
     """Annotations of COCO and its kin, without the captions that VizWiz's organisers leave out."""
     images, annotations = _objects(document, "images"), _objects(document, "annotations")
@@ -206,10 +210,7 @@ def coco(document: Row, notes: list[str]) -> list[Row] | None:
     return rows
 
 
-@register_layout(
-    "Karpathy's splits",
-    '{"images": [{"filename": "dog.jpg", "split": "test", "sentences": [{"raw": "A dog."}]}]}',
-)
+@_layout("Karpathy's splits")
 def karpathy(document: Row, notes: list[str]) -> list[Row] | None:
     images = _objects(document, "images")
     if not images or "sentences" not in images[0]:
@@ -228,7 +229,7 @@ def karpathy(document: Row, notes: list[str]) -> list[Row] | None:
     return rows
 
 
-@register_layout("TextCaps", '{"data": [{"image_id": "0a", "caption_str": "A sign.", "set_name": "val"}]}')
+@_layout("TextCaps")
 def textcaps(document: Row, notes: list[str]) -> list[Row] | None:
     items = _objects(document, "data")
     if not items or "caption_str" not in items[0]:
@@ -243,10 +244,7 @@ def textcaps(document: Row, notes: list[str]) -> list[Row] | None:
     return rows
 
 
-@register_layout(
-    "samples of lmms-eval under `logs`",
-    '{"logs": [{"doc_id": 0, "doc": {"image_id": "dog.jpg"}, "filtered_resps": ["a dog"]}]}',
-)
+@_layout("samples of lmms-eval under `logs`")
 def lmms_logs(document: Row, notes: list[str]) -> list[Row] | None:
     logs = _objects(document, "logs")
     if not logs or lmms_sample(logs[0], notes) is None:
@@ -260,7 +258,7 @@ def lmms_logs(document: Row, notes: list[str]) -> list[Row] | None:
     return rows
 
 
-@register_layout("captions by photo", '{"dog.jpg": "a dog", "cat.jpg": ["a cat", "two cats"]}')
+@_layout("captions by photo")
 def captions_by_photo(document: Row, notes: list[str]) -> list[Row] | None:
     """A text, or a list of texts, under the name of each photo."""
     if not document or has_columns(document):
@@ -287,7 +285,7 @@ def _names_a_photo(name: str) -> bool:
     return PurePath(name).suffix != "" or any(character.isdecimal() for character in name)
 
 
-@register_layout("scores by photo", '{"dog.jpg": {"CLIPScore": 0.7}, "cat.jpg": {"CLIPScore": 0.8}}')
+@_layout("scores by photo")
 def scores_by_photo(document: Row, notes: list[str]) -> list[Row] | None:
     """A number, or numbers by metric, under the name of each photo."""
     if not document or has_columns(document):
@@ -301,9 +299,7 @@ def scores_by_photo(document: Row, notes: list[str]) -> list[Row] | None:
     return rows
 
 
-@register_layout(
-    "results of coco-caption", '{"1": [{"image_id": 1, "caption": "a dog"}], "2": [{"caption": "a cat"}]}'
-)
+@_layout("results of coco-caption")
 def coco_caption(document: Row, notes: list[str]) -> list[Row] | None:
     """What `pycocoevalcap` takes as `gts` and `res`: under each photo's id, a list of its captions."""
     rows: list[Row] = []
@@ -317,9 +313,7 @@ def coco_caption(document: Row, notes: list[str]) -> list[Row] | None:
     return rows or None
 
 
-@register_layout(
-    "predictions of MSR-VTT", '{"predictions": {"video1": [{"image_id": "video1", "caption": "a dog"}]}}'
-)
+@_layout("predictions of MSR-VTT")
 def msrvtt_predictions(document: Row, notes: list[str]) -> list[Row] | None:
     """What is saved beside scores of video captions: results of coco-caption, or captions, by photo."""
     found = document.get("predictions")
@@ -328,11 +322,7 @@ def msrvtt_predictions(document: Row, notes: list[str]) -> list[Row] | None:
     return coco_caption(found, notes) or captions_by_photo(found, notes)
 
 
-@register_layout(
-    "MSR-VTT",
-    '{"videos": [{"video_id": "video1", "split": "test"}], '
-    '"sentences": [{"video_id": "video1", "caption": "a dog", "sen_id": 0}]}',
-)
+@_layout("MSR-VTT")
 def msrvtt(document: Row, notes: list[str]) -> list[Row] | None:
     """The annotations of MSR-VTT, whose videos name their split."""
     videos, sentences = _objects(document, "videos"), _objects(document, "sentences")
@@ -347,9 +337,7 @@ def msrvtt(document: Row, notes: list[str]) -> list[Row] | None:
     return rows
 
 
-@register_layout(
-    "rows by split", '{"test": [{"id": "p1", "report": "The lungs are clear.", "split": "test"}]}'
-)
+@_layout("rows by split")
 def rows_by_split(document: Row, notes: list[str]) -> list[Row] | None:
     """Lists of rows under the names of splits, as R2Gen's annotations are."""
     if not document or not _SPLITS.issuperset(map(str.lower, document)):
@@ -365,7 +353,7 @@ def rows_by_split(document: Row, notes: list[str]) -> list[Row] | None:
     return rows
 
 
-@register_layout("rows under one name", '{"model": "m", "results": [{"image_id": 1, "caption": "a dog"}]}')
+@_layout("rows under one name")
 def rows_under_one_name(document: Row, notes: list[str]) -> list[Row] | None:
     """The one list of rows in a document about them."""
     lists = [name for name in document if _objects(document, name)]
@@ -374,9 +362,7 @@ def rows_under_one_name(document: Row, notes: list[str]) -> list[Row] | None:
     return _rows_of_objects(document[lists[0]])
 
 
-@register_layout(
-    "rows by name", '{"0": {"filename": "dog.jpg", "caption": "a dog"}, "1": {"caption": "a cat"}}'
-)
+@_layout("rows by name")
 def rows_by_name(document: Row, notes: list[str]) -> list[Row] | None:
     """An object under the name of each photo (kohya's meta_cap.json), or under a number (SugarCrepe, pandas).
 
@@ -394,7 +380,7 @@ def rows_by_name(document: Row, notes: list[str]) -> list[Row] | None:
     return rows
 
 
-@register_layout("pandas, by columns", '{"image": {"0": "dog.jpg"}, "caption": {"0": "a dog"}}')
+@_layout("pandas, by columns")
 def pandas_columns(document: Row, notes: list[str]) -> list[Row] | None:
     """`DataFrame.to_json()`: columns that have their cells by the number of the row."""
     cells = [*document.values()]
@@ -405,7 +391,7 @@ def pandas_columns(document: Row, notes: list[str]) -> list[Row] | None:
     return [{name: document[name][row] for name in document} for row in cells[0]]
 
 
-@register_layout("pandas, split", '{"columns": ["image", "caption"], "data": [["dog.jpg", "a dog"]]}')
+@_layout("pandas, split")
 def pandas_split(document: Row, notes: list[str]) -> list[Row] | None:
     """`DataFrame.to_json(orient="split")`: names of columns, and a list of cells per row."""
     names, data = document.get("columns"), document.get("data")
@@ -419,9 +405,7 @@ def pandas_split(document: Row, notes: list[str]) -> list[Row] | None:
     return rows
 
 
-@register_layout(
-    "columns", '{"predictions": ["a dog", "a cat"], "references": [["dogs"], ["cats", "a cat"]]}'
-)
+@_layout("columns")
 def columns_of_lists(document: Row, notes: list[str]) -> list[Row] | None:
     """What `evaluate` and `datasets` take: columns as lists of one length; what is one for all is repeated.
 
@@ -459,12 +443,7 @@ def _rows_of_objects(objects: list[object]) -> list[Row] | None:
     return rows
 
 
-@register_layout(
-    "Crossmodal-3600",
-    '{"image/key": "0a", "de": {"caption": ["Ein Hund."]}}',
-    lines=True,
-    marks=("image/key",),
-)
+@_layout("Crossmodal-3600")
 def crossmodal(line: Row, notes: list[str]) -> list[Row] | None:
     """Captions of a photo in many languages."""
     if "image/key" not in line:
@@ -478,12 +457,7 @@ def crossmodal(line: Row, notes: list[str]) -> list[Row] | None:
     return rows
 
 
-@register_layout(
-    "samples of lmms-eval",
-    '{"doc_id": 0, "doc": {"image_id": "dog.jpg"}, "filtered_resps": ["a dog"]}',
-    lines=True,
-    marks=("doc_id",),
-)
+@_layout("samples of lmms-eval")
 def lmms_sample(line: Row, notes: list[str]) -> list[Row] | None:
     """What was answered, and photo and references of the document or, without it, of what metrics got."""
     if "doc_id" not in line or "filtered_resps" not in line:
@@ -507,13 +481,7 @@ def _sample_photo(parts: list[Row], otherwise: object) -> object:
     return otherwise
 
 
-@register_layout(
-    "conversations",
-    '{"image": "dog.jpg", "conversations": [{"from": "human", "value": "<image>"}, '
-    '{"from": "gpt", "value": "a dog"}]}',
-    lines=True,
-    marks=("conversations", "messages"),
-)
+@_layout("conversations")
 def conversations(line: Row, notes: list[str]) -> list[Row] | None:
     """Rows of LLaVA, of LLaMA-Factory and of chats: the one answer is the caption.
 
@@ -552,12 +520,7 @@ def _with_one_photo(row: Row) -> Row:
     return {**more, "image": photos[0] if photos else None}
 
 
-@register_layout(
-    "results of ms-swift",
-    '{"response": "a dog", "labels": "a dog runs", "images": [{"bytes": null, "path": "dog.jpg"}]}',
-    lines=True,
-    marks=("response",),
-)
+@_layout("results of ms-swift")
 def ms_swift(line: Row, notes: list[str]) -> list[Row] | None:
     """What `swift infer` writes: the answer, what it is compared with, and a list of the photo."""
     if not isinstance(line.get("response"), str) or not {"labels", "images", "messages"} & {*line}:
@@ -569,13 +532,7 @@ def ms_swift(line: Row, notes: list[str]) -> list[Row] | None:
     return [row]
 
 
-@register_layout(
-    "output of a batch",
-    '{"custom_id": "dog.jpg", "response": {"status_code": 200, "body": {"choices": '
-    '[{"message": {"content": "a dog"}}]}}}',
-    lines=True,
-    marks=("custom_id",),
-)
+@_layout("output of a batch")
 def batch_output(line: Row, notes: list[str]) -> list[Row] | None:
     """Answers of OpenAI's and Anthropic's batches; one that failed is a row without a caption."""
     if "custom_id" not in line or not {"response", "result"} & {*line}:
@@ -592,12 +549,7 @@ def batch_output(line: Row, notes: list[str]) -> list[Row] | None:
     return [{"image_id": line["custom_id"], "caption": _text_of(content)}]
 
 
-@register_layout(
-    "sentences of a photo",
-    '{"filename": "dog.jpg", "cocoid": 42, "sentences": {"raw": "A dog.", "sentid": 7}}',
-    lines=True,
-    marks=("sentences",),
-)
+@_layout("sentences of a photo")
 def sentences_of_photo(line: Row, notes: list[str]) -> list[Row] | None:
     """Rows of HuggingFaceM4/COCO, or of Karpathy's photos: one sentence, or a list of them."""
     sentences = _listed(line.get("sentences"))
@@ -618,11 +570,7 @@ def _numbered_names(names: tuple[str, ...]) -> list[str]:
     return [name for name in names if _NUMBERED_CAPTION.fullmatch(name)]
 
 
-@register_layout(
-    "numbered captions",
-    '{"file_name": "dog.wav", "caption_1": "a dog", "caption_2": "a dog barks"}',
-    lines=True,
-)
+@_layout("numbered captions")
 def numbered_captions(line: Row, notes: list[str]) -> list[Row] | None:
     """The captions of Clotho and its kin, a column each; empty ones are none."""
     names = _numbered_names(tuple(line))
@@ -633,12 +581,7 @@ def numbered_captions(line: Row, notes: list[str]) -> list[Row] | None:
     return [{**more, "caption": caption} for caption in captions or [None]]
 
 
-@register_layout(
-    "reports",
-    '{"id": "p1", "report": "The lungs are clear.", "image_path": ["p1/0.png"]}',
-    lines=True,
-    marks=("report",),
-)
+@_layout("reports")
 def reports(line: Row, notes: list[str]) -> list[Row] | None:
     """Reports of R2Gen, which are about several photos of a patient; the first stands for them."""
     if "report" not in line or "id" not in line or named_columns(FAMILIAR["candidate"], [*line]):
@@ -647,7 +590,7 @@ def reports(line: Row, notes: list[str]) -> list[Row] | None:
     return [{"image_id": line["id"], **_with_one_photo(more), "caption": line["report"]}]
 
 
-@register_layout("a photo per object", '{"391895": "a man on a motorcycle"}', lines=True)
+@_layout("a photo per object")
 def photo_per_object(line: Row, notes: list[str]) -> list[Row] | None:
     """A caption, or a list of captions, under the id or the file's name of its photo."""
     if len(line) != 1:
@@ -659,12 +602,7 @@ def photo_per_object(line: Row, notes: list[str]) -> list[Row] | None:
     return [{"image_id": name, "caption": captions}]
 
 
-@register_layout(
-    "scores per caption",
-    '{"image": "dog.jpg", "caption": ["a dog", "a cat"], "score": [0.9, 0.1]}',
-    lines=True,
-    marks=("caption", "captions"),
-)
+@_layout("scores per caption")
 def scores_per_caption(line: Row, notes: list[str]) -> list[Row] | None:
     """Several captions of a photo, with a list of numbers that has one for each."""
     name = "caption" if isinstance(line.get("caption"), list) else "captions"

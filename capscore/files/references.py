@@ -1,5 +1,4 @@
-"""References from a file of their own, for rows of another: matched by image id, or else by the photo's name.
-"""
+"""References from a file of their own, for rows of another: matched by image id, or by the photo's name."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""CHAIR (Rohrbach et al. 2018): which of COCO's 80 objects a caption mentions that its photo does not show.
-"""
+"""CHAIR (Rohrbach et al. 2018): which of COCO's 80 objects a caption mentions and its photo lacks."""
 
 from __future__ import annotations
 
