@@ -191,25 +191,22 @@ def agreement_parts(found: Sequence[OrderAgreement]) -> Iterator[Table | str]:
         return
     metrics = [*dict.fromkeys(part.metric for part in found)]
     counts: dict[str, dict[str, str]] = {}
-    opposite: dict[tuple[str, str], dict[str, str]] = {}
+    # metric → pair and by how much → columns that have it the other way
+    opposite: dict[str, dict[tuple[str, str], list[str]]] = {}
     for part in found:
         title = part.published if part.rows == ALL else f"{part.published}, {part.rows}"
         against = f", {part.n_contradicted}†" if part.n_contradicted else ""
         counts.setdefault(title, {})[part.metric] = f"{part.n_agree} of {len(part.pairs)}{against}"
         for pair in part.pairs:
             if not pair.agrees:
-                of_pair = opposite.setdefault((f"{pair.better} above {pair.worse}", title), {})
-                of_pair[part.metric] = signed(pair.measured) + "†" * part.is_shown(pair)
+                cells = f"{pair.better} above {pair.worse}", signed(pair.measured) + "†" * part.is_shown(pair)
+                opposite.setdefault(part.metric, {}).setdefault(cells, []).append(title)
     rows = [[title, *(of.get(name, "") for name in metrics)] for title, of in counts.items()]
     yield Table(("published", *metrics), rows, "Pairs of systems in the published order")
-    titles_of: dict[tuple[str, ...], list[str]] = {}  # columns that say the same of a pair are one row
-    for (names, title), of in opposite.items():
-        cells = [of.get(name, "") for name in metrics]
-        titles_of.setdefault((names, *cells), []).append(title)
-    if opposite:
-        pairs = [[names, ", ".join(titles), *cells] for (names, *cells), titles in titles_of.items()]
-        heading = "Pairs that a metric puts in another order, and by how much"
-        yield Table(("pair", "published by", *metrics), pairs, heading, left=2)
+    for metric, pairs in opposite.items():
+        listed = [[pair, ", ".join(titles), measured] for (pair, measured), titles in pairs.items()]
+        heading = f"{metric}: pairs in another order, and by how much"
+        yield Table(("pair", "published by", "measured"), listed, heading, left=2, wide=1)
     yield from _remarks(found)
 
 
