@@ -36,13 +36,13 @@ def configs_by_language(slug: str, configs: Sequence[str] = ()) -> dict[str, str
 
     "all" names one per language too, unless it is the name of a configuration.
     """
-    from .data.load import builder_class, config_names
+    from .data.load import builder_class, config_names, means_all
 
     check_captioned(slug)
     kind = builder_class(slug)
     language_of = {known.name: known.language for known in kind.BUILDER_CONFIGS}
     names_of: dict[str, list[str]] = {}
-    by_name = bool(configs) and ("all" not in configs or "all" in language_of)
+    by_name = not means_all(slug, configs)
     for name in config_names(slug, configs):
         if task_of(slug, name).captioned:
             names_of.setdefault(language_of[name], []).append(name)

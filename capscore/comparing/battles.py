@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -416,10 +417,10 @@ def _rows_of_battles(
     """A row per battle: that of the first file, with the caption of one system and of its rival."""
     names, numbers = [*sources], [*matched.numbers.values()]
     base = sources[names[0]]
+    columns = [columns_of(source, rows, with_images=False).candidate for source in sources.values()]
     captions = []
-    for source in sources.values():
-        captions += source.cells(columns_of(source, rows, with_images=False).candidate)
-    column = columns_of(base, rows, with_images=False).candidate
+    for source, name in zip(sources.values(), columns, strict=True):
+        captions += source.cells(name)
     listed = [*zip(*(part.tolist() for part in drawn), strict=True)]  # in the order of the first file
     faults: dict[int, InputError] = {}
     battles_of: dict[int, list[tuple[int, ...]]] = {}
@@ -434,14 +435,18 @@ def _rows_of_battles(
             for index, cells in enumerate(chunk.dicts()):
                 for row, *pair in battles_of.get(chunk.start + index, ()):
                     texts = [captions[system][numbers[system][row]] for system in pair]
-                    yield None, {**cells, column: texts[0], RIVAL: texts[1]}
+                    yield None, {**cells, columns[0]: texts[0], RIVAL: texts[1]}
+
+    @cache
+    def places() -> list[str]:
+        found = []
+        for chunk in base.chunks(CHUNK_ROWS):
+            found += [base.place(chunk, row) for row in range(len(chunk))]
+        return found
 
     def place(at: int) -> str:
         row, one, other = listed[at]
-        of_row = base.short_place(numbers[0][row], None)
-        if not base.places:
-            of_row = f"{base.path}, {of_row}"
-        return f"{of_row}, {names[one]} against {names[other]}"
+        return f"{places()[numbers[0][row]]}, {names[one]} against {names[other]}"
 
     others = [name for name in base.columns if name not in named_columns((RIVAL,), base.columns)]
     return replace(

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -485,15 +486,19 @@ def _signature_notes(
 ) -> list[str]:
     """Refuse scores that depend on different things; notes on those that state nothing."""
     notes = []
-    same_references = common_rows and _have_same_references(systems, rows)
+
+    @cache
+    def same_references() -> bool:
+        return _have_same_references(systems, rows)
+
     for column in columns:
         signatures = {system.name: str(system.stated(column, "signature") or "") for system in systems}
         stated = {name: signature for name, signature in signatures.items() if signature}
         try:
-            # of other rows, languages and numbers of references may be others
             truncated = {system.name for system in systems if system.stated(column, "n_truncated")}
-            without = ["lang"] if common_rows else []
-            if same_references and any("refs:var" in text.split("|") for text in stated.values()):
+            without = ["lang"] if common_rows else []  # those of other rows may be others
+            varies = any("refs:var" in text.split("|") for text in stated.values())
+            if common_rows and varies and same_references():
                 without.append("refs")
             _check_signatures(stated, without=without, truncated=truncated)
         except InputError as error:

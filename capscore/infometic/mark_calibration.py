@@ -469,6 +469,9 @@ def load_mark_calibration(
     content, state = read_network(folder, MODEL_TYPE, FORMAT)
     try:
         config, curves = MarkNetworkConfig(**content["sizes"]), content["calibration"]
+        with_references = content.get("with_references")
+        if with_references is not None:
+            with_references = Curve(*map(float, with_references))
         calibration = MarkCalibration(
             network=built(folder, state, asdict(config), lambda: MarkNetwork(config)),
             **{name: _read_curves(curves[name]) for name in CURVES},
@@ -477,9 +480,8 @@ def load_mark_calibration(
             backbone_revision=str(content["backbone_revision"]),
             name="w" + fingerprint_of(content["weights"], json.dumps(curves, sort_keys=True))[:8],
             notes=content["notes"],
+            with_references=with_references,
         )
-        if "with_references" in content:
-            calibration.with_references = Curve(*map(float, content["with_references"]))
         _ = calibration.words[SHARED], calibration.fits[SHARED]  # a KeyError if one is missing
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         said = f"{folder / CONFIG} is not that of a mark calibration: {error!r:.200}"

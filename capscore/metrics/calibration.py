@@ -145,6 +145,11 @@ class Ranked:
         """The first of `reasons`; "" if there is none."""
         return next(filter(None, self.reasons.tolist()), "")
 
+    @property
+    def ranks(self) -> dict[str, np.ndarray]:
+        """`below` by the names of `RANKS`."""
+        return dict(zip(RANKS, self.below.values(), strict=True))
+
 
 def placed(scores: Any, path: str | Path | None = None) -> Ranked:
     """Ranks of scores in the first calibration that applies to each row.
@@ -309,16 +314,19 @@ def _percent(value: float) -> str:
     return f"{value:.1f} %" if 0 < value < 1 or value > 99 else f"{value:.0f} %"
 
 
-def standings(found: Mapping[str, Any], path: str | Path | None = None) -> dict[str, Standing]:
-    """Ranks of the scores of each metric, or why they are unknown.
+def standings(
+    found: Mapping[str, Any], places: Mapping[str, Ranked], path: str | Path | None = None
+) -> dict[str, Standing]:
+    """Ranks of the scores of each metric together, or why they are unknown.
 
     Args:
-        path: File that `capscore calibrate` wrote; None for what ships with the library. Metrics and
-            backbones for which nothing ships are left out.
+        found, places: Metric → its `Scores`, and what `placed` says of them.
+        path: The file of calibrations, as in `placed`; without one, metrics and backbones for which nothing
+            ships are left out.
     """
     standing: dict[str, Standing] = {}
     for name, scores in found.items():
-        where = placed(scores, path)
+        where = places[name]
         has_rank = where.among != ""
         n_rows = int(has_rank.sum())
         if n_rows:
@@ -366,10 +374,6 @@ def check_has_ranks(option: str, metric: str, backbone: str = "", path: str | Pa
         has = f"{metric} has no ranks, but {', '.join(sorted({item.metric for item in _known(path)}))}"
     hint = "; `capscore calibrate` makes others, for "
     raise OptionError(Setting(option), f": by {where}, {has}{hint}", Setting("calibration"))
-
-
-def ranks(scores: Any, path: str | Path | None = None) -> dict[str, np.ndarray]:
-    return dict(zip(RANKS, placed(scores, path).below.values(), strict=True))
 
 
 def percentiles(scores: Any, against: str, path: str | Path | None = None) -> np.ndarray:

@@ -49,7 +49,7 @@ from ..metrics.calibration import (
     Standing,
     check_has_ranks,
     has_calibration,
-    ranks,
+    placed,
     read_calibrations,
     standings,
 )
@@ -600,15 +600,17 @@ class FileScoring:
                 more = {REASON_COLUMN: str} if option == "drop" else {}
                 self._writers[option] = writer = Writer(path, self.source, {**types, **more})
                 opened.callback(writer.stop)
-            scores, found_ranks = self._score()
+            scores = self._score()
+            places = {name: placed(part, self.calibration) for name, part in scores.items()}
+            ranked = {metric for metric, component in self.columns.values() if component in RANKS}
             found = ScoredFile(
                 source=self.source,
                 names=self.names,
                 folder=self.scorer.folder,
                 columns=self.columns,
                 scores=scores,
-                ranks=found_ranks,
-                standings=standings(scores, self.calibration),
+                ranks={metric: places[metric].ranks for metric in ranked},
+                standings=standings(scores, places, self.calibration),
                 failures=self.failures,
                 kept=self.kept,
                 photos=self._photo_means(scores),
@@ -633,9 +635,8 @@ class FileScoring:
         in_order = self._output.top is None and self._output.sort is None
         return ranked or not in_order or any(scorer.waits for scorer in self.scorer.scorers)
 
-    def _score(self) -> tuple[dict[str, Scores], dict[str, dict[str, np.ndarray]]]:
-        """Scores and ranks of all rows, which are written as they come unless they wait."""
-        ranked = {metric for metric, component in self.columns.values() if component in RANKS}
+    def _score(self) -> dict[str, Scores]:
+        """Scores of all rows, which are written as they come unless they wait."""
         shown = None if self.has_bar else False
         naming = photo_column(self.source, self.options)
         with progress_bar("Scoring", self.source.n_rows, shown=shown) as advance:
@@ -660,7 +661,7 @@ class FileScoring:
         for scorer in self.scorer.scorers:
             scorer.warn_about_truncation(scores[scorer.metric].truncated)
         self.scorer.odd.warn()
-        return scores, {metric: ranks(scores[metric], self.calibration) for metric in ranked}
+        return scores
 
     def _write_together(self, found: ScoredFile) -> None:
         stays = None

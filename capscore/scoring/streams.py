@@ -24,7 +24,7 @@ from ..files.image_folder import ImageFolder
 from ..files.references import Files, are_files, open_with_references
 from ..files.row_source import CHUNK_ROWS, RowSource, rows_in_memory
 from ..metrics.base import Scorer, sums_by_language
-from ..metrics.calibration import Standing, has_calibration, ranks, standings
+from ..metrics.calibration import Standing, has_calibration, placed, standings
 from ..metrics.rows import PreparedRows
 from ..metrics.scores import COUNTS, Scores
 from ..options import RowOptions, check_whole_number, split_options
@@ -199,9 +199,10 @@ class BatchScorer:
         for row in failed_rows(scores)[: MAX_LISTED - len(self._failures)]:
             self._failures.append({"row": self._n_rows + row, "line": None, "error": errors[row]})
         self._n_rows += len(rows)
-        found_ranks = {metric: ranks(scores[metric], self._calibration) for metric in self._ranked}
         ranked = {metric: scores[metric] for metric in self._ranked}
-        for metric, standing in standings(ranked, self._calibration).items():
+        places = {metric: placed(part, self._calibration) for metric, part in ranked.items()}
+        found_ranks = {metric: where.ranks for metric, where in places.items()}
+        for metric, standing in standings(ranked, places, self._calibration).items():
             before = self._standings.get(metric)
             self._standings[metric] = standing if before is None else before + standing
         return column_values(new, scores, errors, range(len(rows)), found_ranks)

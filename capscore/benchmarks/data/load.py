@@ -153,10 +153,15 @@ def config_names(slug: str, configs: Sequence[str] | None = None) -> list[str]:
     >>> config_names("marvl", ["all"]), config_names("nocaps", ["foil", "all"])
     (['id', 'sw', 'ta', 'tr', 'zh'], ['foil', 'all'])
     """
-    known = [config.name for config in builder_class(slug).BUILDER_CONFIGS]
-    if not configs or ("all" in configs and "all" not in known):
-        return known
+    if means_all(slug, configs or ()):
+        return [config.name for config in builder_class(slug).BUILDER_CONFIGS]
     return list(dict.fromkeys(config_name(slug, name) for name in configs))
+
+
+def means_all(slug: str, configs: Sequence[str]) -> bool:
+    """Whether names of configurations stand for all of them: none are given, or "all" is none's name."""
+    known = [config.name for config in builder_class(slug).BUILDER_CONFIGS]
+    return not configs or ("all" in configs and "all" not in known)
 
 
 def check_data_dir(data_dir: str | Path | None) -> None:
