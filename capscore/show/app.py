@@ -31,7 +31,7 @@ from ..errors import CapscoreError, CapscoreWarning, MissingExtraError, address_
 from ..files.shipped import module_folder
 from ..judges.server import is_address
 from ..metrics import load
-from ..metrics.calibration import RANKS, ranks
+from ..metrics.calibration import RIGHT, placed
 from ..metrics.loading import default_backbone
 from ..registry import METRICS
 from ..tables import fixed
@@ -343,7 +343,7 @@ def compared(
             {
                 "title": METRICS.get(metric).title or metric,
                 "scores": scores.scores.tolist(),
-                "ranks": ranks(scores)[RANKS[0]].tolist(),
+                "ranks": placed(scores).below[RIGHT].tolist(),
                 "is_best": (scores.rising() == best).tolist(),
             }
         )
