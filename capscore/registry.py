@@ -217,36 +217,7 @@ READINGS: Registry[Any] = Registry(
 )
 # Ways in which files lay out their rows
 LAYOUTS: Registry[Any] = Registry(
-    "layout",
-    {
-        "COCO annotations": "capscore.files.layouts:coco",
-        "Karpathy's splits": "capscore.files.layouts:karpathy",
-        "TextCaps": "capscore.files.layouts:textcaps",
-        "samples of lmms-eval under `logs`": "capscore.files.layouts:lmms_logs",
-        "captions by photo": "capscore.files.layouts:captions_by_photo",
-        "scores by photo": "capscore.files.layouts:scores_by_photo",
-        "MSR-VTT": "capscore.files.layouts:msrvtt",
-        "predictions of MSR-VTT": "capscore.files.layouts:msrvtt_predictions",
-        "rows by split": "capscore.files.layouts:rows_by_split",
-        "results of coco-caption": "capscore.files.layouts:coco_caption",
-        "pandas, split": "capscore.files.layouts:pandas_split",
-        "pandas, by columns": "capscore.files.layouts:pandas_columns",
-        "rows by name": "capscore.files.layouts:rows_by_name",
-        "rows under one name": "capscore.files.layouts:rows_under_one_name",
-        "columns": "capscore.files.layouts:columns_of_lists",
-        "Crossmodal-3600": "capscore.files.layouts:crossmodal",
-        "samples of lmms-eval": "capscore.files.layouts:lmms_sample",
-        "conversations": "capscore.files.layouts:conversations",
-        "results of ms-swift": "capscore.files.layouts:ms_swift",
-        "output of a batch": "capscore.files.layouts:batch_output",
-        "sentences of a photo": "capscore.files.layouts:sentences_of_photo",
-        "numbered captions": "capscore.files.layouts:numbered_captions",
-        "reports": "capscore.files.layouts:reports",
-        "a photo per object": "capscore.files.layouts:photo_per_object",
-        "scores per caption": "capscore.files.layouts:scores_per_caption",
-    },
-    listed="capscore.files.layouts:column_layouts",
-    load="capscore.files.layouts:column_layout",
+    "layout", listed="capscore.files.layouts:known_layouts", load="capscore.files.layouts:known_layout"
 )
 # What of a benchmark's rows is scored, and what the scores give: classes of tasks
 PROTOCOLS: Registry[Any] = Registry(

@@ -18,7 +18,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from ..errors import InputError
-from ..registry import LAYOUTS, Item, register_layout
+from ..registry import LAYOUTS, Item
 from .columns import FAMILIAR, IDS, OTHER_NAMES, named_columns, plain_name
 from .image_folder import image_key
 from .photo_names import has_image_suffix
@@ -50,22 +50,33 @@ class ColumnLayout:
 _KNOWN = json.loads(Path(__file__).with_name("layouts.json").read_text(encoding="utf-8"))
 
 
+_FUNCTIONS: dict[str, Any] = {}
+
+
 def _layout(name: str) -> Callable[[Item], Item]:
     """Decorator for the function of a layout of `layouts.json`."""
-    about = _KNOWN[name]
-    example = json.dumps(about["example"], ensure_ascii=False)
-    return register_layout(name, example, lines=about.get("lines", False), marks=about.get("marks", ()))
+
+    def named(function: Any) -> Any:
+        about = _KNOWN[name]
+        function.example = json.dumps(about["example"], ensure_ascii=False)
+        function.lines, function.marks = about.get("lines", False), about.get("marks", ())
+        _FUNCTIONS[name] = function
+        return function
+
+    return named
 
 
-def column_layouts() -> dict[str, str]:
-    """{name: name} of the layouts of columns that come with the library; see `capscore.registry.Registry`."""
-    return {name: name for name, about in _KNOWN.items() if "columns" in about}
+def known_layouts() -> dict[str, str]:
+    """{name: name} of the layouts that come with the library; see `capscore.registry.Registry`."""
+    return {name: name for name in _KNOWN}
 
 
 @cache
-def column_layout(name: str) -> ColumnLayout:
+def known_layout(name: str) -> Any:
     about = _KNOWN[name]
-    return ColumnLayout(about["columns"], json.dumps(about["example"]), about.get("marks", ()))
+    if "columns" in about:
+        return ColumnLayout(about["columns"], json.dumps(about["example"]), about.get("marks", ()))
+    return _FUNCTIONS[name]
 
 
 def rows_of_document(document: object, notes: list[str]) -> list[Row] | None:
