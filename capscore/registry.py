@@ -233,6 +233,7 @@ PROTOCOLS: Registry[Any] = Registry(
         "marvl": "capscore.benchmarks.tasks:MarvlTask",
         "thumb": "capscore.benchmarks.tasks:ThumbTask",
         "captokeneval": "capscore.benchmarks.tasks:TokenTask",
+        "detailcaps": "capscore.benchmarks.tasks:DetailTask",
         "retrieval": "capscore.benchmarks.tasks:RetrievalTask",
     },
 )

@@ -434,6 +434,16 @@ class ThumbTask(Task):
         return protocols.thumb(scores, ratings, _column(rows, "system"), **options.for_rows(rows))
 
 
+class DetailTask(Task):
+    """DetailCaps: agreement with the grades that GPT-4 gave to detailed captions of several models."""
+
+    ranks = False
+
+    def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> ProtocolResult:
+        grades, photos = _column(rows, "rating"), _column(rows, "image_id")
+        return protocols.detailcaps(scores, grades, photos, **options.of_protocols)
+
+
 class TokenTask(Task):
     """CapTokenEval: which words of a caption are right, and which regions of its photo it mentions."""
 

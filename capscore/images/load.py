@@ -277,6 +277,21 @@ def _decode(name: str, data: bytes) -> Image.Image:
             return _upright_rgb(image, name)
 
 
+def photo_problem(data: bytes) -> str:
+    """What is wrong with the encoded bytes of a photo, as the end of a sentence; "" for nothing.
+
+    All of them are read, those of a JPEG for a small copy of it, which is quick.
+    """
+    try:
+        with _strict_decoding("the photo"), Image.open(io.BytesIO(data)) as image:
+            image.draft("RGB", (1, 1))
+            _check_pixels(image.width * image.height, "the photo")
+            image.load()
+    except ImageError:
+        return f"holds no photo that can be read, or a damaged one: it begins with {data[:24]!r}"
+    return ""
+
+
 def _check_pixels(pixels: int, name: str) -> None:
     if Image.MAX_IMAGE_PIXELS is not None and pixels > Image.MAX_IMAGE_PIXELS:
         limit = f"{Image.MAX_IMAGE_PIXELS:,} (PIL.Image.MAX_IMAGE_PIXELS)"

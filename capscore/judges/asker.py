@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from .readings import Reading
 
 WRITE_EVERY = 64  # answers that are written to disk together: each takes long
+_TEXT_DIM = 2048  # numbers of a text in the cache, three bytes each
 MAX_RATIO = 150  # of a photo's sides: processors of Qwen refuse 200
 _LOCK = threading.RLock()  # models keep what they counted of a photo until the next pass
 
@@ -156,6 +158,46 @@ class Asker(PhotoPipeline):
                     advance(len(numbers))
         return too_long
 
+    def written(self, prompts: Mapping[str, Prompt], fingerprint: str, max_new_tokens: int) -> dict[str, str]:
+        """What the model writes in answer to prompts without a photo, by their names; "" where it refuses.
+
+        Args:
+            prompts: Name → prompt.
+            fingerprint: Digest of everything that an answer depends on besides the prompt.
+            max_new_tokens: Number of tokens after which an answer is cut off.
+        """
+        names = {answer_key("", prompt): name for name, prompt in prompts.items()}
+        stored: dict[str, np.ndarray] = {}
+        if self.cache is not None:
+            stored = self.cache.get(fingerprint, _TEXT_DIM, [*names])
+        found = {names[key]: unpacked_text(vector) for key, vector in stored.items()}
+        todo = [key for key in names if key not in stored]
+        size = 1
+        if self.model.waits:
+            size = self.workers
+
+        def said(key: str) -> str | None:
+            try:
+                return self.model.generate(None, prompts[names[key]], max_new_tokens)
+            except InputError:  # a server refuses this question, and may answer others
+                return None
+
+        label = f"{self.model.name}@{self.model.revision}"
+        with (
+            _LOCK,
+            ThreadPoolExecutor(size, thread_name_prefix="capscore") as pool,
+            self.model.asking(),
+            self.bar("Listing claims", len(todo)) as advance,
+            stored_in_groups(self.cache, fingerprint, WRITE_EVERY, name=label) as store,
+        ):
+            for batch in in_batches(todo, size):
+                for key, text in zip(batch, pool.map(said, batch), strict=True):
+                    found[names[key]] = text or ""
+                    if text is not None:
+                        store({key: packed_text(text)})
+                    advance(1)
+        return found
+
     def texts(
         self, images: Sequence[object], prompts: Mapping[int, Prompt], max_pixels: int = 0
     ) -> dict[int, str]:
@@ -193,6 +235,18 @@ class Asker(PhotoPipeline):
 def answer_key(image_key: str, prompt: Prompt) -> str:
     """The key of an answer: of the photo, and of all text."""
     return f"{image_key}:{xxhash.xxh3_128_hexdigest(json.dumps([prompt.turns, prompt.data]).encode())}"
+
+
+def packed_text(text: str) -> np.ndarray:
+    """A text as a row of the cache, float32 (d,): three bytes of UTF-8 per number; its end is cut off."""
+    data = text.encode("utf-8", "replace")[: 3 * _TEXT_DIM].ljust(3 * _TEXT_DIM, b"\0")
+    return np.frombuffer(data, np.uint8).reshape(-1, 3) @ np.array([65536, 256, 1], np.float32)
+
+
+def unpacked_text(vector: np.ndarray) -> str:
+    numbers = vector.astype(np.int64)
+    data = np.stack([numbers >> 16, numbers >> 8 & 255, numbers & 255], axis=1).astype(np.uint8)
+    return data.tobytes().rstrip(b"\0").decode("utf-8", "ignore")
 
 
 def _sized(image: Image.Image, max_pixels: int) -> Image.Image:

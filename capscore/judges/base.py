@@ -94,8 +94,8 @@ class PhotoModel(ABC, Generic[Photo]):
         """Index of each prompt that `read` found no answer to → the error."""
         return {}
 
-    def generate(self, image: Image.Image, prompt: Prompt, max_new_tokens: int = 160) -> str:
-        """What the model answers to a prompt about a photo, at each place the likeliest token."""
+    def generate(self, image: Image.Image | None, prompt: Prompt, max_new_tokens: int = 160) -> str:
+        """What the model answers to a prompt, about a photo or none, at each place the likeliest token."""
         raise BackboneUnavailable(f"{self.name} answers no questions")
 
 

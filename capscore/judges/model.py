@@ -110,7 +110,7 @@ class JudgeModel(LocalModel[PhotoRows]):
         self.family = model.config.model_type
         self.prompter: ChatPrompter = ChatPrompter(processor, name, self.family)
         if self.family in BOTH_WAYS:
-            self.refused_options = ("instruction", "explain")
+            self.refused_options = ("instruction", "explain", "split")
         parameters = inspect.signature(model.forward).parameters
         self._takes = frozenset(parameters)
         # renamed in transformers 5
@@ -151,15 +151,19 @@ class JudgeModel(LocalModel[PhotoRows]):
             found[photo][index] = numbers
         return [*found.values()]
 
-    def generate(self, image: Image.Image, prompt: Prompt, max_new_tokens: int = 160) -> str:
+    def generate(self, image: Image.Image | None, prompt: Prompt, max_new_tokens: int = 160) -> str:
         import torch
 
         speaker: Any = self.model  # not every class of transformers speaks
-        photo = self.prepare(image, [prompt])
-        inputs = self._inputs([photo], photo.ids, [0])
+        if image is None:
+            ids = self._padded([self.prompter.ids(prompt)])
+            inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        else:
+            photo = self.prepare(image, [prompt])
+            inputs = self._inputs([photo], photo.ids, [0])
         with torch.inference_mode(), clear_errors(self):
             made = speaker.generate(**inputs, max_new_tokens=max_new_tokens, do_sample=False)
-        new = made[0, len(photo.ids[0]) :]
+        new = made[0, inputs["input_ids"].shape[1] :]
         return self.prompter.tokenizer.decode(new, skip_special_tokens=True).strip()
 
     def prepare(self, image: Image.Image, prompts: Sequence[Prompt]) -> PhotoRows:

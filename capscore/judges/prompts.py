@@ -43,10 +43,16 @@ TEMPLATES = {
 
 @dataclass(frozen=True)
 class Prompt:
-    """A question about a photo: turns, and the data of one row, by the names that stand in the turns."""
+    """A question: turns, and the data of one row, by the names that stand in the turns.
+
+    Attributes:
+        turns, data: See above.
+        has_photo: Whether it is about a photo, or about text alone.
+    """
 
     turns: tuple[Turn, ...]
     data: Mapping[str, str]
+    has_photo: bool = True
 
     @classmethod
     def about(
@@ -229,7 +235,7 @@ class ChatPrompter(Prompter):
 
     def _parts(self, prompt: Prompt) -> list[str]:
         """Literal text and data by turns, literal text first and last."""
-        parts = _MARK.split(self._render(prompt.turns))
+        parts = _MARK.split(self._render(prompt.turns, prompt.has_photo))
         parts[1::2] = [prompt.data[name] for name in parts[1::2]]
         return parts
 
@@ -250,9 +256,9 @@ class ChatPrompter(Prompter):
             start = at
         return [*pieces, text[start:]]
 
-    def _rendered(self, turns: tuple[Turn, ...]) -> str:
+    def _rendered(self, turns: tuple[Turn, ...], has_photo: bool = True) -> str:
         """Turns as text, with marks where data go; the photo is in the first turn of the user."""
-        messages = messages_of(turns, lambda text: _NAME.sub("\ue000\\1\ue001", text))
+        messages = messages_of(turns, lambda text: _NAME.sub("\ue000\\1\ue001", text), has_photo)
         try:
             with _limited_template(self.name):
                 text = self.processor.apply_chat_template(
@@ -331,10 +337,10 @@ class Message(TypedDict):
     content: list[dict[str, str]]
 
 
-def messages_of(turns: Sequence[Turn], filled: Callable[[str], str]) -> list[Message]:
+def messages_of(turns: Sequence[Turn], filled: Callable[[str], str], has_photo: bool = True) -> list[Message]:
     """Turns as messages of a chat, whose texts `filled` completes; the first of the user has the photo.
 
-    The photo is where {photo} stands, or first.
+    The photo, if there is one, is where {photo} stands, or first.
 
     >>> messages_of([("user", "Is {caption} right?")], lambda text: text.replace("{caption}", "a cat"))
     [{'role': 'user', 'content': [{'type': 'image'}, {'type': 'text', 'text': 'Is a cat right?'}]}]
@@ -343,7 +349,7 @@ def messages_of(turns: Sequence[Turn], filled: Callable[[str], str]) -> list[Mes
     messages: list[Message] = []
     for number, (role, text) in enumerate(turns):
         before, place, after = text.partition("{photo}")
-        if number != first_of_user:
+        if number != first_of_user or not has_photo:
             content = [{"type": "text", "text": filled(text)}]
         else:
             texts = (before, after) if place else ("", text)

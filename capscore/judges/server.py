@@ -177,14 +177,14 @@ class Server(PhotoModel[ServerPhoto]):
     def problems(self, photo: ServerPhoto) -> Mapping[int, InputError]:
         return photo.problems
 
-    def generate(self, image: Image.Image, prompt: Prompt, max_new_tokens: int = 160) -> str:
-        photo = self.prepare(image, [prompt])
-        answer = self.ask(photo.address, prompt, {"max_tokens": max_new_tokens})
+    def generate(self, image: Image.Image | None, prompt: Prompt, max_new_tokens: int = 160) -> str:
+        photo = "" if image is None else self.prepare(image, [prompt]).address
+        answer = self.ask(photo, prompt, {"max_tokens": max_new_tokens})
         text = inside(answer, "choices", 0, "message", "content")
         return self.client.blotted(str(text or "").strip())
 
     def ask(self, photo: str, prompt: Prompt, more: Mapping[str, object], begun: str = "") -> object:
-        """The answer to a prompt about a photo, after its beginning if there is one."""
+        """The answer to a prompt about a photo, "" for none, after its beginning if there is one."""
         body = {"model": self.name, "messages": _messages(photo, prompt, begun), "temperature": 0, **more}
         if begun:
             body |= {"continue_final_message": True, "add_generation_prompt": False}
@@ -376,7 +376,7 @@ def open_server(address: str, options: Mapping[str, Any]) -> Server:
 def _messages(photo: str, prompt: Prompt, begun: str) -> list[object]:
     """The messages of a prompt and the beginning of an answer, as the protocol has them."""
     messages: list[object] = []
-    for message in messages_of(prompt.turns, lambda text: text_with(prompt.data, text)):
+    for message in messages_of(prompt.turns, lambda text: text_with(prompt.data, text), prompt.has_photo):
         content: list[object] = []
         for part in message["content"]:
             if part["type"] == "image":

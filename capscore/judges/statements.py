@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..text.claims import claims
+from ..text.claims import Claim, claims
+from .listing import Split
 from .prompts import Prompt
 from .readings import Yes
 
@@ -20,9 +21,10 @@ _TOLD = (
 class Statements(Yes):
     """The mean probability that a claim of the caption is true of its photo (its precision).
 
-    A caption is split into claims by rule (`capscore.text.claims`), and each is asked about as `Yes` asks, on
-    the same photo. With references, "recall" is the mean probability that the caption says a claim of theirs,
-    by the caption's words alone, and "f1" the harmonic mean of both. So statements are what DCScore (Ye et
+    A caption is split into claims, by rule (`capscore.text.claims`) or, with split="model", by the model
+    itself (`capscore.judges.listing`), and each is asked about as `Yes` asks, on the same photo. With
+    references, "recall" is the mean probability that the caption says a claim of theirs, by the caption's
+    words alone, and "f1" the harmonic mean of both. So statements are what DCScore (Ye et
     al. 2025) and FActScore (Min et al. 2023) ask, with probabilities in place of verdicts.
     """
 
@@ -31,18 +33,21 @@ class Statements(Yes):
         "Is the statement true of the photo? Answer yes or no."
     )
     formulas = ()
+    splits = ("model",)
     more_components: ClassVar[tuple[str, ...]] = ("precision",)
     reference_components: ClassVar[tuple[str, ...]] = ("recall", "f1")
 
     detail_names: ClassVar[tuple[str, ...]] = ("claims", "false_claims")
     detail_columns: ClassVar[Mapping[str, type]] = {"false_claims": str}
 
-    def prompts(self, caption: str, references: Sequence[str], context: str) -> list[Prompt]:
+    def prompts(
+        self, caption: str, references: Sequence[str], context: str, splits: Mapping[str, Split] | None = None
+    ) -> list[Prompt]:
         asked = []
-        for claim in claims(caption):
+        for claim in _claims(caption, splits):
             asked += super().prompts(claim.text, (), context)
         for reference in references:
-            for claim in claims(reference):
+            for claim in _claims(reference, splits):
                 (prompt,) = super().prompts(caption, (), "")
                 turns = (*prompt.turns[:-1], ("user", _TOLD))
                 asked.append(Prompt(turns, {**prompt.data, "reference_0": claim.text}))
@@ -60,9 +65,24 @@ class Statements(Yes):
             shares += [recall, 2 * precision * recall / max(precision + recall, 1e-12)]
         return np.array([right - wrong, mass.mean(), *shares])
 
-    def details(self, caption: str, numbers: np.ndarray) -> dict[str, object]:
-        """The claims of a caption, each with where it stands and the probability that it is true."""
+    def details(
+        self, caption: str, numbers: np.ndarray, splits: Mapping[str, Split] | None = None
+    ) -> dict[str, object]:
+        """The claims of a caption, each with where it stands and the probability that it is true.
+
+        With split="model" also "split", what split the caption, and "dropped", what the model added to it.
+        """
         chances = np.exp(-np.logaddexp(0, -numbers[:, 0].astype(np.float64))).tolist()
-        found = [claim._asdict() | {"p": p} for claim, p in zip(claims(caption), chances, strict=False)]
+        found = [
+            claim._asdict() | {"p": p} for claim, p in zip(_claims(caption, splits), chances, strict=False)
+        ]
         false = [claim["text"] for claim in found if claim["p"] < 0.5]
-        return {"claims": found, "false_claims": "; ".join(false)}
+        details: dict[str, object] = {"claims": found, "false_claims": "; ".join(false)}
+        if splits is not None:
+            split = splits[caption]
+            details |= {"split": "model" if split.is_listed else "rules", "dropped": split.dropped}
+        return details
+
+
+def _claims(text: str, splits: Mapping[str, Split] | None) -> list[Claim]:
+    return claims(text) if splits is None else splits[text].claims

@@ -31,6 +31,7 @@ from .scores import Detail, Scores, WrongWord
 if TYPE_CHECKING:
     from ..judges.asker import Asker
     from ..judges.base import PhotoModel
+    from ..judges.listing import Split
     from ..judges.prompts import Prompt
     from ..judges.readings import Reading
 
@@ -53,7 +54,9 @@ class Judge(Scorer):
 
     With `explain`, `details` have "reason": what the model says is wrong, in the language of the caption. The
     score does not depend on it. With reading="statements", they have "claims", each with its place in the
-    caption and "p", the probability that it is true, and "false_claims", those with p below 0.5.
+    caption and "p", the probability that it is true, and "false_claims", those with p below 0.5; with
+    split="model" also "split", "model" or "rules" where it listed none, and "dropped", what it listed that
+    shares no word with the caption. A warning counts both.
 
     Args:
         asker: What asks the model.
@@ -72,6 +75,8 @@ class Judge(Scorer):
             captions, such as A/B. Default: yes/no, in a battle 1/2.
         with_references: Whether references of the rows join the question; in Python, giving them is enough.
         explain: Whether the model is asked what is wrong, which takes about as long as a hundred scores.
+        split: What splits a caption into claims, for reading="statements": "rules" (default); "model" lets
+            the model itself list them, which takes longer than `explain`.
         max_pixels: Number of pixels to which larger photos are scaled down; 0 for no limit. Default: 602112.
         common: Options of `Scorer`.
     """
@@ -148,20 +153,21 @@ class Judge(Scorer):
         answers: str = "yes/no",
         with_references: bool = False,
         explain: bool = False,
+        split: Literal["rules", "model"] = "rules",
         max_pixels: int = MAX_PIXELS,
         **common: Any,
     ):
         super().__init__(**common)
         words = {"question": question, "instruction": instruction, "answers": answers}
-        checked = {**words, "reading": reading, "formula": formula, "explain": explain}
+        checked = {**words, "reading": reading, "formula": formula, "explain": explain, "split": split}
         self.check({**checked, "max_pixels": max_pixels})
         self.asker, self.model = asker, asker.model
         self.reading_name, self.max_pixels, self.explain = reading, max_pixels, explain
         if 0 < max_pixels < PATCH_PIXELS:
             problem = f" leaves less of a photo than the {PATCH_PIXELS} pixels of one patch: it shows nothing"
             warn(RowWarning(Setting("max_pixels", max_pixels), problem))
-        self.reading: Reading = READINGS.get(reading)(**words, formula=formula)
-        stated = {**words, "explain": explain}
+        self.reading: Reading = READINGS.get(reading)(**words, formula=formula, split=split)
+        stated = {**words, "explain": explain, "split": split}
         if not self.model.fits(self.reading):
             raise OptionError(Setting("reading", reading), *self.model.limits())
         for name in self.model.refused_options:
@@ -179,7 +185,7 @@ class Judge(Scorer):
         if more := (*self._joined, *self._of_model):
             changed["component_names"] = (*self.component_names, *more)
         if self.reading.detail_columns:
-            changed["detail_names"] = self.reading.detail_names
+            changed["detail_names"] = (*self.reading.detail_names, *(_OF_SPLIT if self._lists else ()))
             changed["detail_columns"] = self.reading.detail_columns
         if self.compares_candidates:
             changed["tie_band"] = TIE_BAND
@@ -234,8 +240,17 @@ class Judge(Scorer):
 
     @property
     def value_names(self) -> tuple[str, ...]:
-        more = ("walkover",) if self.compares_candidates else ()
+        more: tuple[str, ...] = ()
+        if self.compares_candidates:
+            more = ("walkover",)
+        elif self._lists:
+            more = ("unlisted", "dropped")
         return "number", "mass", "context", *self._joined, *self._of_model, *more
+
+    @property
+    def _lists(self) -> bool:
+        """Whether the model itself lists the claims of a caption."""
+        return self.reading.split == "model"
 
     @property
     def settings(self) -> dict[str, object]:
@@ -247,8 +262,14 @@ class Judge(Scorer):
         }
         if reading.formulas:
             settings["formula"] = reading.formula
+        texts = [reading.instruction, reading.question, "/".join(reading.words)]
+        if self._lists:
+            from ..judges.listing import LIST
+
+            settings["split"] = reading.split
+            texts.append(LIST)
         if self.model.prompter is not None:
-            asked = "\x1f".join((reading.instruction, reading.question, "/".join(reading.words)))
+            asked = "\x1f".join(texts)
             settings["template"] = self.model.prompter.digest
             settings["question"] = hashlib.sha256(asked.encode()).hexdigest()[:8]
             settings["answers"] = reading.read_answers
@@ -257,17 +278,15 @@ class Judge(Scorer):
 
     def measure(self, rows: InputRows, on_error: str) -> dict[str, np.ndarray]:
         contexts, rivals = self._contexts(rows), self._rivals(rows)
-        questions = self._questions(rows, contexts, rivals)
-        for row, error in self.model.check_lengths(questions).items():
-            rows.failures[row] = error.at(row)
-        if rows.failures and on_error == "raise":
-            raise rows.failures[min(rows.failures)]
+        splits = self._splits(rows, on_error)
+        questions = self._questions(rows, contexts, rivals, splits)
+        self._check_lengths(questions, rows, on_error)
         questions = [(row, prompt) for row, prompt in questions if row not in rows.failures]
         answers = self.asker.ask(
             rows.images,
             questions,
             self.reading,
-            fingerprint=fingerprint_of(*self.settings.values(), *self.model.identity, DECODING),
+            fingerprint=self._fingerprint(DECODING),
             max_pixels=self.max_pixels,
             on_error=on_error,
         )
@@ -284,11 +303,16 @@ class Judge(Scorer):
             pairs = np.array(numbers)[:, :2]
             joined.append(self.reading.joined(pairs, asked[row]))
             if self.reading.detail_columns:
-                details.append(self.reading.details(rows.candidates[row], pairs))
+                more = {} if splits is None else {"splits": splits}
+                details.append(self.reading.details(rows.candidates[row], pairs, **more))
         values = dict(zip(names, np.array(joined, np.float64).reshape(-1, len(names)).T, strict=True))
         values["context"] = np.array([bool(contexts[row]) for row in of_row], np.float64)
         if self.compares_candidates:
             values["walkover"] = np.array([rivals[row] == "" for row in of_row], np.float64)
+        if splits is not None:
+            of_rows = [splits[rows.candidates[row]] for row in of_row]
+            values["unlisted"] = np.array([not split.is_listed for split in of_rows], np.float64)
+            values["dropped"] = np.array([len(split.dropped) for split in of_rows], np.float64)
         for column, name in enumerate(self._of_model, 2):
             largest = [np.max(numbers, axis=0)[column] for numbers in of_row.values()]
             values[name] = np.array(largest, np.float64)
@@ -350,13 +374,53 @@ class Judge(Scorer):
                 rows.failures[row] = InputError(f"expected a caption, got {problem}", field=RIVAL).at(row)
         return rivals
 
+    def _fingerprint(self, *more: str) -> str:
+        """Digest of everything that an answer depends on besides photo and question."""
+        return fingerprint_of(*self.settings.values(), *self.model.identity, *more)
+
+    def _check_lengths(self, asked: Sequence[tuple[int, Prompt]], rows: InputRows, on_error: str) -> None:
+        """Make rows whose questions are too long to be read failures, or raise the first failure."""
+        for row, error in self.model.check_lengths(asked).items():
+            rows.failures[row] = error.at(row)
+        if rows.failures and on_error == "raise":
+            raise rows.failures[min(rows.failures)]
+
+    def _splits(self, rows: InputRows, on_error: str) -> dict[str, Split] | None:
+        """Candidate or reference → the claims that the model lists of it; None if it is not asked."""
+        from ..judges.listing import LIST, MAX_TOKENS, split_by
+        from ..judges.prompts import Prompt
+
+        if not self._lists:
+            return None
+        prompts: dict[str, Prompt] = {}
+        texts_of: list[tuple[int, str]] = []
+        for row in np.flatnonzero(rows.kept()).tolist():
+            texts = [("caption", rows.candidates[row])]
+            texts += [("reference_0", text) for text in (rows.references[row] if rows.references else ())]
+            for name, text in texts:
+                turn = ("user", LIST.replace("{caption}", f"{{{name}}}"))
+                prompts.setdefault(text, Prompt((turn,), {name: text}, has_photo=False))
+                texts_of.append((row, text))
+        self._check_lengths([(row, prompts[text]) for row, text in texts_of], rows, on_error)
+        wanted = {text: prompts[text] for row, text in texts_of if row not in rows.failures}
+        answers = self.asker.written(wanted, self._fingerprint("list"), MAX_TOKENS)
+        return {text: split_by(answer, text) for text, answer in answers.items()}
+
     def _questions(
-        self, rows: InputRows, contexts: Sequence[str], rivals: Sequence[str]
+        self,
+        rows: InputRows,
+        contexts: Sequence[str],
+        rivals: Sequence[str],
+        splits: Mapping[str, Split] | None,
     ) -> list[tuple[int, Prompt]]:
         references = rows.references or [[]] * len(rows)
         questions: list[tuple[int, Prompt]] = []
         for row in np.flatnonzero(rows.kept()).tolist():
-            more = {"rival": rivals[row]} if self.compares_candidates else {}
+            more: dict[str, Any] = {}
+            if self.compares_candidates:
+                more["rival"] = rivals[row]
+            elif splits is not None:
+                more["splits"] = splits
             prompts = self.reading.prompts(rows.candidates[row], references[row], contexts[row], **more)
             questions += [(row, prompt) for prompt in prompts]
         return questions
@@ -373,8 +437,13 @@ class Judge(Scorer):
         return [{"reason": texts[row]} for row in numbers]
 
     def odd_rows(self, rows: PreparedRows) -> dict[str, list[int]]:
-        return super().odd_rows(rows) | {"mass": np.flatnonzero(rows.values["mass"] < LOW_MASS).tolist()}
+        found = super().odd_rows(rows) | {"mass": np.flatnonzero(rows.values["mass"] < LOW_MASS).tolist()}
+        if self._lists:
+            for name in ("unlisted", "dropped"):
+                found[name] = np.flatnonzero(rows.values[name] > 0).tolist()
+        return found
 
 
 _OF_ASKER = ("allow_urls", "allow_private_urls", "progress")
-_DEFAULTS = {"question": None, "instruction": "", "answers": "yes/no", "explain": False}
+_OF_SPLIT = ("split", "dropped")
+_DEFAULTS = {"question": None, "instruction": "", "answers": "yes/no", "explain": False, "split": "rules"}

@@ -26,7 +26,7 @@ KINDS_OF_REASON = {
 """Kind of reason → its name for people."""
 MAX_LOWEST = 50
 """Number of rows with the worst scores that are listed where no row has a rank."""
-_OTHER_KINDS = {"blank": "photo", "mass": "answer"}
+_OTHER_KINDS = {"blank": "photo", "mass": "answer", "unlisted": "answer", "dropped": "answer"}
 
 
 def reasons_to_check(run: ScoredFile) -> dict[int, dict[str, str]]:

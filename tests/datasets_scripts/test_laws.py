@@ -55,7 +55,7 @@ def test_no_benchmark_is_gone():
     names = (
         "flickr8k_human composite pascal50s thumb captokeneval vicr polaris nebula capeval1k m_capeval1k "
         "m_finecap3k valse xvnli marvl xm3600 multi30k xflickrco coco_captions flickr30k_entities nocaps "
-        "vizwiz_captions foil hat longcap_arena caparena"
+        "vizwiz_captions foil hat longcap_arena caparena detailcaps"
     )
     assert set(names.split()) <= set(benchmark_slugs())
 
@@ -126,15 +126,18 @@ def test_an_export_gives_datasets_the_same_rows_and_tells_nothing_of_this_machin
 def test_missing_photos_are_none_or_an_error_by_option(benchmark, written, tmp_path):
     folder, config = written(benchmark), configurations(benchmark)[0]
     columns = benchmark_builder(benchmark, config).IMAGE_COLUMNS
+    are_inside = not official(benchmark).PHOTOS
     for images in (None, False):
         for rows in load(benchmark, config, folder, images=images).values():
-            assert {photo for column in columns for photo in rows[column]} == {None}
-    with pytest.raises(capscore.MissingImages, match="images=True asks for all of them"):
-        load(benchmark, config, folder, images=True)
-    (tmp_path / "photos").mkdir()
-    (tmp_path / "photos" / "holiday.jpg").write_bytes(encode(noise(), "JPEG"))
-    with pytest.raises(capscore.MissingImages, match=r"0 of its .* photos are in .*missing is"):
-        load(benchmark, config, folder, image_dir=tmp_path / "photos")
+            photos = [photo for column in columns for photo in rows[column]]
+            assert {photo is None for photo in photos} == {images is False or not are_inside}
+    if not are_inside:
+        with pytest.raises(capscore.MissingImages, match="images=True asks for all of them"):
+            load(benchmark, config, folder, images=True)
+        (tmp_path / "photos").mkdir()
+        (tmp_path / "photos" / "holiday.jpg").write_bytes(encode(noise(), "JPEG"))
+        with pytest.raises(capscore.MissingImages, match=r"0 of its .* photos are in .*missing is"):
+            load(benchmark, config, folder, image_dir=tmp_path / "photos")
     before = benchmark_builder(benchmark, config, data_dir=folder).cache_dir
     (folder / "a_new_file.txt").write_text("new")
     assert benchmark_builder(benchmark, config, data_dir=folder).cache_dir != before
@@ -189,9 +192,9 @@ def test_a_wrong_field_is_named_with_its_file_and_leaves_nothing_behind(
     benchmark, config, file, old, new, written
 ):
     folder = written(benchmark)
-    content = (folder / file).read_text(encoding="utf-8")
-    assert old in content, "the damage does not touch the file"
-    (folder / file).write_text(content.replace(old, new, 1), encoding="utf-8")
+    content = (folder / file).read_bytes()
+    assert old.encode() in content, "the damage does not touch the file"
+    (folder / file).write_bytes(content.replace(old.encode(), new.encode(), 1))
     assert str(folder) in refused(benchmark, config, folder).file
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import datasets
 import numpy as np
+import pyarrow
 import pytest
 
 import capscore
@@ -18,7 +19,7 @@ from capscore.benchmarks.protocols import VALSE_PIECES, xvnli
 
 from ..photos import encode, noise
 from .conftest import load
-from .official import composite, pascal50s, polaris
+from .official import composite, detailcaps, pascal50s, polaris
 
 
 def rows_of(slug, config, folder, split="test", **options):
@@ -381,3 +382,68 @@ def test_a_photo_is_looked_for_with_and_without_a_suffix(written):
     damage(folder / "polaris_val.csv", b"aa11", b"aa11.PNG")
     (row,) = rows_of("polaris", "default", folder, "validation")
     assert (row["image_id"], row["image"]) == ("aa11.PNG", ["aa11.PNG"])
+
+
+# ---- DetailCaps ----
+
+
+def detailcaps_with(folder, column, value):
+    """The tiny file with another value in the second photo's column, or without the column for None."""
+    rows = detailcaps.table().to_pylist()
+    rows[1][column] = value
+    if value is None:
+        rows = [{name: row[name] for name in row if name != column} for row in rows]
+    detailcaps.save(pyarrow.Table.from_pylist(rows), folder / "DetailCaps-4870.parquet")
+
+
+@pytest.mark.parametrize(
+    "column, value, problem",
+    [
+        ("binary", None, "lacks the field 'binary'; it has source, image"),
+        ("GPT4_Eval", None, "lacks the field 'GPT4_Eval'"),
+        ("GT_Caption_GPT4V", None, "lacks the field 'GT_Caption_GPT4V'"),
+        ("CogVLM", None, "lacks the field 'CogVLM'"),
+        ("ShareCaptioner", " ", "'ShareCaptioner' is ' ', expected a caption"),
+        ("GPT4_Eval", "4", "'GPT4_Eval' is '4', expected a JSON object"),
+        ("GPT4_Eval", '{"CogVLM": 1', "expected a JSON object"),
+        ("GPT4_Eval", '{"CogVLM": null}', "'CogVLM' is None, expected a number from 0 to 100"),
+        ("GPT4_Eval", '{"CogVLM": "good"}', "'CogVLM' is 'good', expected a number from 0 to 100"),
+        ("GPT4_Eval", '{"CogVLM": NaN}', "'CogVLM' is nan, expected a number"),
+        ("GPT4_Eval", '{"CogVLM": 4}', "lacks the field 'ShareCaptioner'; it has CogVLM"),
+        (
+            "GPT4_Eval",
+            '{"CogVLM": 4, "ShareCaptioner": 4, "LLaVA_v15": 1, "LLaVA_v16": 3}',
+            "lacks the field 'LLaVA_v16'",
+        ),
+        ("binary", b"no photo", "'binary' holds no photo that can be read"),
+        (
+            "binary",
+            encode(noise(), "JPEG")[:-400],
+            "'binary' holds no photo that can be read, or a damaged one",
+        ),
+        ("binary", b"", "'binary' is b'', expected the bytes of a photo"),
+    ],
+)
+def test_detailcaps_names_file_and_row_of_what_is_wrong(column, value, problem, tmp_path):
+    detailcaps_with(tmp_path, column, value)
+    with pytest.raises(capscore.AnnotationError) as caught:
+        rows_of("detailcaps", None, tmp_path)
+    message = str(caught.value)
+    entry = "0" if value is None else "1"
+    assert f"DetailCaps-4870.parquet, entry {entry}" in message and problem in message
+    assert "\n" not in message
+
+
+def test_detailcaps_leaves_out_photos_without_grades_and_takes_further_models(tmp_path):
+    rows = detailcaps.table().to_pylist()
+    rows[1]["GPT4_Eval"] = None
+    for row in rows:
+        row["Ours"] = "Ours."
+    rows[2]["GPT4_Eval"] = json.dumps({**json.loads(rows[2]["GPT4_Eval"]), "Ours": 1})
+    detailcaps.save(pyarrow.Table.from_pylist(rows), tmp_path / "DetailCaps-4870.parquet")
+    with pytest.warns(capscore.BenchmarkWarning, match=r"1 of 3 photos have no grades, .*parquet, entry 1 "):
+        found = rows_of("detailcaps", None, tmp_path)
+    assert [(row["system"], row["rating"], row["source"]) for row in found[3:]] == [
+        *zip(detailcaps.SYSTEMS, (2, 5, 2), ["Flickr"] * 3, strict=True),
+        ("Ours", 1, "Flickr"),
+    ]

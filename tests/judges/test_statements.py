@@ -9,8 +9,14 @@ import pytest
 import transformers
 
 import capscore
+from capscore.errors import OptionError, RowWarning
+from capscore.judges.asker import packed_text, unpacked_text
+from capscore.judges.listing import MAX_TOKENS, Split, split_by
+from capscore.judges.model import JudgeModel
 from capscore.judges.statements import Statements
+from capscore.text.claims import claims
 
+from .chat_server import MODEL, ChatServer
 from .test_trained import photo, rows_of, taught
 from .tiny_models import tiny_judge
 
@@ -35,9 +41,9 @@ def test_a_score_is_the_mean_probability_of_the_claims():
     assert found.components["precision"] == pytest.approx(found.scores, abs=1e-12)
     margin = np.log(found.scores / (1 - found.scores))
     assert found.components["margin"] == pytest.approx(margin, abs=1e-6)
-    claims = found.details[0]["claims"]
-    assert [CAPTION[claim["start"] : claim["end"]] for claim in claims] == CLAIMS
-    assert [claim["p"] for claim in claims] == pytest.approx(each[:3], abs=1e-6)
+    listed = found.details[0]["claims"]
+    assert [CAPTION[claim["start"] : claim["end"]] for claim in listed] == CLAIMS
+    assert [claim["p"] for claim in listed] == pytest.approx(each[:3], abs=1e-6)
     false = [claim for claim, p in zip(CLAIMS, each, strict=False) if p < 0.5]
     assert found.details[0]["false_claims"] == "; ".join(false)
 
@@ -93,3 +99,142 @@ def test_the_command_writes_what_is_likely_false(tmp_path, monkeypatch):
     expected = load(reading="statements").score([CAPTION], [PHOTO]).details[0]["false_claims"]
     assert found.to_pandas()["false_claims"][0] == expected
     assert json.loads((tmp_path / "rows.jsonl").read_text())["false_claims"] == expected
+
+
+# ---- claims that the model lists ----
+
+REWRITTEN = ["A dog runs on a beach.", "Two men watch the dog.", "It is brown"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        json.dumps(REWRITTEN),
+        f"Sure!\n```json\n{json.dumps(REWRITTEN, indent=1)}\n```",
+        json.dumps({"claims": [{"claim": text} for text in REWRITTEN]}),
+        json.dumps([*REWRITTEN, "and it"])[:-4],
+        repr(REWRITTEN),
+        "<think>[1]</think>Here are the claims:\n\n" + "".join(f"- **{text}**\n" for text in REWRITTEN),
+        "\n".join(f"{number}. {text}" for number, text in enumerate(REWRITTEN, 1)),
+        "\n".join(f"[{number}] {text}" for number, text in enumerate([*REWRITTEN, REWRITTEN[0]])),
+        "\n".join(["The claims:", *REWRITTEN]),
+    ],
+    ids="json fenced objects cut python bullets numbers brackets lines".split(),
+)
+def test_a_list_is_read_however_it_is_written(answer):
+    found = split_by(answer, CAPTION)
+    assert [claim.text for claim in found.claims] == REWRITTEN
+    assert (found.is_listed, found.dropped) == (True, [])
+    # reworded claims stand where the clause does that shares most words with them
+    assert [CAPTION[claim.start : claim.end] for claim in found.claims] == CLAIMS
+
+
+@pytest.mark.parametrize(
+    "answer, caption, dropped",
+    [
+        ("", CAPTION, []),
+        ("I am sorry, I cannot see a dog.", CAPTION, []),
+        ("[]", CAPTION, []),
+        ('["A unicorn flies over the sea"]', CAPTION, ["A unicorn flies over the sea"]),
+        (
+            '["Es gibt eine Katze", "Die Katze schläft"]',
+            "Ein Hund rennt.",
+            ["Es gibt eine Katze", "Die Katze schläft"],
+        ),
+        ('["猫がいる"]', "犬が走っている。", ["猫がいる"]),
+    ],
+)
+def test_without_a_claim_of_the_caption_the_rules_split_it(answer, caption, dropped):
+    assert split_by(answer, caption) == Split(claims(caption), False, dropped)
+
+
+@pytest.mark.parametrize(
+    "listed, caption",
+    [
+        ("Der Hund ist braun", "Ein brauner Hund."),
+        ("犬は茶色", "茶色の犬が走る。"),
+        ("It is red", "A red hat"),
+        ("犬", "犬。"),
+    ],
+)
+def test_a_claim_needs_a_word_of_its_caption_in_any_script(listed, caption):
+    assert split_by(json.dumps([listed]), caption).is_listed
+
+
+def answering(monkeypatch, answer):
+    """The texts that tiny models are asked to list the claims of; they answer with `answer(text)`."""
+    asked = []
+
+    def generate(self, image, prompt, max_new_tokens=160):
+        assert image is None and not prompt.has_photo
+        asked.append(next(iter(prompt.data.values())))
+        return answer(asked[-1])
+
+    monkeypatch.setattr(JudgeModel, "generate", generate)
+    return asked
+
+
+def test_the_model_lists_the_claims_each_text_once(monkeypatch, tmp_path):
+    lists = {CAPTION: json.dumps(["A dog runs", "It flies"]), "a cat": "no", "two men": '["two men"]'}
+    asked = answering(monkeypatch, lists.__getitem__)
+    options = {"reading": "statements", "split": "model", "with_references": True}
+    scorer = load(**options | {"cache": tmp_path})
+    rows = [CAPTION, "a cat", CAPTION], [PHOTO] * 3, [["two men"], ["a cat"], ["two men"]]
+    with pytest.warns(RowWarning) as caught:
+        found = scorer.score(*rows)
+    assert sorted(asked) == [CAPTION, "a cat", "two men"]
+    message = " ".join(str(warning.message) for warning in caught)
+    assert "1 (2) have claims that the judge did not list as asked" in message.replace("row ", "")
+    assert found.details[0]["dropped"] == ["It flies"] and found.details[0]["split"] == "model"
+    assert [claim["text"] for claim in found.details[0]["claims"]] == ["A dog runs"]
+    assert (found.details[1]["split"], found.details[1]["dropped"]) == ("rules", [])
+    assert found.components["precision"][:2] == pytest.approx(chances(["A dog runs", "a cat"]), abs=1e-6)
+    assert "|split:model|" in found.signature and "split" not in load(reading="statements").settings
+    again = load(**options | {"cache": tmp_path}).score(*rows)
+    assert len(asked) == 3 and again.details == found.details
+
+
+@pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl", "smolvlm", "llava", "gemma3", "internvl"])
+def test_a_list_is_asked_for_without_a_photo_and_what_is_none_is_counted(family, tiny_model):
+    options = {"backbone": tiny_judge(family), "cache": False, "reading": "statements"}
+    with pytest.warns(RowWarning, match="did not list as asked, so they are split by the rules"):
+        found = capscore.load("judge", **options, split="model").score([CAPTION], [PHOTO])
+    expected = capscore.load("judge", **options).score([CAPTION], [PHOTO])
+    assert found.scores == pytest.approx(expected.scores, abs=1e-6)
+
+
+def test_a_server_lists_claims_without_a_photo(tiny_model):
+    def listed(handler, answer):
+        content = handler.server.asked[-1]["messages"][-1]["content"]
+        if isinstance(content, str):  # no photo
+            answer["choices"][0]["message"]["content"] = json.dumps(["A dog runs"])
+        return False
+
+    with ChatServer(tiny_model("qwen2_5_vl")) as server:
+        server.fault = listed
+        options = {"backbone": server.address, "model": MODEL, "top_logprobs": 2000, "cache": False}
+        found = capscore.load("judge", **options, reading="statements", split="model").score(
+            [CAPTION], [PHOTO]
+        )
+        asked = [body for body in server.asked if "logprobs" not in body]
+        server.shutdown()
+    (body,) = asked
+    assert body["max_tokens"] == MAX_TOKENS and CAPTION in body["messages"][0]["content"]
+    assert found.scores == pytest.approx(chances(["A dog runs"]), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "options, problem",
+    [
+        ({"split": "model"}, "split='model' does not go with reading='yes'"),
+        ({"split": "words", "reading": "statements"}, "split='words'"),
+    ],
+)
+def test_a_split_that_does_not_go_with_the_reading_is_refused(options, problem):
+    with pytest.raises(OptionError, match=problem):
+        load(**options)
+
+
+def test_a_text_survives_the_cache():
+    for text in ("", "a", "犬 ż", "x" * 9000):
+        assert unpacked_text(packed_text(text)) == text[:6144]

@@ -18,6 +18,7 @@ MEASURED = {
     "captokeneval": ("default",),
     "coco_captions": ("karpathy",),
     "composite": ("coco", "all"),
+    "detailcaps": ("default",),
     "flickr8k_human": ("expert", "crowdflower"),
     "foil": ("default",),
     "hat": ("default",),

@@ -178,6 +178,19 @@ def _(place: Place) -> Any:
     }
 
 
+@case("protocols/detailcaps")
+def _(place: Place) -> Any:
+    from capscore.benchmarks.protocols import detailcaps
+
+    scores, photos = draws(40, seed=20), [str(row // 3) for row in range(40)]
+    grades = np.random.default_rng(22).integers(0, 6, 40)
+    return {
+        "drawn": told(detailcaps(scores, grades, photos, sampling=Sampling(100))),
+        "gaps": told(detailcaps([None, *scores[1:]], grades, photos, missing="skip")),
+        "constant": told(detailcaps([0.5] * 4, [1, 2, 3, 4], ["a", "a", "b", "b"])),
+    }
+
+
 @case("protocols/rating_correlation")
 def _(place: Place) -> Any:
     from capscore.statistics.agreement import agreement

@@ -20,6 +20,7 @@ from typing import Any
 
 from ...errors import CapscoreError, Part, join_parts
 from ...files.text_files import UNPACKED_BYTES, ByteStream, TextFile
+from ...images.load import photo_problem
 
 
 class AnnotationError(CapscoreError, ValueError):
@@ -97,6 +98,7 @@ class AnnotationSource(TextFile):
     ):
         super().__init__(path)
         self.member, self.opened, self.readings, self.content = member, opened, readings, content
+        self.photos: set[str] = set()  # MD5 of photos in the file that were looked at
 
     def __str__(self) -> str:
         return f"{self.path}::{self.member}" if self.member else str(self.path)
@@ -384,6 +386,30 @@ class Row:
         if any(character.isspace() for character in photo):
             raise self.wrong(name, "a photo's file name")
         return photo
+
+    def held_photo(self, name: str) -> tuple[str, bytes]:
+        """A photo that the file itself holds, bare or as `datasets.Image` has it: its MD5, and its bytes."""
+        held = self[name]
+        content = held.get("bytes") if isinstance(held, Mapping) else held
+        if not isinstance(content, bytes) or not content:
+            raise self.wrong(name, "the bytes of a photo")
+        digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
+        if digest not in self.source.photos:
+            if problem := photo_problem(content):
+                raise self.error(f"{name!r} {problem}")
+            self.source.photos.add(digest)
+        return digest, content
+
+    def document(self, name: str) -> Row:
+        """An object, or the text of one in JSON."""
+        value = self[name]
+        if isinstance(value, str):
+            with suppress(ValueError, RecursionError):
+                value = json.loads(value)
+        if not isinstance(value, Mapping):
+            raise self.wrong(name, "a JSON object")
+        entry = name if self.entry is None else f"{self.entry}.{name}"
+        return Row(value, self.source, self.line, entry)
 
     def choice(self, name: str, choices: Sequence[str]) -> str:
         if self[name] not in tuple(choices):

@@ -7,7 +7,6 @@ and an explanation in three parts for each caption.
 from __future__ import annotations
 
 import ast
-import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
@@ -143,12 +142,13 @@ def _columns(row: Row) -> dict[str, object]:
 
 def _photo(row: Row) -> tuple[str, object]:
     """File name of the photo; and the names to look for, or the photo itself where the file holds it."""
-    held = row.get("img", row.get("image"))
+    column = row.either("img", "image")
+    held = row.get(column)
     if isinstance(held, Mapping) and held.get("bytes") is not None:
-        name = row.get("file_name") or (held.get("path") or "").rpartition("/")[2]
+        digest, content = row.held_photo(column)
         # without a name it is called after its content, as the photos of Polaris and Nebula are
-        name = name or f"{hashlib.md5(held['bytes'], usedforsecurity=False).hexdigest()}.jpg"
-        return name, {"path": name, "bytes": held["bytes"]}
+        name = row.get("file_name") or (held.get("path") or "").rpartition("/")[2] or f"{digest}.jpg"
+        return name, {"path": name, "bytes": content}
     name = row.photo(row.either("imgid", "file_name"))
     if os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES:
         return name, [name]

@@ -29,7 +29,7 @@ from .accuracy import (
     xvnli,
 )
 from .battles import battles_with_people
-from .correlation import thumb
+from .correlation import detailcaps, thumb
 from .recall import retrieval
 from .results import ProtocolResult, Statistic
 from .words import captokeneval, localisation
@@ -43,6 +43,7 @@ __all__ = [
     "Statistic",
     "battles_with_people",
     "captokeneval",
+    "detailcaps",
     "foils",
     "localisation",
     "marvl",

@@ -1,4 +1,4 @@
-"""Correlations of scores with THumB's ratings."""
+"""Correlations of scores with THumB's ratings, and with DetailCaps' grades."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ...statistics import columns
 from ...statistics.bootstrap import NO_INTERVALS
 from ...statistics.columns import Column
 from ...statistics.correlation import Correlations
+from ...tables import counted
 from .results import ProtocolResult, Statistic, estimates
 
 
@@ -91,3 +92,98 @@ def thumb(
         {**counts, "left out": int((~present).sum())},
         (*columns.left_out(present, "captions"), *notes),
     )
+
+
+def detailcaps(
+    scores: Column,
+    grades: Column,
+    photos: Column,
+    *,
+    sampling: Sampling = NO_INTERVALS,
+    missing: str = "raise",
+) -> ProtocolResult:
+    """The four statistics of DetailCaps (Dong et al. 2024): whether scores agree with grades by a model.
+
+    Args:
+        scores: Scores (n,).
+        grades: Grades (n,) of at least 0, of several captions per photo.
+        photos: Photo of each caption; intervals draw photos.
+        sampling, missing: See `capscore.benchmarks.protocols`.
+
+    Returns:
+        "pearson": r over all captions. "one_minus_r2": Σ(s − g)² / Σ(s − mean of s)², 0 or more, lower is
+        better, for scores s and grades g, which are divided by the highest of them if it is above 1. "tau_b":
+        τ_b over all captions. "sample_tau": mean over photos of τ_b among the captions of one; photos where
+        all scores or all grades are equal have none, and a note counts them.
+
+    The authors published no code of the statistics. That the spread of the scores is the divisor follows from
+    what they print: CIDEr's 2.6 · 10⁷ needs scores that hardly vary, and grades from 0 to 1.
+
+    >>> found = detailcaps([0.2, 0.6, 0.4, 0.3], [1, 5, 3, 2], ["a", "a", "b", "b"])
+    >>> [round(row.value, 3) for row in found.statistics]
+    [1.0, 2.4, 1.0, 1.0]
+    """
+    values = number_column(scores, "scores")
+    n = len(values)
+    rated = number_column(grades, "grades", n, complete=True)
+    present = present_rows(missing, {"scores": values})
+    units = group_codes(photos, "photos", n, present)[0]
+    values, given = values[present], rated[present]
+    n_units = int(units.max(initial=-1)) + 1
+    names = ("pearson", "one_minus_r2", "tau_b", "sample_tau")
+    found: dict[str, tuple[float | None, tuple[float, float] | None]] = dict.fromkeys(names, (None, None))
+    notes, n_without = [], n_units
+    if n_units:
+        pairs = Correlations(values, given, units)
+        distances = _Distances(values, given / max(1.0, rated.max()), units)
+        taus = _taus_within(values, given, units)
+        defined = ~np.isnan(taus)
+        n_without = int((~defined).sum())
+
+        def statistics(drawn: np.ndarray) -> np.ndarray:
+            both = pairs.values(["pearson", "tau_b"], drawn)
+            with np.errstate(invalid="ignore"):
+                sample_tau = (np.nan_to_num(taus) @ drawn) / (defined @ drawn)
+            return np.array([both["pearson"], distances.values(drawn), both["tau_b"], sample_tau])
+
+        how = {"unit": "image", "sampling": sampling, "n_units": n_units, "n_rows": len(units)}
+        found, notes = estimates(statistics, names, **how)
+    if n_without:
+        notes.append(f"no τ within {counted(n_without, 'photo')}: all scores or all grades of it are equal")
+    sizes = {"sample_tau": n_units - n_without}
+    return ProtocolResult(
+        tuple(Statistic(name, *found[name], sizes.get(name, len(units))) for name in names),
+        {"captions": len(units), "photos": n_units, "left out": int((~present).sum())},
+        (*left_out(present, "captions"), *notes),
+    )
+
+
+class _Distances:
+    """Sums per unit, from which 1 − R² under any weighting follows."""
+
+    def __init__(self, scores: np.ndarray, grades: np.ndarray, units: np.ndarray):
+        centred = scores - scores.mean()
+        columns = (np.ones_like(scores), (scores - grades) ** 2, centred, centred**2)
+        self.sums = np.array([np.bincount(units, column) for column in columns])
+
+    def values(self, drawn: np.ndarray) -> np.ndarray:
+        """1 − R² under weights of the units (units, b); NaN where all scores are equal."""
+        n, residual, first, second = self.sums @ drawn
+        with np.errstate(divide="ignore", invalid="ignore"):
+            spread = second - first**2 / n
+            return np.where(spread > 1e-12 * second, residual / spread, np.nan)
+
+
+def _taus_within(scores: np.ndarray, grades: np.ndarray, units: np.ndarray) -> np.ndarray:
+    """τ_b of the rows of each unit, (units,); NaN where one side is constant."""
+    order = np.argsort(units, kind="stable")
+    scores, grades, units = scores[order], grades[order], units[order]
+    sums = np.zeros((3, int(units[-1]) + 1))
+    for lag in range(1, int(np.bincount(units).max())):
+        first = np.flatnonzero(units[:-lag] == units[lag:])
+        score_signs = np.sign(scores[first + lag] - scores[first])
+        grade_signs = np.sign(grades[first + lag] - grades[first])
+        for row, column in enumerate((score_signs * grade_signs, score_signs**2, grade_signs**2)):
+            sums[row] += np.bincount(units[first], column, minlength=sums.shape[1])
+    with np.errstate(invalid="ignore"):
+        return sums[0] / np.sqrt(sums[1] * sums[2])

@@ -12,6 +12,7 @@ import pytest
 from capscore.benchmarks import protocols
 from capscore.benchmarks.protocols import (
     captokeneval,
+    detailcaps,
     foils,
     localisation,
     marvl,
@@ -68,6 +69,7 @@ PROTOCOLS = {
         {"precision": B, "recall": C, "total": B + C, "systems": chance.choice(["A", "B", "Human"], N)},
         None,
     ),
+    detailcaps: ({"scores": A / 2}, {"grades": B, "photos": PHOTOS}, None),
     localisation: (
         {"caption_scores": A},
         {
@@ -110,7 +112,7 @@ def test_results_are_json_and_statistics_have_names(protocol):
     json.dumps([found.details, found.counts], allow_nan=False)
     assert len({row.name for row in found.statistics}) == len(found.statistics) > 1
     for row in found.statistics:
-        assert -1 <= row.value <= 1 and type(row.n) is int
+        assert -1 <= row.value <= (math.inf if row.name == "one_minus_r2" else 1) and type(row.n) is int
         assert (row.interval is not None) == (protocol in DRAWING)
     assert found.table() == [(row.name.replace("_", " "), row.value, row.n) for row in found.statistics]
     assert all(found.value(row.name) == row.value for row in found.statistics)
@@ -148,7 +150,7 @@ def test_intervals_are_those_of_photos_or_groups_drawn_and_written_out(protocol)
         # a photo or a group that is drawn twice is two
         written = {
             name: [f"{column[row]} {copy}" for row, copy in drawn]
-            if name in ("images", "image_ids", "captions", "ids")
+            if name in ("images", "image_ids", "photos", "captions", "ids")
             else [column[row] for row, _ in drawn]
             for name, column in columns.items()
         }

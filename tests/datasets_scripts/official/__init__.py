@@ -1,8 +1,9 @@
 """Tiny official files, a module a benchmark; captions, ratings and boxes in them are invented.
 
-A module has `write` (folder → files), PHOTOS (that its rows ask for), ROWS ((configuration, split) → rows),
-VARIANTS (name → another way to write the files, and its ROWS), and DAMAGE ((configuration, file) → what
-becomes what in the file, and is an error; without the first file nothing is read).
+A module has `write` (folder → files), PHOTOS (that its rows ask for; none if its files hold them), ROWS
+((configuration, split) → rows), VARIANTS (name → another way to write the files, and its ROWS), and DAMAGE
+((configuration, file) → what becomes what in the file, and is an error; without the first file nothing is
+read).
 """
 
 from __future__ import annotations
