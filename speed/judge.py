@@ -27,7 +27,7 @@ from .figures import Figure, peak_memory, repeat
 
 warnings.simplefilter("ignore", RowWarning)  # random models do not answer
 ROOT = Path(__file__).resolve().parents[1]
-BATCH, EACH = 8, 5
+BATCH, EACH, CLAIMS = 8, 5, 10
 LAYERS = 4
 
 
@@ -101,14 +101,20 @@ def _times(model: Path, paths: list[str], repeats: int) -> list[Figure]:
                 network(**batch, logits_to_keep=1)
 
     few = [path for path in paths[: len(paths) // EACH] for _ in range(EACH)]
-    fighter = capscore.load(
-        "judge", backbone=scorer.model, reading="battle", batch_size=BATCH, cache=False, progress=False
+    fighter, lister = (
+        capscore.load(
+            "judge", backbone=scorer.model, reading=reading, batch_size=BATCH, cache=False, progress=False
+        )
+        for reading in ("battle", "statements")
     )
+    claims = [f"{text.rstrip('.').capitalize()}." for text in captions(CLAIMS * len(paths))]
+    paragraphs = [" ".join(claims[start :: len(paths)]) for start in range(len(paths))]
     works = {
         "score": lambda: scorer.score(texts, paths),
         "forward": forward,
         "prepare": batches,
         "shared": lambda: scorer.score(texts, few),
+        "claims": lambda: lister.score(paragraphs, paths),
         "battles": lambda: fighter.score(texts, few, rival=texts[::-1]),
     }
     forward()
@@ -130,6 +136,7 @@ def _times(model: Path, paths: list[str], repeats: int) -> list[Figure]:
         ),
         row(f"  {EACH} captions of each photo: a row", "shared"),
         Figure("  ÷ a photo for each", best["shared"] / best["score"], "{:.2f}×", 0.45, at_most=True),
+        Figure(f"  {CLAIMS} claims ÷ a row", best["claims"] / best["score"], "{:.2f}×", 2.5, at_most=True),
         Figure("  a battle, in both orders ÷ a row", best["battles"] / best["score"], "{:.2f}×"),
         _formula(network, prepared[0], tokens, best["forward"]),
     ]

@@ -110,7 +110,7 @@ class JudgeModel(LocalModel[PhotoRows]):
         self.family = model.config.model_type
         self.prompter: ChatPrompter = ChatPrompter(processor, name, self.family)
         if self.family in BOTH_WAYS:
-            self.refused_options = ("instruction", "explain", "split")
+            self.refused_options = ("instruction", "explain", "claims_by")
         parameters = inspect.signature(model.forward).parameters
         self._takes = frozenset(parameters)
         # renamed in transformers 5

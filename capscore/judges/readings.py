@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Run = Callable[[Sequence[Sequence[int]]], "torch.Tensor"]
 """The tokens with which each of b answers begins → float32 logits (b, 1 + their number, vocabulary)."""
 
-ANSWERS, FORMULA, SPLIT = "yes/no", "ratio", "rules"  # defaults of the options of these names
+ANSWERS, FORMULA, CLAIMS_BY = "yes/no", "ratio", "rules"  # defaults of the options of these names
 _BOUND = 40.0  # of the margin of a grade of exactly 0 or 1
 
 
@@ -37,15 +37,15 @@ class Reading(ABC):
         instruction: System turn in place of the class's own; "" for that.
         answers: The two words that are read, yes first.
         formula: Formula by which numbers become scores.
-        split: What splits a caption into what is asked, if it is split: "rules" or "model".
+        claims_by: What splits a caption into claims, if it is split: "rules" or "model".
 
     Attributes:
         question: Question with {caption} where the caption goes; {photo} where the photo goes, if not first;
             {rival} where the rival goes, of a reading that has one.
         system: Text of a system turn; "" for none.
         formulas: Formulas that may be named, the default first; () for a reading with one alone.
-        splits: What may be named as `split` besides "rules"; with "model", `prompts` and `details` also get
-            `splits`, a `capscore.judges.listing.Split` per text.
+        lists_claims: Whether the model may list the claims of a caption; `prompts` and `details` then also
+            get `splits`, a `capscore.judges.listing.Split` per text.
         takes_answers: Whether the two words that are read may be chosen.
         begins_answer: Whether it reads further than the first token, after an answer that it begins itself.
         reads_heads: Whether it also reads a head for image–text matching, which takes no question.
@@ -60,7 +60,7 @@ class Reading(ABC):
     question: str
     system: ClassVar[str] = ""
     formulas: ClassVar[tuple[str, ...]] = ()
-    splits: ClassVar[tuple[str, ...]] = ()
+    lists_claims: ClassVar[bool] = False
     takes_answers: ClassVar[bool] = False
     begins_answer: ClassVar[bool] = False
     reads_heads: ClassVar[bool] = False
@@ -78,11 +78,11 @@ class Reading(ABC):
         instruction: str = "",
         answers: str = ANSWERS,
         formula: str = FORMULA,
-        split: str = SPLIT,
+        claims_by: str = CLAIMS_BY,
     ):
         if question is not None:
             self.question = question
-        self.instruction, self.formula, self.split = instruction, formula, split
+        self.instruction, self.formula, self.claims_by = instruction, formula, claims_by
         self.words = two_words(answers)
 
     @classmethod
@@ -101,7 +101,7 @@ class Reading(ABC):
         refused = {
             "answers": not cls.takes_answers and two_words(answers) != two_words(ANSWERS),
             "formula": formula not in (FORMULA, *cls.formulas),
-            "split": options.get("split", SPLIT) not in (SPLIT, *cls.splits),
+            "claims_by": not cls.lists_claims and options.get("claims_by", CLAIMS_BY) != CLAIMS_BY,
         }
         for name, is_refused in refused.items():
             if is_refused:

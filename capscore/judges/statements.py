@@ -21,7 +21,7 @@ _TOLD = (
 class Statements(Yes):
     """The mean probability that a claim of the caption is true of its photo (its precision).
 
-    A caption is split into claims, by rule (`capscore.text.claims`) or, with split="model", by the model
+    A caption is split into claims, by rule (`capscore.text.claims`) or, with claims_by="model", by the model
     itself (`capscore.judges.listing`), and each is asked about as `Yes` asks, on the same photo. With
     references, "recall" is the mean probability that the caption says a claim of theirs, by the caption's
     words alone, and "f1" the harmonic mean of both. So statements are what DCScore (Ye et
@@ -33,7 +33,7 @@ class Statements(Yes):
         "Is the statement true of the photo? Answer yes or no."
     )
     formulas = ()
-    splits = ("model",)
+    lists_claims = True
     more_components: ClassVar[tuple[str, ...]] = ("precision",)
     reference_components: ClassVar[tuple[str, ...]] = ("recall", "f1")
 
@@ -70,7 +70,7 @@ class Statements(Yes):
     ) -> dict[str, object]:
         """The claims of a caption, each with where it stands and the probability that it is true.
 
-        With split="model" also "split", what split the caption, and "dropped", what the model added to it.
+        With claims_by="model" also "claims_by", what split the caption, and "dropped", what the model added.
         """
         chances = np.exp(-np.logaddexp(0, -numbers[:, 0].astype(np.float64))).tolist()
         found = [
@@ -80,7 +80,7 @@ class Statements(Yes):
         details: dict[str, object] = {"claims": found, "false_claims": "; ".join(false)}
         if splits is not None:
             split = splits[caption]
-            details |= {"split": "model" if split.is_listed else "rules", "dropped": split.dropped}
+            details |= {"claims_by": "model" if split.is_listed else "rules", "dropped": split.dropped}
         return details
 
 

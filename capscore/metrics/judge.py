@@ -55,8 +55,8 @@ class Judge(Scorer):
     With `explain`, `details` have "reason": what the model says is wrong, in the language of the caption. The
     score does not depend on it. With reading="statements", they have "claims", each with its place in the
     caption and "p", the probability that it is true, and "false_claims", those with p below 0.5; with
-    split="model" also "split", "model" or "rules" where it listed none, and "dropped", what it listed that
-    shares no word with the caption. A warning counts both.
+    claims_by="model" also "claims_by", "model" or "rules" where it listed none, and "dropped", what it listed
+    that shares no word with the caption. A warning counts both.
 
     Args:
         asker: What asks the model.
@@ -75,8 +75,8 @@ class Judge(Scorer):
             captions, such as A/B. Default: yes/no, in a battle 1/2.
         with_references: Whether references of the rows join the question; in Python, giving them is enough.
         explain: Whether the model is asked what is wrong, which takes about as long as a hundred scores.
-        split: What splits a caption into claims, for reading="statements": "rules" (default); "model" lets
-            the model itself list them, which takes longer than `explain`.
+        claims_by: What splits a caption into claims, for reading="statements": "rules" (default); "model"
+            lets the model itself list them, which takes longer than `explain`.
         max_pixels: Number of pixels to which larger photos are scaled down; 0 for no limit. Default: 602112.
         common: Options of `Scorer`.
     """
@@ -153,21 +153,27 @@ class Judge(Scorer):
         answers: str = "yes/no",
         with_references: bool = False,
         explain: bool = False,
-        split: Literal["rules", "model"] = "rules",
+        claims_by: Literal["rules", "model"] = "rules",
         max_pixels: int = MAX_PIXELS,
         **common: Any,
     ):
         super().__init__(**common)
         words = {"question": question, "instruction": instruction, "answers": answers}
-        checked = {**words, "reading": reading, "formula": formula, "explain": explain, "split": split}
+        checked = {
+            **words,
+            "reading": reading,
+            "formula": formula,
+            "explain": explain,
+            "claims_by": claims_by,
+        }
         self.check({**checked, "max_pixels": max_pixels})
         self.asker, self.model = asker, asker.model
         self.reading_name, self.max_pixels, self.explain = reading, max_pixels, explain
         if 0 < max_pixels < PATCH_PIXELS:
             problem = f" leaves less of a photo than the {PATCH_PIXELS} pixels of one patch: it shows nothing"
             warn(RowWarning(Setting("max_pixels", max_pixels), problem))
-        self.reading: Reading = READINGS.get(reading)(**words, formula=formula, split=split)
-        stated = {**words, "explain": explain, "split": split}
+        self.reading: Reading = READINGS.get(reading)(**words, formula=formula, claims_by=claims_by)
+        stated = {**words, "explain": explain, "claims_by": claims_by}
         if not self.model.fits(self.reading):
             raise OptionError(Setting("reading", reading), *self.model.limits())
         for name in self.model.refused_options:
@@ -250,7 +256,7 @@ class Judge(Scorer):
     @property
     def _lists(self) -> bool:
         """Whether the model itself lists the claims of a caption."""
-        return self.reading.split == "model"
+        return self.reading.claims_by == "model"
 
     @property
     def settings(self) -> dict[str, object]:
@@ -266,7 +272,7 @@ class Judge(Scorer):
         if self._lists:
             from ..judges.listing import LIST
 
-            settings["split"] = reading.split
+            settings["claims"] = reading.claims_by
             texts.append(LIST)
         if self.model.prompter is not None:
             asked = "\x1f".join(texts)
@@ -445,5 +451,5 @@ class Judge(Scorer):
 
 
 _OF_ASKER = ("allow_urls", "allow_private_urls", "progress")
-_OF_SPLIT = ("split", "dropped")
-_DEFAULTS = {"question": None, "instruction": "", "answers": "yes/no", "explain": False, "split": "rules"}
+_OF_SPLIT = ("claims_by", "dropped")
+_DEFAULTS = {"question": None, "instruction": "", "answers": "yes/no", "explain": False, "claims_by": "rules"}

@@ -47,6 +47,7 @@ _ELSEWHERE = {
     "cache_dir": "the variable HF_HUB_CACHE for models, or cache for embeddings",
     "token": "`hf auth login`, or the variable HF_TOKEN",
     "local_files_only": "the variable HF_HUB_OFFLINE=1",
+    "split": "claims_by for claims of captions",
 }
 
 

@@ -14,7 +14,7 @@ from ..registry import METRICS
 from ..tables import fixed
 
 if TYPE_CHECKING:
-    from ..metrics.scores import Scores
+    from ..metrics.scores import Scores, WrongWord
 
 MAX_MISSED = 3
 """Maximum of missed regions shown; all of them would hide the photo."""
@@ -36,6 +36,7 @@ class ExplainedCaption:
         among: Language of these captions, or "all"; "" without a rank.
         found, reason, doubt: What the metric says of the caption, and of its own score; "" for nothing.
         wrong: Where its words begin that are likely wrong.
+        pieces: The text in pieces, each with whether it is likely wrong; () where words are marked.
     """
 
     text: str
@@ -48,6 +49,7 @@ class ExplainedCaption:
     reason: str = ""
     doubt: str = ""
     wrong: frozenset[int] = frozenset()
+    pieces: Sequence[tuple[str, bool]] = ()
 
     @property
     def right_captions(self) -> str:
@@ -71,6 +73,7 @@ def explained_captions(captions: Sequence[str], scores: Scores) -> list[Explaine
     explained = []
     for row, caption in enumerate(captions):
         numbers = {name: float(values[row]) for name, values in columns.items()}
+        wrong = scores.wrong_words(row)
         explained.append(
             ExplainedCaption(
                 caption,
@@ -82,10 +85,29 @@ def explained_captions(captions: Sequence[str], scores: Scores) -> list[Explaine
                 scores.found(row),
                 scores.reason(row),
                 kind.doubt({name: float(values[row]) for name, values in scores.components.items()}),
-                frozenset(start for start, _, _ in scores.wrong_words(row)),
+                frozenset(start for start, _, _ in wrong),
+                marked_pieces(caption, [wrong]),
             )
         )
     return explained
+
+
+def marked_pieces(caption: str, wrong: Iterable[Sequence[WrongWord]]) -> list[tuple[str, bool]]:
+    """The caption in pieces, each with whether it is likely wrong, by what several metrics say.
+
+    >>> marked_pieces("a red cat", [[(2, 5, "red")], [(2, 9, "red cat")]])
+    [('a ', False), ('red cat', True), ('', False)]
+    """
+    spans: list[tuple[int, int]] = []
+    for start, end, _ in sorted({word for words in wrong for word in words}):
+        if spans and start < spans[-1][1]:
+            start, end = spans[-1][0], max(end, spans.pop()[1])
+        spans.append((start, end))
+    pieces, last = [], 0
+    for start, end in spans:
+        pieces += [(caption[last:start], False), (caption[start:end], True)]
+        last = end
+    return [*pieces, (caption[last:], False)]
 
 
 def percent(p: float) -> str:

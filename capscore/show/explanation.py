@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,7 +93,7 @@ class Explanation:
             if marks_words:
                 _print_marked(console, caption)
             else:
-                _print_scores(console, caption)
+                _print_scores(console, caption, _signs(console)[0])
         console.print()
         if marks_words:
             wrong, cut = _signs(console)
@@ -227,8 +228,10 @@ def _print_marked(console: Console, caption: ExplainedCaption) -> None:
         console.print(Text("\n".join(f"{note}." for note in said), "dim"))
 
 
-def _print_scores(console: Console, caption: ExplainedCaption) -> None:
-    """A caption, its score and the components of it, and what the metric says in words."""
+def _print_scores(console: Console, caption: ExplainedCaption, wrong: str) -> None:
+    """A caption with what is likely wrong in it, its score and components, and what the metric says of it."""
+    from rich.text import Text
+
     lines = {name: fixed(value, 4, "no score") for name, value in caption.scores.items()}
     if not math.isnan(caption.rank):
         lines["rank"] = f"{caption.rank:.0f} % of {caption.right_captions} score worse"
@@ -238,8 +241,13 @@ def _print_scores(console: Console, caption: ExplainedCaption) -> None:
         lines["reason"] = _clean(caption.reason)
     width = max(8, *(len(name) + 2 for name in lines))
     of_caption = [f"{name:<{width}}{text}" for name, text in lines.items()]
-    console.print()
-    _print_lines(console, [_clean(caption.text), *of_caption])
+    marked = Text()
+    for text, is_wrong in caption.pieces:
+        pattern, style = _MARKS["wrong" if is_wrong else "plain"]
+        marked.append(pattern.format(text=_clean(text), wrong=wrong), style=style)
+    marked.rstrip()
+    console.print("", marked, sep="\n", soft_wrap=True)
+    _print_lines(console, of_caption)
 
 
 def _signs(console: Console) -> tuple[str, str]:
@@ -255,4 +263,4 @@ def _print_lines(console: Console, lines: Sequence[str]) -> None:
 
 def _clean(text: str) -> str:
     """A text on one line; the console shows what would control it."""
-    return " ".join(text.splitlines()).replace("\t", " ")
+    return re.sub(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029\t]", " ", text)

@@ -19,11 +19,11 @@ from ..options import RowOptions
 from ..scoring.pipeline import photo_column
 from ..scoring.to_check import KINDS_OF_REASON, reasons_to_check
 from ..tables import Table, counted, fixed, image_name, photo_name, shown_caption
+from .explained import marked_pieces
 from .pages import language_names, page_script, picture_of, references_of, render
 
 if TYPE_CHECKING:
     from ..files.columns import ChunkInputs
-    from ..metrics.scores import WrongWord
     from ..scoring.files import ScoredFile
 
 Card = dict[str, object]  # what a template shows
@@ -205,21 +205,11 @@ def _cards(
                 "size": photo and photo[1],
                 "image": image_name(photos[row]),
                 "caption": caption,
-                "pieces": _pieces(caption, [part.wrong_words(number) for part in run.scores.values()]),
+                "pieces": marked_pieces(caption, [part.wrong_words(number) for part in run.scores.values()]),
                 "references": references_of(inputs, row),
                 **_results(run, number),
             }
     return cards
-
-
-def _pieces(caption: str, wrong: Iterable[Sequence[WrongWord]]) -> list[tuple[str, bool]]:
-    """The caption in pieces, each with whether it is a word that is likely wrong."""
-    pieces, last = [], 0
-    for start, end, _ in sorted({word for words in wrong for word in words}):
-        if start >= last:
-            pieces += [(caption[last:start], False), (caption[start:end], True)]
-            last = end
-    return [*pieces, (caption[last:], False)]
 
 
 def _columns(rows: Sequence[Card], metrics: Sequence[str]) -> list[tuple[str, str]]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
+import rich.console
 import transformers
 
 import capscore
@@ -101,6 +103,28 @@ def test_the_command_writes_what_is_likely_false(tmp_path, monkeypatch):
     assert json.loads((tmp_path / "rows.jsonl").read_text())["false_claims"] == expected
 
 
+@pytest.mark.parametrize(
+    "caption, parts",
+    [
+        (CAPTION, CLAIMS),
+        ("Ein Hund rennt am Strand.\nEr ist braun.", ["Ein Hund rennt am Strand", "Er ist braun"]),
+        ("一只狗在海滩上奔跑，两个男人在看它。", ["一只狗在海滩上奔跑", "两个男人在看它"]),
+        ("كلب يركض على الشاطئ. إنه بني.", ["كلب يركض على الشاطئ", "إنه بني"]),
+    ],
+    ids="en de zh ar".split(),
+)
+def test_explanations_mark_false_claims_in_the_text(caption, parts):
+    """Claims that are false with the answers one way round are true the other way round."""
+    marked, printed = [], []
+    for answers in ("yes/no", "no/yes"):
+        found = capscore.explain(PHOTO, caption, load(reading="statements", answers=answers))
+        marked += re.findall('<mark class="said word-wrong">(.*?)</mark>', found.to_html())
+        with (console := rich.console.Console(width=40)).capture() as said:
+            found.print(console)
+        printed += re.findall(r"[✗x]\[(.*?)\]", said.get())
+    assert sorted(marked) == sorted(printed) == sorted(parts)
+
+
 # ---- claims that the model lists ----
 
 REWRITTEN = ["A dog runs on a beach.", "Two men watch the dog.", "It is brown"]
@@ -177,7 +201,7 @@ def answering(monkeypatch, answer):
 def test_the_model_lists_the_claims_each_text_once(monkeypatch, tmp_path):
     lists = {CAPTION: json.dumps(["A dog runs", "It flies"]), "a cat": "no", "two men": '["two men"]'}
     asked = answering(monkeypatch, lists.__getitem__)
-    options = {"reading": "statements", "split": "model", "with_references": True}
+    options = {"reading": "statements", "claims_by": "model", "with_references": True}
     scorer = load(**options | {"cache": tmp_path})
     rows = [CAPTION, "a cat", CAPTION], [PHOTO] * 3, [["two men"], ["a cat"], ["two men"]]
     with pytest.warns(RowWarning) as caught:
@@ -185,11 +209,11 @@ def test_the_model_lists_the_claims_each_text_once(monkeypatch, tmp_path):
     assert sorted(asked) == [CAPTION, "a cat", "two men"]
     message = " ".join(str(warning.message) for warning in caught)
     assert "1 (2) have claims that the judge did not list as asked" in message.replace("row ", "")
-    assert found.details[0]["dropped"] == ["It flies"] and found.details[0]["split"] == "model"
+    assert found.details[0]["dropped"] == ["It flies"] and found.details[0]["claims_by"] == "model"
     assert [claim["text"] for claim in found.details[0]["claims"]] == ["A dog runs"]
-    assert (found.details[1]["split"], found.details[1]["dropped"]) == ("rules", [])
+    assert (found.details[1]["claims_by"], found.details[1]["dropped"]) == ("rules", [])
     assert found.components["precision"][:2] == pytest.approx(chances(["A dog runs", "a cat"]), abs=1e-6)
-    assert "|split:model|" in found.signature and "split" not in load(reading="statements").settings
+    assert "|claims:model|" in found.signature and "claims" not in load(reading="statements").settings
     again = load(**options | {"cache": tmp_path}).score(*rows)
     assert len(asked) == 3 and again.details == found.details
 
@@ -198,7 +222,7 @@ def test_the_model_lists_the_claims_each_text_once(monkeypatch, tmp_path):
 def test_a_list_is_asked_for_without_a_photo_and_what_is_none_is_counted(family, tiny_model):
     options = {"backbone": tiny_judge(family), "cache": False, "reading": "statements"}
     with pytest.warns(RowWarning, match="did not list as asked, so they are split by the rules"):
-        found = capscore.load("judge", **options, split="model").score([CAPTION], [PHOTO])
+        found = capscore.load("judge", **options, claims_by="model").score([CAPTION], [PHOTO])
     expected = capscore.load("judge", **options).score([CAPTION], [PHOTO])
     assert found.scores == pytest.approx(expected.scores, abs=1e-6)
 
@@ -213,7 +237,7 @@ def test_a_server_lists_claims_without_a_photo(tiny_model):
     with ChatServer(tiny_model("qwen2_5_vl")) as server:
         server.fault = listed
         options = {"backbone": server.address, "model": MODEL, "top_logprobs": 2000, "cache": False}
-        found = capscore.load("judge", **options, reading="statements", split="model").score(
+        found = capscore.load("judge", **options, reading="statements", claims_by="model").score(
             [CAPTION], [PHOTO]
         )
         asked = [body for body in server.asked if "logprobs" not in body]
@@ -226,8 +250,8 @@ def test_a_server_lists_claims_without_a_photo(tiny_model):
 @pytest.mark.parametrize(
     "options, problem",
     [
-        ({"split": "model"}, "split='model' does not go with reading='yes'"),
-        ({"split": "words", "reading": "statements"}, "split='words'"),
+        ({"claims_by": "model"}, "claims_by='model' does not go with reading='yes'"),
+        ({"claims_by": "words", "reading": "statements"}, "claims_by='words'"),
     ],
 )
 def test_a_split_that_does_not_go_with_the_reading_is_refused(options, problem):
