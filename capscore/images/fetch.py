@@ -31,6 +31,7 @@ from ..files.scratch import process_folder
 if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse, ProxyManager
     from urllib3.connection import HTTPConnection
+    from urllib3.util import Url
 
 MAX_DOWNLOAD_BYTES = 32 * 2**20
 DEADLINE = 60.0  # seconds for a whole download: look-up, redirects, and the last byte
@@ -114,11 +115,7 @@ def fetch(url: str, *, allow_private: bool = False, stopped: threading.Event | N
         except ImageError as error:
             results.put(error)
         except Exception as error:  # of urllib3, http.client, ssl and the operating system
-            inner: BaseException = error  # urllib3 wraps the error that says what is wrong
-            while (cause := inner.__cause__ or inner.__context__) is not None:
-                inner = cause
-            kind, words = type(inner).__name__, getattr(inner, "strerror", None) or inner
-            results.put(image_error(f"{name} could not be fetched: {kind}: {words!s:.200}"))
+            results.put(image_error(f"{name} could not be fetched: {innermost(error)}"))
 
     # In a thread of its own: the look-up of a name can be neither limited nor interrupted.
     threading.Thread(target=work, name="capscore-download", daemon=True).start()
@@ -132,6 +129,31 @@ def fetch(url: str, *, allow_private: bool = False, stopped: threading.Event | N
                 raise result
             return result
     raise image_error(f"{name} was not fetched within {DEADLINE:g} s; download it, and pass the path")
+
+
+def innermost(error: BaseException) -> str:
+    """What an error of a connection is about: urllib3 wraps the one that says it."""
+    while (cause := error.__cause__ or error.__context__) is not None:
+        error = cause
+    return f"{type(error).__name__}: {getattr(error, 'strerror', None) or error!s:.200}"
+
+
+def http_address(url: str) -> tuple[Url, str, str, int] | None:
+    """The parts of an http(s) address, its scheme, host and port; None if it is none, or has the port 0.
+
+    >>> http_address("http://[::1]:8000/v1")[1:], http_address("http://host:0/"), http_address("file:///a")
+    (('http', '::1', 8000), None, None)
+    """
+    import urllib3
+
+    try:
+        parts = urllib3.util.parse_url(url[: _MAX_LENGTH + 1])
+    except (urllib3.exceptions.LocationParseError, ValueError):
+        return None
+    port = {"http": 80, "https": 443}.get(parts.scheme or "")
+    if len(url) > _MAX_LENGTH or port is None or not parts.host or parts.port == 0:
+        return None
+    return parts, parts.scheme or "", parts.host.strip("[]"), parts.port or port
 
 
 def is_public(address: str) -> bool:
@@ -177,16 +199,12 @@ def _request(
     """The connection for a request, and the beginning of the answer."""
     import urllib3
 
-    try:
-        parts = urllib3.util.parse_url(url[: _MAX_LENGTH + 1])
-    except (urllib3.exceptions.LocationParseError, ValueError):
-        parts = urllib3.util.Url()
-    if len(url) > _MAX_LENGTH or parts.scheme not in ("http", "https") or not parts.host or parts.port == 0:
+    found = http_address(url)
+    if found is None:
         expected = f"expected http(s)://host/path, at most {_MAX_LENGTH:,} characters"
         raise image_error(f"{shown} is refused; {expected}")
-    host = parts.host.strip("[]")
-    port = parts.port or {"http": 80, "https": 443}[parts.scheme]
-    proxy = proxy_for(parts.scheme, host)
+    parts, scheme, host, port = found
+    proxy = proxy_for(scheme, host)
     # behind a proxy, this machine may not know any names
     addresses: list[str] = []
     if not (proxy and allow_private):
@@ -205,7 +223,7 @@ def _request(
             "GET", plain, headers=headers, preload_content=False, redirect=False
         )
         return answer, answer
-    connection = _connect(parts.scheme, host.rstrip("."), allowed, port)
+    connection = _connect(scheme, host.rstrip("."), allowed, port)
     try:
         connection.request("GET", parts.request_uri, headers=headers, preload_content=False)
         return connection, connection.getresponse()

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .prompts import Prompt, Prompter
-from .readings import ANSWERS, Yes, two_words
+from .readings import ANSWERS, Yes, log_logistic, two_words
 
 
 class Battle(Yes):
@@ -52,7 +52,7 @@ class Battle(Yes):
     def joined(self, numbers: np.ndarray, prompts: Sequence[Prompt]) -> np.ndarray:
         """Log-odds of both orders → those of the mean probability; "first" beside them."""
         (first, second), mass = numbers.T.astype(np.float64)
-        for_caption = np.logaddexp(-np.logaddexp(0, -first), -np.logaddexp(0, second))
-        for_rival = np.logaddexp(-np.logaddexp(0, first), -np.logaddexp(0, -second))
-        of_first = np.exp(-np.logaddexp(0, [-first, -second])).mean()
+        for_caption = np.logaddexp(log_logistic(first), log_logistic(-second))
+        for_rival = np.logaddexp(log_logistic(-first), log_logistic(second))
+        of_first = np.exp(log_logistic(np.array([first, second]))).mean()
         return np.array([for_caption - for_rival, mass.mean(), of_first])

@@ -17,7 +17,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..errors import BackboneUnavailable, CapscoreError, InputError, Setting, address_name
-from ..images.fetch import is_public, look_up, proxy_for, through_proxy, trusted_certificates
+from ..images.fetch import (
+    http_address,
+    innermost,
+    is_public,
+    look_up,
+    proxy_for,
+    through_proxy,
+    trusted_certificates,
+)
 
 if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse, PoolManager
@@ -108,14 +116,14 @@ class Client:
             try:
                 response, data = self._sent(method, path, body)
             except (urllib3.exceptions.HTTPError, OSError, UnicodeError) as error:
-                problem = self.blotted(f"does not answer: {_innermost(error)}")
+                problem = self.blotted(f"does not answer: {innermost(error)}")
             else:
-                if response.status == 200 and (answer := _as_object(data)) is not None:
+                status, answer = response.status, _as_object(data)
+                if status == 200 and answer is not None:
                     return answer
-                problem = f"answered HTTP {response.status}{self._said(data)}"
-                if response.status == 200:
-                    problem = f"answered with something else than JSON{self._said(data)}"
-                elif response.status < 500 and response.status not in _BUSY:
+                what = "with something else than JSON" if status == 200 else f"HTTP {status}"
+                problem = f"answered {what}{self._said(data)}"
+                if status != 200 and status < 500 and status not in _BUSY:
                     raise self._refusal(response, problem)
                 wait = max(wait, self._asked_wait(response, problem))
             if number + 1 < tries and self.stopped.wait(wait):
@@ -205,19 +213,14 @@ class Client:
 
 def _parts(address: str) -> tuple[str, str, int]:
     """Scheme, host and port of a server's address."""
-    import urllib3
-
-    given = Setting("backbone", address_name(address))
-    try:
-        parts = urllib3.util.parse_url(address)
-    except (urllib3.exceptions.LocationParseError, ValueError):
-        parts = urllib3.util.Url()
-    if parts.scheme not in ("http", "https") or not parts.host or not re.fullmatch("[!-~]+", address):
+    given, found = Setting("backbone", address_name(address)), http_address(address)
+    if found is None or not re.fullmatch("[!-~]+", address):
         raise CapscoreError(given, ": expected an address, such as http://127.0.0.1:8000/v1")
+    parts, scheme, host, port = found
     if parts.auth or parts.query or parts.fragment:
         secret = ": an address with a password, a key or a query is refused; a key is read from the variable "
         raise CapscoreError(given, f"{secret}{KEY}")
-    return parts.scheme, parts.host.strip("[]"), parts.port or {"http": 80, "https": 443}[parts.scheme]
+    return scheme, host, port
 
 
 def inside(content: object, *path: str | int) -> object:
@@ -244,10 +247,3 @@ def _as_object(data: bytes) -> object:
     except (ValueError, RecursionError):
         return None
     return content if isinstance(content, dict) else None
-
-
-def _innermost(error: BaseException) -> str:
-    """What an error of a connection is about: urllib3 wraps the one that says it."""
-    while (cause := error.__cause__ or error.__context__) is not None:
-        error = cause
-    return f"{type(error).__name__}: {getattr(error, 'strerror', None) or error!s:.200}"

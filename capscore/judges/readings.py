@@ -190,7 +190,7 @@ class Yes(Reading):
         return np.stack([(yes - no).cpu().numpy(), mass.cpu().numpy()], axis=1)
 
     def scores(self, numbers: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        scores = np.exp(-np.logaddexp(0, -numbers))
+        scores = np.exp(log_logistic(numbers))
         if self.formula == "p_yes":
             scores *= mass
         return scores, numbers
@@ -265,6 +265,15 @@ class Grade(Reading):
 
     def said(self, number: float) -> str:
         return f"{number:.2f}"
+
+
+def log_logistic(odds: np.ndarray) -> np.ndarray:
+    """Log-odds → the logarithm of the probability, exact for small ones, too.
+
+    >>> log_logistic(np.array([0.0, -1000.0])).round(4).tolist()
+    [-0.6931, -1000.0]
+    """
+    return -np.logaddexp(0, -odds)
 
 
 def among(logits: torch.Tensor, ids: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:

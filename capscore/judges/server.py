@@ -377,16 +377,12 @@ def _messages(photo: str, prompt: Prompt, begun: str) -> list[object]:
     """The messages of a prompt and the beginning of an answer, as the protocol has them."""
     messages: list[object] = []
     for message in messages_of(prompt.turns, lambda text: text_with(prompt.data, text), prompt.has_photo):
-        content: list[object] = []
-        for part in message["content"]:
-            if part["type"] == "image":
-                content.append({"type": "image_url", "image_url": {"url": photo}})
-            else:
-                content.append(part)
-        if message["content"][0]["type"] == "text" and len(content) == 1:  # which all servers take
+        parts: list[object] = list(message["content"])
+        if {"type": "image"} in parts:
+            parts[parts.index({"type": "image"})] = {"type": "image_url", "image_url": {"url": photo}}
+            messages.append({"role": message["role"], "content": parts})
+        else:  # which all servers take
             messages.append({"role": message["role"], "content": message["content"][0]["text"]})
-        else:
-            messages.append({"role": message["role"], "content": content})
     if begun:
         messages.append({"role": "assistant", "content": begun})
     return messages

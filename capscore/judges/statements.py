@@ -10,7 +10,7 @@ import numpy as np
 from ..text.claims import Claim, claims
 from .listing import Split
 from .prompts import Prompt
-from .readings import Yes
+from .readings import Yes, log_logistic
 
 _TOLD = (
     'Here is a description of a photo: "{caption}"\n'
@@ -57,11 +57,11 @@ class Statements(Yes):
         """Log-odds of the mean probability of the claims, the mass, and the shares of claims."""
         is_told = np.array(["reference_0" in prompt.data for prompt in prompts])
         odds, mass = numbers.T.astype(np.float64)
-        right, wrong = (np.logaddexp.reduce(-np.logaddexp(0, sign * odds[~is_told])) for sign in (-1, 1))
-        precision = float(np.exp(-np.logaddexp(0, wrong - right)))
+        right, wrong = (np.logaddexp.reduce(log_logistic(sign * odds[~is_told])) for sign in (1, -1))
+        precision = float(np.exp(log_logistic(right - wrong)))
         shares = [precision]
         if is_told.any():
-            recall = float(np.exp(-np.logaddexp(0, -odds[is_told])).mean())
+            recall = float(np.exp(log_logistic(odds[is_told])).mean())
             shares += [recall, 2 * precision * recall / max(precision + recall, 1e-12)]
         return np.array([right - wrong, mass.mean(), *shares])
 
@@ -72,7 +72,7 @@ class Statements(Yes):
 
         With claims_by="model" also "claims_by", what split the caption, and "dropped", what the model added.
         """
-        chances = np.exp(-np.logaddexp(0, -numbers[:, 0].astype(np.float64))).tolist()
+        chances = np.exp(log_logistic(numbers[:, 0].astype(np.float64))).tolist()
         found = [
             claim._asdict() | {"p": p} for claim, p in zip(_claims(caption, splits), chances, strict=False)
         ]

@@ -313,6 +313,7 @@ def test_another_build_of_the_server_is_named(server):
         ({"backbone": "http://me:sk-secret@127.0.0.1:1/v1"}, "…@127.0.0.1:1/v1'.*CAPSCORE_SERVER_KEY"),
         ({"backbone": "http://127.0.0.1:1/v1?key=sk-secret"}, r"/v1\?…'.*CAPSCORE_SERVER_KEY"),
         ({"backbone": "http://"}, "expected an address"),
+        ({"backbone": "http://127.0.0.1:0/v1"}, "expected an address"),
         ({"backbone": "http://127.0.0.1:1/v1"}, "does not answer: ConnectionRefusedError"),
     ],
 )
