@@ -13,12 +13,11 @@ import transformers
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
-import capscore
 from capscore.errors import BackboneUnavailable, CapscoreError, ImageError, InputError, RowWarning
 
 from ..backbones.tiny_transformers import write_clip
 from .test_parity import PHOTOS
-from .tiny_models import MATCHERS, tiny_judge
+from .tiny_models import MATCHERS, load
 
 LONG, NARROW = "word " * 20_000, np.zeros((2, 800, 3), np.uint8)
 TEXTLESS = "{% for m in messages %}{% for c in m.content %}<|image_pad|>{% endfor %}{% endfor %}"
@@ -28,10 +27,6 @@ WIDE = "{% for i in range(9999) %}{{ '0123456789' * 1000 }}{% endfor %}"
 DOUBLING = (
     "{% set s = namespace(t='0') %}{% for i in range(60) %}{% set s.t = s.t ~ s.t %}{% endfor %}{{ s.t }}"
 )
-
-
-def load(family="qwen2_5_vl", **options):
-    return capscore.load("judge", **{"backbone": tiny_judge(family), "cache": False} | options)
 
 
 def score(scorer, **columns):

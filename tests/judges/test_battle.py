@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 import torch
@@ -13,6 +15,7 @@ from capscore.errors import CapscoreError
 from capscore.judges.battle import Battle
 
 from ..photos import noise
+from . import tiny_models
 from .test_parity import PHOTOS, asked, assert_close, spellings
 from .tiny_models import FAMILIES, tiny_judge
 
@@ -26,10 +29,7 @@ FAST = ("qwen2_5_vl", "llava", "paligemma")
 CAPTIONS = {"a": "a cat", "b": "two dogs on a bench", "c": "a house by the sea"}
 
 
-def load(family="qwen2_5_vl", **options):
-    return capscore.load(
-        "judge", **{"backbone": tiny_judge(family), "cache": False, "reading": "battle"} | options
-    )
+load = functools.partial(tiny_models.load, reading="battle")
 
 
 def share_of(probabilities, tokenizer, word):

@@ -15,17 +15,13 @@ from capscore.metrics.rows import parse_signature
 from capscore.registry import READINGS, register_reading
 
 from .test_parity import PHOTOS, asked, assert_close
-from .tiny_models import FAMILIES, tiny_judge
+from .tiny_models import FAMILIES, load, tiny_judge
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::capscore.errors.CapscoreWarning", "ignore::DeprecationWarning"
 )
 ROWS = {"candidates": ["a cat", "a dog", "a red cat", "Zwei Hunde."], "images": [*PHOTOS[:2], *PHOTOS[:2]]}
 TALKING = [family for family in FAMILIES if family != "paligemma"]
-
-
-def load(family="qwen2_5_vl", **options):
-    return capscore.load("judge", **{"backbone": tiny_judge(family), "cache": False} | options)
 
 
 SYSTEM = "<|im_start|>system\n{}<|im_end|>\n<|im_start|>user\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import shutil
@@ -43,16 +44,14 @@ LEADS = {"llava": ["▁"], "smolvlm": ["Ġ"], "smolvlm2": ["Ġ"]}
 @pytest.fixture(scope="module")
 def plain(tiny_model):
     """`plain(family)`: the library's own model and processor."""
-    found = {}
 
-    def load(family):
-        if family not in found:
-            name = transformers.AutoConfig.from_pretrained(tiny_model(family)).architectures[0]
-            model = getattr(transformers, name).from_pretrained(tiny_model(family)).eval()
-            found[family] = model, transformers.AutoProcessor.from_pretrained(tiny_model(family))
-        return found[family]
+    @functools.cache
+    def loaded(family):
+        name = transformers.AutoConfig.from_pretrained(tiny_model(family)).architectures[0]
+        model = getattr(transformers, name).from_pretrained(tiny_model(family)).eval()
+        return model, transformers.AutoProcessor.from_pretrained(tiny_model(family))
 
-    return load
+    return loaded
 
 
 def asked(processor, question, rows=ROWS, more=()):

@@ -20,15 +20,11 @@ from capscore.text.claims import claims
 
 from .chat_server import MODEL, ChatServer
 from .test_trained import photo, rows_of, taught
-from .tiny_models import tiny_judge
+from .tiny_models import load, tiny_judge
 
 PHOTO = np.full((42, 42, 3), (200, 40, 40), np.uint8)
 CAPTION = "A dog runs on the beach, while two men watch it. It is brown."
 CLAIMS = ["A dog runs on the beach", "two men watch it", "It is brown"]
-
-
-def load(**options):
-    return capscore.load("judge", backbone=tiny_judge("qwen2_5_vl"), cache=False, **options)
 
 
 def chances(claims, question=Statements.question):
@@ -220,10 +216,9 @@ def test_the_model_lists_the_claims_each_text_once(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl", "smolvlm", "llava", "gemma3", "internvl"])
 def test_a_list_is_asked_for_without_a_photo_and_what_is_none_is_counted(family, tiny_model):
-    options = {"backbone": tiny_judge(family), "cache": False, "reading": "statements"}
     with pytest.warns(RowWarning, match="did not list as asked, so they are split by the rules"):
-        found = capscore.load("judge", **options, claims_by="model").score([CAPTION], [PHOTO])
-    expected = capscore.load("judge", **options).score([CAPTION], [PHOTO])
+        found = load(family, reading="statements", claims_by="model").score([CAPTION], [PHOTO])
+    expected = load(family, reading="statements").score([CAPTION], [PHOTO])
     assert found.scores == pytest.approx(expected.scores, abs=1e-6)
 
 

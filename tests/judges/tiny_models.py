@@ -18,6 +18,7 @@ import torch
 import transformers
 from tokenizers import AddedToken, Regex, Tokenizer, models, pre_tokenizers, trainers
 
+import capscore
 from capscore.judges.model import load_judge
 
 from ..backbones.tiny_transformers import randomise
@@ -378,6 +379,11 @@ def write_model(
     randomise(model, seed).save_pretrained(folder)
     processor.save_pretrained(folder)
     return folder
+
+
+def load(family: str = "qwen2_5_vl", **options: Any) -> Any:
+    """The metric on a tiny checkpoint."""
+    return capscore.load("judge", **{"backbone": tiny_judge(family), "cache": False} | options)
 
 
 @functools.cache
