@@ -262,9 +262,9 @@ class Scorer(ABC):
 
         return {"blank": [row for row, key in enumerate(rows.image_keys) if key in BLANK]}
 
-    def set_needs(self, *, images: bool, references: bool) -> None:
-        """Set what rows need with the options of this scorer, where its class needs something else."""
-        self.needs_images, self.needs_references = images, references  # type: ignore[misc]
+    def set_own(self, **attributes: object) -> None:
+        """Set attributes of the class for this scorer, where its options need others: `needs_images`, …."""
+        vars(self).update(attributes)
 
     @abstractmethod
     def measure(self, rows: InputRows, on_error: str) -> dict[str, np.ndarray]:

@@ -90,7 +90,7 @@ class Fit(BackboneScorer):
         **common: Any,
     ):
         super().__init__(embedder, **common)
-        self.set_needs(images=True, references=with_references)
+        self.set_own(needs_references=with_references)
         self.background = _background_of(background, embedder)
         curves = self.background.curves
         if curves and with_references and self.background.with_references is None:

@@ -199,7 +199,7 @@ class Judge(Scorer):
             changed["extra_columns"] = tuple(item for item in self.extra_columns if item.name != RIVAL)
         if self.model.prompter is None:  # it sees a photo and a caption alone
             changed |= {"takes_references": False, "extra_columns": ()}
-        vars(self).update(changed)
+        self.set_own(**changed)
         if self.model.prompter is not None:
             self.reading.bind(self.model.prompter, self.reading.prompts("", (), "")[0])
 

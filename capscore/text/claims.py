@@ -13,16 +13,22 @@ from typing import NamedTuple
 
 from .sentences import sentence_ends
 
-# Words that join clauses and the last item of a list (en de fr es pt it nl ru tr id pl cs sv)
-_JOINS = "and|or|und|oder|et|ou|y|e|o|и|или|ve|dan|i|lub|nebo|och"
-# The same, behind a comma alone
-_CLAUSES = (
-    "but|while|whereas|aber|während|wobei|mais|tandis que|pero|mientras|mas|enquanto|ma|mentre|en|maar|"
-    "terwijl|а|но|пока|ama|tetapi|sedangkan|ale|zatímco|men|medan"
+# Words that join clauses and the last item of a list
+_JOINS = (
+    "and|or|und|oder|et|ou|y|e|o|i|и|или|ve|veya|dan|atau|lub|nebo|och|eller|og|és|vagy|și|şi|sau|ja|tai|või|"
+    "і|й|та|або|και|ή|और|या|و|یا|và|hoặc|eta|edo|ili"
 )
+# The same, behind a comma alone; and those that other languages have for something else, which are kept
+_CLAUSES = (
+    "but|while|whereas|aber|während|wobei|mais|tandis que|pero|mientras|mas|enquanto|mentre|maar|terwijl|а|"
+    "но|пока|але|поки|докато|ama|tetapi|sedangkan|sementara|ale|zatímco|medan|mens|mutta|aga|kuid|míg|"
+    "miközben|dar|iar|ενώ|αλλά|लेकिन|जबकि|اما|لكن|بينما|nhưng|còn|però|baina|dok|vendar|그리고"
+)
+_KEPT = "men|en|ma|ali"
 _SEPARATOR = re.compile(
     rf"(?P<strong>[;；؛]|\s[–—]\s)\s*|"
-    rf"(?P<clause>[,،]\s*(?:{_JOINS}|{_CLAUSES})\s+)|"
+    rf"(?P<clause>[,،]\s*(?:{_JOINS}|{_CLAUSES})\s+|[,،]\s+(?=(?:{_KEPT})\s))|"
+    r"(?P<attached>[,،]\s+(?=[وו]\w))|"
     rf"(?P<join>\s+(?:{_JOINS})\s+|和|と|및)|"
     rf"(?P<wide>，)|(?P<listed>、)|(?P<comma>[,،]\s+)",
     re.IGNORECASE,
@@ -31,7 +37,8 @@ _SEPARATOR = re.compile(
 _WORD = re.compile(r"[\u2e80-\ud7ff]|[^\W\u2e80-\ud7ff]+")
 _ITEM, _CLAUSE = 5, 4  # most words of an item of a list, and fewest of a clause
 _ITEM_WIDE = 8  # most characters of an item in Chinese and Japanese
-_EDGES = " \t\r\n.,;:!?。！？，、；"
+_EDGES = " \t\r\n.,;:!?。！？，、；।॥؟۔،؛"
+_NUMBER = re.compile(r"\s*\d{1,2}[.)]\s*")
 _BULLET = re.compile(r"\s*(?:[-*•–]|\d{1,2}[.)])\s+")
 
 
@@ -52,7 +59,9 @@ def claims(text: str) -> list[Claim]:
     ['a table with a cup', 'a plate', 'a fork']
     """
     found = []
-    for start, end in pairwise([0, *sentence_ends(text, 0)]):
+    for start, end in pairwise([0, *sentence_ends(text, short=0, shortest=2)]):
+        if _NUMBER.fullmatch(text, start, end):  # of the next line
+            continue
         bullet = _BULLET.match(text, start, end)
         if bullet:
             start = bullet.end()
@@ -100,9 +109,9 @@ def _is_list(text: str, marks: list[re.Match[str]], pieces: list[tuple[int, int]
 
 def _ends_clause(text: str, mark: re.Match[str], before: tuple[int, int], after: tuple[int, int]) -> bool:
     """Whether a clause ends at a separator: it joins clauses, and both sides are long enough to be one."""
-    if not (mark["strong"] or mark["clause"] or mark["wide"]):
+    if not (mark["strong"] or mark["clause"] or mark["attached"] or mark["wide"]):
         return False
     fewest = _CLAUSE
-    if mark["strong"]:
+    if mark["strong"] or mark["attached"]:
         fewest = 2
     return all(len(_WORD.findall(text, *side)) >= fewest for side in (before, after))

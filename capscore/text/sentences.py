@@ -83,14 +83,16 @@ def sentences(text: str, short: int = 0) -> list[tuple[str, int]]:
     return [(part, len(_PIECE.findall(clean(part)))) for part in parts]
 
 
-def sentence_ends(text: str, short: int = SHORT) -> list[int]:
-    """The offsets in a text at which its sentences end, the last of them its length; `short` as `sentences`.
+def sentence_ends(text: str, short: int = SHORT, shortest: int = SHORTEST) -> list[int]:
+    """The offsets in a text at which its sentences end, the last of them its length.
+
+    `short` is as of `sentences`, `shortest` the fewest words and signs of a sentence.
 
     >>> sentence_ends("a dog runs home. it is brown.", short=0)
     [16, 29]
     """
     cleaned = clean(text)
-    ends = _sentence_ends(cleaned, short)
+    ends = _sentence_ends(cleaned, short, shortest)
     return ends if cleaned == text else _ends_before_cleaning(text, ends)
 
 
@@ -111,12 +113,12 @@ def _offset_before_cleaning(text: str, size: int) -> int:
     return bisect_left(range(most), size, key=lambda n: len(clean(text[:n])))
 
 
-def _sentence_ends(text: str, short: int) -> list[int]:
+def _sentence_ends(text: str, short: int, shortest: int) -> list[int]:
     found = list(_line_and_sentence_ends(text)) if _MAY_SPLIT(text) else []
     if not found:
         return [len(text)]
     pieces = [match.start() for match in _PIECE.finditer(text)]
-    least = LEAST_IN_SHORT if len(pieces) <= short else SHORTEST
+    least = LEAST_IN_SHORT if len(pieces) <= short else shortest
     ends, start = [], 0
     for end in found:
         index = bisect_left(pieces, end)

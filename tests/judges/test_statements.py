@@ -11,16 +11,17 @@ import rich.console
 import transformers
 
 import capscore
-from capscore.errors import OptionError, RowWarning
+from capscore.errors import InputError, OptionError, RowWarning
 from capscore.judges.asker import packed_text, unpacked_text
-from capscore.judges.listing import MAX_TOKENS, Split, split_by
-from capscore.judges.model import JudgeModel
+from capscore.judges.listing import LIST, MAX_TOKENS, Split, split_by
+from capscore.judges.model import BOTH_WAYS, JudgeModel
+from capscore.judges.prompts import Prompt
 from capscore.judges.statements import Statements
 from capscore.text.claims import claims
 
 from .chat_server import MODEL, ChatServer
 from .test_trained import photo, rows_of, taught
-from .tiny_models import load, tiny_judge
+from .tiny_models import FAMILIES, load, tiny_judge
 
 PHOTO = np.full((42, 42, 3), (200, 40, 40), np.uint8)
 CAPTION = "A dog runs on the beach, while two men watch it. It is brown."
@@ -204,7 +205,14 @@ def test_the_model_lists_the_claims_each_text_once(monkeypatch, tmp_path):
         found = scorer.score(*rows)
     assert sorted(asked) == [CAPTION, "a cat", "two men"]
     message = " ".join(str(warning.message) for warning in caught)
-    assert "1 (2) have claims that the judge did not list as asked" in message.replace("row ", "")
+    assert (
+        "1 have claims that the judge did not list as asked, so they are split by the rules (first: row 1"
+        in message
+    )
+    assert (
+        "2 got claims of the judge's own beside those of their caption, which are left out (first: row 0"
+        in message
+    )
     assert found.details[0]["dropped"] == ["It flies"] and found.details[0]["claims_by"] == "model"
     assert [claim["text"] for claim in found.details[0]["claims"]] == ["A dog runs"]
     assert (found.details[1]["claims_by"], found.details[1]["dropped"]) == ("rules", [])
@@ -214,12 +222,16 @@ def test_the_model_lists_the_claims_each_text_once(monkeypatch, tmp_path):
     assert len(asked) == 3 and again.details == found.details
 
 
-@pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl", "smolvlm", "llava", "gemma3", "internvl"])
-def test_a_list_is_asked_for_without_a_photo_and_what_is_none_is_counted(family, tiny_model):
-    with pytest.warns(RowWarning, match="did not list as asked, so they are split by the rules"):
-        found = load(family, reading="statements", claims_by="model").score([CAPTION], [PHOTO])
-    expected = load(family, reading="statements").score([CAPTION], [PHOTO])
-    assert found.scores == pytest.approx(expected.scores, abs=1e-6)
+@pytest.mark.parametrize("family", [family for family in FAMILIES if family not in BOTH_WAYS])
+def test_a_list_is_asked_for_without_a_photo(family):
+    """Random models write anything: each claim that is read of it has a word of the caption, or rules split it."""
+    scorer = load(family, reading="statements", claims_by="model")
+    (details,) = scorer.score([CAPTION], [PHOTO]).details
+    prompt = Prompt((("user", LIST),), {"caption": CAPTION}, has_photo=False)
+    split = split_by(scorer.model.generate(None, prompt, MAX_TOKENS), CAPTION)
+    assert details["claims_by"] == ("model" if split.is_listed else "rules")
+    assert details["dropped"] == split.dropped
+    assert [claim["text"] for claim in details["claims"]] == [claim.text for claim in split.claims]
 
 
 def test_a_server_lists_claims_without_a_photo(tiny_model):
@@ -246,11 +258,16 @@ def test_a_server_lists_claims_without_a_photo(tiny_model):
     "options, problem",
     [
         ({"claims_by": "model"}, "claims_by='model' does not go with reading='yes'"),
-        ({"claims_by": "words", "reading": "statements"}, "claims_by='words'"),
+        ({"claims_by": "words", "reading": "statements"}, "claims_by='words': expected 'rules' or 'model'"),
+        ({"split": "model", "reading": "statements"}, "no split='…'; instead, use claims_by"),
+        (
+            {"claims_by": "model", "reading": "statements", "backbone": tiny_judge("paligemma")},
+            "has no turns",
+        ),
     ],
 )
-def test_a_split_that_does_not_go_with_the_reading_is_refused(options, problem):
-    with pytest.raises(OptionError, match=problem):
+def test_claims_by_something_else_is_refused(options, problem):
+    with pytest.raises((OptionError, InputError), match=problem):
         load(**options)
 
 

@@ -57,6 +57,33 @@ CASES = {
     ),
     "zh list": ("桌上有杯子、盘子和叉子。", ["桌上有杯子", "盘子", "叉子"]),
     "ja": ("犬が海辺を走っている。茶色い。", ["犬が海辺を走っている", "茶色い"]),
+    "short sentences": ("È marrone. Due uomini, e un cane.", ["È marrone", "Due uomini, e un cane"]),
+    "men": (
+        "women in long red coats, men in black hats and boots",
+        ["women in long red coats", "men in black hats and boots"],
+    ),
+    "el": (
+        "Δύο άνδρες τον κοιτάζουν, και ένα μικρό παιδί παίζει. Είναι καφέ.",
+        ["Δύο άνδρες τον κοιτάζουν", "ένα μικρό παιδί παίζει", "Είναι καφέ"],
+    ),
+    "ar": ("كلب يركض، وطفل صغير يلعب. إنه بني.", ["كلب يركض", "وطفل صغير يلعب", "إنه بني"]),
+    "he": ("שני גברים צופים בו, וילד משחק.", ["שני גברים צופים בו", "וילד משחק"]),
+    "hi": (
+        "दो आदमी उसे देखते हैं, और एक बच्चा खेलता है। वह भूरा है।",
+        ["दो आदमी उसे देखते हैं", "एक बच्चा खेलता है", "वह भूरा है"],
+    ),
+    "uk": (
+        "Двоє чоловіків дивляться на неї, а маленька дитина грає м'ячем.",
+        ["Двоє чоловіків дивляться на неї", "маленька дитина грає м'ячем"],
+    ),
+    "hu": (
+        "Barna. Két férfi nézi a kutyát, és egy kisgyerek játszik egy labdával.",
+        ["Barna", "Két férfi nézi a kutyát", "egy kisgyerek játszik egy labdával"],
+    ),
+    "vi": (
+        "Hai người đàn ông nhìn nó, và một đứa trẻ chơi.",
+        ["Hai người đàn ông nhìn nó", "một đứa trẻ chơi"],
+    ),
     "nothing": ("", [""]),
     "signs alone": ("…", ["…"]),
 }
