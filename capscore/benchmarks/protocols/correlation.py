@@ -123,11 +123,11 @@ def detailcaps(
     >>> [round(row.value, 3) for row in found.statistics]
     [1.0, 2.4, 1.0, 1.0]
     """
-    values = number_column(scores, "scores")
+    values = columns.number_column(scores, "scores")
     n = len(values)
-    rated = number_column(grades, "grades", n, complete=True)
-    present = present_rows(missing, {"scores": values})
-    units = group_codes(photos, "photos", n, present)[0]
+    rated = columns.number_column(grades, "grades", n, complete=True)
+    present = columns.present_rows(missing, {"scores": values})
+    units = columns.group_codes(photos, "photos", n, present)[0]
     values, given = values[present], rated[present]
     n_units = int(units.max(initial=-1)) + 1
     names = ("pearson", "one_minus_r2", "tau_b", "sample_tau")
@@ -154,7 +154,7 @@ def detailcaps(
     return ProtocolResult(
         tuple(Statistic(name, *found[name], sizes.get(name, len(units))) for name in names),
         {"captions": len(units), "photos": n_units, "left out": int((~present).sum())},
-        (*left_out(present, "captions"), *notes),
+        (*columns.left_out(present, "captions"), *notes),
     )
 
 
@@ -163,8 +163,8 @@ class _Distances:
 
     def __init__(self, scores: np.ndarray, grades: np.ndarray, units: np.ndarray):
         centred = scores - scores.mean()
-        columns = (np.ones_like(scores), (scores - grades) ** 2, centred, centred**2)
-        self.sums = np.array([np.bincount(units, column) for column in columns])
+        parts = (np.ones_like(scores), (scores - grades) ** 2, centred, centred**2)
+        self.sums = np.array([np.bincount(units, part) for part in parts])
 
     def values(self, drawn: np.ndarray) -> np.ndarray:
         """1 − R² under weights of the units (units, b); NaN where all scores are equal."""
