@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import xxhash
@@ -115,24 +115,11 @@ class Embedder(PhotoPipeline):
         backbone: Backbone whose towers embed.
         batch_size: Number of images or texts per batch; None takes 4 images per core (8 to 32) and
             `Backbone.text_batch` texts on a CPU, 256 and 512 on a GPU.
-        cache: Embeddings on disk, or None to keep none.
-        allow_urls, allow_private_urls: As in `capscore.load_image`.
-        progress: Progress bar on or off; None shows one on long work if stderr is a terminal.
+        of_pipeline: As in `PhotoPipeline`.
     """
 
-    def __init__(
-        self,
-        backbone: Backbone,
-        *,
-        batch_size: int | None = None,
-        cache: EmbeddingCache | None = None,
-        allow_urls: bool = False,
-        allow_private_urls: bool = False,
-        progress: bool | None = None,
-    ):
-        super().__init__(
-            cache=cache, allow_urls=allow_urls, allow_private_urls=allow_private_urls, progress=progress
-        )
+    def __init__(self, backbone: Backbone, *, batch_size: int | None = None, **of_pipeline: Any):
+        super().__init__(**of_pipeline)
         self.backbone = backbone
         # a CPU is faster with few images at a time: large results of convolutions need new memory pages
         self.image_batch, self.text_batch = 4 * max(2, self.workers), backbone.text_batch

@@ -106,11 +106,7 @@ def find_columns(
 
 
 def plain_name(name: str) -> str:
-    """What names of columns are compared by: neither case nor outer blanks count.
-
-    >>> plain_name(" Caption")
-    'caption'
-    """
+    """What names of columns are compared by: neither case nor outer blanks count."""
     return name.strip().casefold()
 
 
@@ -312,11 +308,7 @@ def is_missing(value: object) -> bool:
 
 
 def number_in(cell: Any) -> float:
-    """The number in a cell: NaN if the cell is empty, infinite if it holds anything but a finite number.
-
-    >>> number_in("0.5"), number_in(""), number_in("good"), number_in(True)
-    (0.5, nan, inf, inf)
-    """
+    """The number in a cell: NaN if the cell is empty, infinite if it holds anything but a finite number."""
     if is_missing(cell):
         return math.nan
     with suppress(TypeError, ValueError, OverflowError):

@@ -31,11 +31,7 @@ def image_key(image_id: object) -> str | None:
 
 
 def data_bytes(address: str) -> bytes:
-    """The content of an address that holds it, or an ImageError.
-
-    >>> data_bytes("data:text/plain;base64,YSBjYXQ"), data_bytes("data:,a%20cat")
-    (b'a cat', b'a cat')
-    """
+    """The content of an address that holds it, or an ImageError."""
     about, comma, content = address.partition(",")
     found = unquote_to_bytes(content)
     if about.strip().lower().endswith(";base64"):

@@ -38,10 +38,6 @@ def benchmark_folder(slug: str) -> str:
 
     Raises:
         CapscoreError: There is no benchmark of that name.
-
-    >>> import capscore
-    >>> Path(capscore.benchmark_folder("xvnli"), "xvnli.py").is_file()
-    True
     """
     return _folder("datasets_scripts", "benchmark", slug)
 

@@ -93,11 +93,7 @@ def unpacked_limit(packed: int) -> int:
 
 
 def readable_size(count: float) -> str:
-    """A number of bytes for people.
-
-    >>> readable_size(3_100_000)
-    '3.1 MB'
-    """
+    """A number of bytes for people."""
     if count < 1000:
         return f"{count:.0f} bytes"
     for unit in ("KB", "MB"):

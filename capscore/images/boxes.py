@@ -90,11 +90,7 @@ def areas(boxes: np.ndarray) -> np.ndarray:
 
 
 def overlaps(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Intersection over union of each box in `a` (n, 4) with each in `b` (m, 4): float64 (n, m) in [0, 1].
-
-    >>> overlaps(np.array([[0, 0, 2, 2]]), np.array([[1, 0, 3, 2], [0, 0, 2, 2], [5, 5, 6, 6]]))
-    array([[0.33333333, 1.        , 0.        ]])
-    """
+    """Intersection over union of each box in `a` (n, 4) with each in `b` (m, 4): float64 (n, m) in [0, 1]."""
     a = np.asarray(a, np.float64).reshape(-1, 1, 4)
     b = np.asarray(b, np.float64).reshape(1, -1, 4)
     sides = np.minimum(a[..., 2:], b[..., 2:]) - np.maximum(a[..., :2], b[..., :2])

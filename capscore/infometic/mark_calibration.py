@@ -379,11 +379,7 @@ class MarkCurve:
 
 
 def word_rate(rate: float, n_words: int, word_class: str) -> float:
-    """Rate of false alarms per word of a caption with n judged words.
-
-    >>> word_rate(0.05, 3, "noun"), word_rate(0.05, 6, "noun")
-    (0.05, 0.025)
-    """
+    """Rate of false alarms per word of a caption with n judged words."""
     share = 1.0 if word_class == "noun" else _NO_NOUN_SHARE
     return rate * share * min(1.0, _WORDS_AT_FULL_RATE / max(n_words, 1))
 

@@ -128,11 +128,7 @@ class Judge(Scorer):
 
     @classmethod
     def found(cls, detail: Detail, *, brief: bool = False) -> str:
-        """The claims that are likelier false than true.
-
-        >>> Judge.found({"claims": [{"text": "it is red", "start": 0, "end": 9, "p": 0.25}]})
-        'likely false: it is red'
-        """
+        """The claims that are likelier false than true."""
         claims = "; ".join(text for _, _, text in cls.wrong_words(detail))
         return f"{'false' if brief else 'likely false'}: {claims}" if claims else ""
 

@@ -212,11 +212,7 @@ def default_backbone(metric: str) -> str:
 
 
 def is_lower_better(column: str) -> bool:
-    """Whether less is better in a column of results, by its name; an unknown name says nothing of it.
-
-    >>> is_lower_better("chair"), is_lower_better("chair_i")
-    (False, True)
-    """
+    """Whether less is better in a column of results, by its name; an unknown name says nothing of it."""
     known = METRICS.find(column)
     if known is not None:
         return bool(known.lower_is_better())

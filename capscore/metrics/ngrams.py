@@ -174,12 +174,7 @@ class NGrams:
 
     @classmethod
     def count(cls, texts: Sequence[Sequence[str]]) -> NGrams:
-        """Tokens of texts → their n-grams.
-
-        >>> grams = NGrams.count([["to", "be", "or", "to", "be"], ["be"]])
-        >>> grams.words, grams.firsts.tolist()
-        (['to', 'be', 'or'], [0, 3, 6, 9, 11])
-        """
+        """Tokens of texts → their n-grams."""
         known, words = number_words(texts)
         sizes = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
         text_of = np.repeat(np.arange(len(texts)), sizes)
@@ -263,21 +258,13 @@ def starts(sizes: np.ndarray) -> np.ndarray:
 
 
 def spans(firsts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """The numbers first … first + size − 1 of every group, group after group.
-
-    >>> spans(np.array([7, 0]), np.array([2, 3])).tolist()
-    [7, 8, 0, 1, 2]
-    """
+    """The numbers first … first + size − 1 of every group, group after group."""
     ends = np.cumsum(sizes)
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(firsts - ends + sizes, sizes)
 
 
 def look_up(keys: np.ndarray, values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """The value of each wanted key; 0 for keys that are not among the ascending `keys`.
-
-    >>> look_up(np.array([2, 5, 9]), np.array([20, 50, 90]), np.array([5, 6, 99])).tolist()
-    [50, 0, 0]
-    """
+    """The value of each wanted key; 0 for keys that are not among the ascending `keys`."""
     if not len(keys):
         return np.zeros(len(wanted), dtype=values.dtype)
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)

@@ -51,11 +51,7 @@ class PRMCS(CLIPScore):
 
     @classmethod
     def found(cls, detail: Detail, *, brief: bool = False) -> str:
-        """The share of the score that is kept, and the kind of noise; its probability unless `brief`.
-
-        >>> PRMCS.found({"kept": 0.5, "lost": 0.5, "kind": "jumble", "p_kind": 0.875})
-        '50 % kept: jumble (p = 0.88)'
-        """
+        """The share of the score that is kept, and the kind of noise; its probability unless `brief`."""
         kept = f"{100 * detail['kept']:.0f} % kept"
         kind = {"none": "no noise"}.get(detail["kind"], detail["kind"])
         if detail["kind"] != "none" and detail["lost"] < 0.005:

@@ -298,10 +298,6 @@ def other_captions(rows: Sequence[CaptionedPhoto], number: int, seed: int) -> tu
     """Rows, and up to `number` rows of other photos in the same language for each: indices, equally many.
 
     A caption that a photo has itself is not drawn for it, however it is written in capitals and blanks.
-
-    >>> rows = [CaptionedPhoto(photo, None, caption) for photo, caption in ("xa", "xb", "yc")]
-    >>> other_captions(rows, 2, 0)
-    ([0, 1, 2, 2], [2, 2, 0, 1])
     """
     rng = np.random.default_rng(seed)
     by_language = defaultdict(list)

@@ -23,11 +23,7 @@ _MAX_STEPS = 200
 
 
 def outcomes_of(margins: np.ndarray, band: float = 0.0) -> np.ndarray:
-    """Outcomes of battles by how much better the first is; at most `band` from 0 is a tie, NaN stays.
-
-    >>> outcomes_of(np.array([0.1, -0.1, -0.0001, np.nan]), 0.001).tolist()
-    [1.0, 0.0, 0.5, nan]
-    """
+    """Outcomes of battles by how much better the first is; at most `band` from 0 is a tie, NaN stays."""
     return np.where(np.isnan(margins), np.nan, np.where(np.abs(margins) <= band, 0.5, margins > 0))
 
 
@@ -138,11 +134,7 @@ def elo(first: np.ndarray, second: np.ndarray, outcomes: np.ndarray, n_systems: 
 
 
 def groups_that_met(wins: np.ndarray) -> list[list[int]]:
-    """Systems that battles connect, directly or through others; the order between groups is unknown.
-
-    >>> groups_that_met(np.array([[0, 2, 0], [1, 0, 0], [0, 0, 0]]))
-    [[0, 1], [2]]
-    """
+    """Systems that battles connect, directly or through others; the order between groups is unknown."""
     from scipy.sparse.csgraph import connected_components
 
     n_groups, labels = connected_components(wins + wins.T, directed=False)

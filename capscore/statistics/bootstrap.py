@@ -75,11 +75,7 @@ def resample(
 
 
 def percentile_interval(samples: np.ndarray, confidence: float) -> Interval | None:
-    """The middle share of the samples, with NaN left out and counted; None if all are NaN.
-
-    >>> percentile_interval(np.array([0.0, 0.25, 0.5, np.nan]), 0.5)
-    Interval(low=0.125, high=0.375, confidence=0.5, n_samples=3, n_undefined=1)
-    """
+    """The middle share of the samples, with NaN left out and counted; None if all are NaN."""
     defined = samples[~np.isnan(samples)]
     if not len(defined):
         return None

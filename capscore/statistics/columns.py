@@ -75,11 +75,7 @@ def flag_column(values: Column, field: str, n: int | None = None) -> np.ndarray:
 
 
 def label_codes(values: Column, field: str, n: int | None, known: Sequence[Hashable]) -> np.ndarray:
-    """One of `known` per row → int64 (n,), its index in `known`.
-
-    >>> label_codes(["MM", "HC"], "categories", 2, ("HC", "HI", "HM", "MM"))
-    array([3, 0])
-    """
+    """One of `known` per row → int64 (n,), its index in `known`."""
     codes = {name: code for code, name in enumerate(known)}
     found = []
     for row, value in enumerate(as_list(values, field, n)):
@@ -167,9 +163,6 @@ def present_rows(missing: str, columns: Mapping[str, np.ndarray]) -> np.ndarray:
 
     Args:
         missing: "raise" stops at the first row that lacks one; "skip" marks the rows that have all.
-
-    >>> present_rows("skip", {"scores": np.array([0.5, np.nan])})
-    array([ True, False])
     """
     check_missing(missing)
     lacking = {name: np.isnan(column) for name, column in columns.items()}
@@ -187,11 +180,7 @@ def check_missing(missing: str) -> None:
 
 
 def left_out(present: np.ndarray, what: str, why: str = "a score is missing") -> list[str]:
-    """A note on rows that lack something, if there are any.
-
-    >>> left_out(np.array([True, False, False]), "pairs")
-    ['2 of 3 pairs left out: a score is missing (first such row: 1)']
-    """
+    """A note on rows that lack something, if there are any."""
     if present.all():
         return []
     n, first = int((~present).sum()), int((~present).argmax())

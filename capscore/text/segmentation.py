@@ -130,11 +130,7 @@ def _cut(text: str, pieces: Callable[[str], list[str]]) -> list[str]:
 
 
 def has_spaces(language: str | None = None) -> bool:
-    """Whether `words` splits texts of a language at spaces.
-
-    >>> has_spaces("ko"), has_spaces("ja")
-    (True, False)
-    """
+    """Whether `words` splits texts of a language at spaces."""
     return _segmented_code(language) not in _UNSPACED
 
 
@@ -157,11 +153,7 @@ def not_split_by_blanks(texts: Iterable[str], language: str | None = None) -> li
 
 
 def segmenter_name(language: str | None = None) -> str:
-    """Name, for signatures, of what finds the words of a language, with versions.
-
-    >>> segmenter_name(), segmenter_name("de")
-    ('ptb2', 'space1')
-    """
+    """Name, for signatures, of what finds the words of a language, with versions."""
     return _segmenter(language).name
 
 

@@ -59,20 +59,12 @@ def length_problem(text: str) -> str:
 
 
 def tagger_name(language: str | None = None) -> str:
-    """Name, for signatures, of what finds the word classes of a language, with versions.
-
-    >>> tagger_name("de").startswith("classes2+hanta-")
-    True
-    """
+    """Name, for signatures, of what finds the word classes of a language, with versions."""
     return f"{RULES}+{_tagger(language).name}"
 
 
 def supported(language: str | None = None) -> bool:
-    """Whether `tag` supports a language with the installed packages. Loads nothing.
-
-    >>> supported("en"), supported("mi")
-    (True, False)
-    """
+    """Whether `tag` supports a language with the installed packages. Loads nothing."""
     code = stated_code(language)
     try:
         _loader(code)
