@@ -60,7 +60,7 @@ def message_of(error: BaseException) -> str:
 
 
 def json_visible(text: str) -> str:
-    r"""JSON that means the same, in which no character controls a terminal; line breaks between values stay."""
+    r"""The same JSON, in which no character controls a terminal; line breaks between values stay."""
     lines = text.split("\n")
     return "\n".join(_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", line) for line in lines)
 

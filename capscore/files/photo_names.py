@@ -60,7 +60,7 @@ def has_image_suffix(name: str) -> bool:
 
 
 def id_text(image_id: object) -> str:
-    """An id as text; "" for anything but an id. A column of Arrow with a gap holds whole numbers as floats."""
+    """An id as text; "" for anything but an id. Arrow holds whole numbers of a column with gaps as floats."""
     if isinstance(image_id, float) and image_id.is_integer():
         image_id = int(image_id)
     if isinstance(image_id, bool) or not isinstance(image_id, int | str | os.PathLike):
