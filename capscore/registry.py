@@ -239,6 +239,18 @@ PROTOCOLS: Registry[Any] = Registry(
 )
 
 
+register_backbone = BACKBONES.register
+"""Decorator for a function `(*, device, dtype)` that returns a `capscore.Backbone`."""
+register_perturbation = PERTURBATIONS.register
+"""Decorator for a function `(caption, language, rng) -> caption`; `rng` depends on seed and caption alone."""
+register_benchmark = BENCHMARKS.register
+"""Decorator for a `capscore.CaptionBenchmark` subclass with a `task` of `capscore.benchmarks.tasks`."""
+register_reading = READINGS.register
+"""Decorator for a `capscore.judges.readings.Reading` subclass, whose name `judge` takes as `reading`."""
+register_protocol = PROTOCOLS.register
+"""Decorator for a `capscore.benchmarks.tasks.Task` subclass, which a benchmark names as its `task`."""
+
+
 def register_metric(
     name: str,
     *,
@@ -301,29 +313,6 @@ def register_metric(
     return named
 
 
-def register_backbone(name: str) -> Callable[[Item], Item]:
-    """Decorator for a function `(*, device, dtype)` that returns a `capscore.Backbone`."""
-    return BACKBONES.register(name)
-
-
-def register_perturbation(name: str) -> Callable[[Item], Item]:
-    """Decorator for a function `(caption, language, rng) -> caption`.
-
-    It gets a caption, a language code, and a `random.Random` that depends on the seed and the caption alone.
-    """
-    return PERTURBATIONS.register(name)
-
-
-def register_benchmark(name: str) -> Callable[[Item], Item]:
-    """Decorator for a `capscore.CaptionBenchmark` subclass with a `task` of `capscore.benchmarks.tasks`."""
-    return BENCHMARKS.register(name)
-
-
-def register_reading(name: str) -> Callable[[Item], Item]:
-    """Decorator for a `capscore.judges.readings.Reading` subclass, whose name `judge` takes as `reading`."""
-    return READINGS.register(name)
-
-
 def register_layout(
     name: str, example: str, *, lines: bool = False, marks: Collection[str] = ()
 ) -> Callable[[Item], Item]:
@@ -355,12 +344,3 @@ def register_layout(
         return LAYOUTS.register(name)(layout)
 
     return named
-
-
-def register_protocol(name: str) -> Callable[[Item], Item]:
-    """Decorator for a `capscore.benchmarks.tasks.Task` subclass.
-
-    A benchmark names it as its `task`, followed by the strings that its `__init__` takes, as in
-    `task = "ratings tau_c pearson"`.
-    """
-    return PROTOCOLS.register(name)

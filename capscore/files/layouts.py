@@ -50,7 +50,7 @@ class ColumnLayout:
 _KNOWN = json.loads(Path(__file__).with_name("layouts.json").read_text(encoding="utf-8"))
 
 
-_FUNCTIONS: dict[str, Any] = {}
+_FUNCTIONS: dict[str, object] = {}
 
 
 def _layout(name: str) -> Callable[[Item], Item]:
@@ -72,7 +72,7 @@ def known_layouts() -> dict[str, str]:
 
 
 @cache
-def known_layout(name: str) -> Any:
+def known_layout(name: str) -> object:
     about = _KNOWN[name]
     if "columns" in about:
         return ColumnLayout(about["columns"], json.dumps(about["example"]), about.get("marks", ()))
