@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..errors import CapscoreError, InputError
-from .meteor_words import EXACT, PARAPHRASE, Knowledge
+from .meteor_words import DATA, EXACT, PARAPHRASE, Knowledge
 from .with_references import UNSTATED, Compared, ReferenceScorer, Texts
 
 _BEAM = 40
@@ -51,30 +51,18 @@ class _Language:
     """A language's name in METEOR's files, and its published parameters."""
 
     name: str
-    alpha: float = 0.75
-    beta: float = 1.4
-    gamma: float = 0.7
-    delta: float = 0.5
-    weights: tuple[float, ...] = (1.0, 0.5)
+    alpha: float
+    beta: float
+    gamma: float
+    delta: float
+    weights: Sequence[float]  # of exact matches, stems, synonyms and paraphrases
 
     @property
     def modules(self) -> str:
         return "+".join(("exact", "stem", "synonym", "paraphrase")[: len(self.weights)])
 
 
-# languages that take METEOR's parameters for any language
-_WITHOUT_OWN = dict(
-    da="danish", fi="finnish", hu="hungarian", it="italian", nb="norwegian", nl="dutch", no="norwegian",
-    pt="portuguese", ro="romanian", ru="russian", sv="swedish", tr="turkish",
-)  # fmt: skip
-_LANGUAGES = {
-    "en": _Language("english", 0.85, 0.2, 0.6, 0.75, (1.0, 0.6, 0.8, 0.6)),
-    "cs": _Language("czech", 0.95, 0.2, 0.6, 0.8, (1.0,)),
-    "de": _Language("german", 0.95, 1.0, 0.55, 0.55, (1.0, 0.8)),
-    "es": _Language("spanish", 0.65, 1.3, 0.5, 0.8, (1.0, 0.8)),
-    "fr": _Language("french", 0.9, 1.4, 0.6, 0.65, (1.0, 0.2)),
-    **{code: _Language(name) for code, name in _WITHOUT_OWN.items()},
-}
+_LANGUAGES = {code: _Language(*parameters) for code, parameters in DATA["languages"].items()}
 
 
 def meteor(

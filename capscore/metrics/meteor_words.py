@@ -7,6 +7,7 @@ files of the program's jar and its English table of paraphrases, which is sorted
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import re
 import zipfile
@@ -32,38 +33,13 @@ EXACT, STEM, SYNONYM, PARAPHRASE, PARAPHRASED = range(5)
 _PIECE = 1 << 16  # bytes of the table that are read at once
 _TABLE = "meteor-paraphrases-0"  # start of the names of the table's files; another number for another form
 
-_LETTER = "A-Za-zÀ-ÖØ-öø-žЀ-ԧᴀ-ᵿꙀ-ꙮ꙾-ꚗ"  # what METEOR's tokeniser takes for letters
-_SPLITS = [
-    (re.compile(pattern), into)
-    for pattern, into in (
-        ("[‘’]", "'"),
-        ("[“”]", '"'),
-        ("–", " - "),
-        (rf"([^{_LETTER}0-9\s.'`,-])", r" \1 "),
-        (r"(\.\.+)", r" \1 "),
-        ("([^0-9]),([^0-9])", r"\1 , \2"),
-        ("([0-9]),([^0-9])", r"\1 , \2"),
-        ("([^0-9]),([0-9])", r"\1 , \2"),
-        ("--", "-"),
-        (rf"([{_LETTER}0-9.])-([{_LETTER}0-9])", r"\1 \2"),
-        ("`", "'"),
-        ("''", ' " '),
-        (rf"([^{_LETTER}])'([^{_LETTER}])", r"\1 ' \2"),
-        (rf"([^{_LETTER}0-9])'([{_LETTER}])", r"\1 ' \2"),
-        (rf"([{_LETTER}])'([^{_LETTER}])", r"\1 ' \2"),
-        (rf"([{_LETTER}])'([{_LETTER}])", r"\1 '\2"),
-        ("([0-9])'s", r"\1 's"),
-    )
-]
+# parameters of languages, letters and splits of METEOR's tokeniser, and WordNet's inflections
+DATA = json.loads(Path(__file__).with_name("meteor.json").read_text(encoding="utf-8"))
+_LETTER = DATA["letter"]
+_SPLITS = [(re.compile(pattern.replace("«letter»", _LETTER)), into) for pattern, into in DATA["splits"]]
 _NEEDS_NO_SPLIT = re.compile("[a-z0-9 ]*")
-
-# WordNet's rules of inflection; the first that leads to a word of WordNet counts
-_INFLECTIONS = [
-    pair.split(":")
-    for pair in (
-        "s: ses:s xes:x zes:z ches:ch shes:sh men:man ies:y es:e es: ed:e ed: ing:e ing: er: est: er:e est:e"
-    ).split()
-]
+# the first that leads to a word of WordNet counts
+_INFLECTIONS = [pair.split(":") for pair in DATA["inflections"].split()]
 
 
 class Knowledge:
