@@ -25,7 +25,7 @@ from .console import progress_bar
 from .image_folder import data_bytes
 from .row_source import CHUNK_BYTES, Chunk, Read, Row, RowSource
 from .scratch import process_folder
-from .text_files import ROW_BYTES, TextFile, longer_than
+from .text_files import ENCODINGS, ROW_BYTES, TextFile, longer_than
 
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag
@@ -53,17 +53,6 @@ _DRAWINGS = (".svg", ".svgz")
 _FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\n(?:.*\n)*?(?:\1|\.\.\.)[ \t]*(?:\n|\Z)")
 _STATED_LANGUAGE = re.compile(r"^lang(?:uage)?\s*[:=]\s*[\"']?([A-Za-z][\w-]*)", re.M)
 _LINE = "data-capscore-line"  # where a picture of Markdown is in its file
-# what browsers read pages with that name one of these
-_WIDER = {
-    "ascii": "cp1252",
-    "iso8859-1": "cp1252",
-    "iso8859-9": "cp1254",
-    "gb2312": "gb18030",
-    "gbk": "gb18030",
-    "shift_jis": "cp932",
-    "euc_kr": "cp949",
-    "utf-16": "utf-8",  # of a tag that could be read byte by byte; a byte order mark names the order too
-}
 
 
 def page_names(folder: Path) -> list[str]:
@@ -381,7 +370,7 @@ def _decoded(data: bytes, is_markdown: bool) -> str:
         with suppress(LookupError):
             encoding = codecs.lookup(encoding).name
         with suppress(LookupError, ValueError):
-            return data.decode(_WIDER.get(encoding, encoding), "replace")
+            return data.decode(ENCODINGS["wider"].get(encoding, encoding), "replace")
     with suppress(UnicodeDecodeError):
         return data.decode()
     return data.decode("cp1252", "replace")

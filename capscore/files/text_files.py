@@ -136,22 +136,11 @@ def json_document(path: str | Path, option: str) -> Any:
         raise InputError(Setting(option, Path(path)), reason) from None
 
 
-# what files start with (letters in lower case) that lie where text should, and are none
-_SIGNATURES = {
-    b"pk\x03\x04": "a zip archive",
-    b"version https://git-lfs": "a pointer of Git LFS, and `git lfs pull` gets the file itself",
-    b"<!doctype html": "a web page",
-    b"<html": "a web page",
-}
-
-
-# where zeros stand in four bytes of mostly English text
-_PLACES_OF_ZEROS = {
-    "UTF-16LE": [False, True, False, True],
-    "UTF-16BE": [True, False, True, False],
-    "UTF-32LE": [False, True, True, True],
-    "UTF-32BE": [True, True, True, False],
-}
+# what files start with that lie where text should, and are none; where zeros stand in four bytes of mostly
+# English text; encodings, as iconv calls them, with whose they are and their commonest characters as bytes;
+# neighbours that no language writes, as two bytes of GBK or its kin that are valid UTF-8 by chance; and what
+# browsers read pages with that name an encoding
+ENCODINGS = json.loads(Path(__file__).with_name("encodings.json").read_text(encoding="utf-8"))
 _MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",  # before UTF-16, whose mark it begins with
     codecs.BOM_UTF32_BE: "utf-32",
@@ -159,23 +148,7 @@ _MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 _UNDECODED = re.compile("[\udc80-\udcff]")
-# encoding, as iconv calls it → whose it is, and its commonest characters as bytes
-_ENCODINGS = {
-    "WINDOWS-1252": ("Western Europe", rb"(?<![\x80-\xff])[\x91-\x97\xc0-\xff](?![\x80-\xff])"),
-    "WINDOWS-1251": ("Cyrillic", rb"[\xc0-\xdf]?[\xe0-\xff]{2,}"),
-    "EUC-KR": ("Korean", rb"[\xb0-\xc8][\xa1-\xfe]"),  # before Chinese, whose leading bytes go further
-    "GB18030": ("Chinese", rb"[\xb0-\xd7][\xa1-\xfe]"),
-    "EUC-JP": ("Japanese", rb"(?:[\xb0-\xcf][\xa1-\xfe])*(?:\xa4[\xa1-\xf3]|\xa5[\xa1-\xf6])+"),
-    "BIG5": ("Chinese", rb"[\xa4-\xc6][\x40-\x7e\xa1-\xfe]"),
-    "SHIFT_JIS": ("Japanese", rb"\x82[\x9f-\xf1]|\x83[\x40-\x96]"),
-}
-# neighbours that no language writes, such as a Cyrillic and a Hebrew letter: two bytes of GBK or its kin are
-# often valid UTF-8, of such characters
-_MIXED = re.compile(
-    "[\u00c0-\u024f][\u0370-\u07ff]|[\u0370-\u03ff][\u00c0-\u024f\u0400-\u07ff]"
-    "|[\u0400-\u052f][\u00c0-\u024f\u0370-\u03ff\u0531-\u07ff]"
-    "|[\u0531-\u05ff][\u00c0-\u024f\u0370-\u052f\u0600-\u07ff]|[\u0600-\u07ff][\u00c0-\u05ff]"
-)
+_MIXED = re.compile(ENCODINGS["mixed"])
 
 
 def encoding_of(start: bytes) -> str:
@@ -185,7 +158,7 @@ def encoding_of(start: bytes) -> str:
 
 def _likeness(raw: bytes, encoding: str) -> int:
     """Number of bytes of a line that are common characters in an encoding."""
-    return sum(map(len, re.findall(_ENCODINGS[encoding][1], raw)))
+    return sum(map(len, re.findall(ENCODINGS["encodings"][encoding][1].encode(), raw)))
 
 
 def looks_misread(text: str) -> bool:
@@ -305,13 +278,13 @@ class TextFile:
     def _check_start(self, start: bytes, encoding: str) -> None:
         """Raise an error if the first bytes are those of another kind of file."""
         lowered = start.lstrip().lower()
-        for mark, name in _SIGNATURES.items():
-            if lowered.startswith(mark):
+        for mark, name in ENCODINGS["signatures"].items():
+            if lowered.startswith(mark.encode()):
                 raise self.error(f"is not UTF-8 text: it looks like {name}", line=1)
         if encoding != "utf-8-sig" or b"\0" not in start:
             return
         zeros = [start[place : len(start) // 4 * 4 : 4].count(0) for place in range(4)]
-        for name, expected in _PLACES_OF_ZEROS.items():
+        for name, expected in ENCODINGS["zeros"].items():
             if [count > len(start) // 10 for count in zeros] == expected:
                 convert = self.conversion(name)
                 raise self.error(f"is not UTF-8 text: it looks like {name}. To convert it: {convert}", line=1)
@@ -326,9 +299,10 @@ class TextFile:
         raw = line.encode("utf-8", "surrogateescape")
         first = next(character for character in line if _UNDECODED.match(character))
         problem = f"is not UTF-8 text: byte 0x{ord(first) - 0xDC00:02x} cannot be decoded"
-        likeliest = max(_ENCODINGS, key=lambda name: _likeness(raw, name))
+        known = ENCODINGS["encodings"]
+        likeliest = max(known, key=lambda name: _likeness(raw, name))
         return (
-            f"{problem}. If it is {likeliest} ({_ENCODINGS[likeliest][0]}), this converts it: "
+            f"{problem}. If it is {likeliest} ({known[likeliest][0]}), this converts it: "
             f"{self.conversion(likeliest)}"
         )
 
