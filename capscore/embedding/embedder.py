@@ -53,9 +53,7 @@ class EmbeddedRows:
     Attributes:
         matrix: float32 (u, d), the distinct embeddings, rows of unit length (as long as the backbone's rows).
         index: int64 (n,), row of `matrix` of each row; −1 where it failed.
-        keys: Content key of each row; "" where it failed.
         truncated: bool (u,), True where a text was cut to the context length, or an image shows nothing.
-        failures: Row → what was wrong with it.
         verdicts: float32 (u, 1 + k), what the backbone's gate says of each distinct text, as
             `Backbone.encode_judged` gives it; (u, 0) for images, and for a backbone without a gate.
     """
@@ -112,10 +110,8 @@ class Embedder(PhotoPipeline):
     """Embeds rows with one backbone. Several threads may share it; they take turns.
 
     Args:
-        backbone: Backbone whose towers embed.
         batch_size: Number of images or texts per batch; None takes 4 images per core (8 to 32) and
             `Backbone.text_batch` texts on a CPU, 256 and 512 on a GPU.
-        of_pipeline: As in `PhotoPipeline`.
     """
 
     def __init__(self, backbone: Backbone, *, batch_size: int | None = None, **of_pipeline: Any):

@@ -173,8 +173,6 @@ class Photos:
     Attributes:
         keys: Content key of each row's photo; "" where it failed or was left out.
         rows: Content key of each distinct photo → its first row.
-        failures: Row → what was wrong with its photo.
-        decoded: Keys of the photos that were decoded.
     """
 
     def __init__(

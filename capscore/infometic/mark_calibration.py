@@ -58,8 +58,6 @@ class MarkNetworkConfig:
     """Sizes of the network.
 
     Attributes:
-        dim, features: Length of the backbone's embeddings, and channels of its feature map.
-        reduced: Channels of the map that are kept.
         hidden, inner, small: Width of queries, keys and values; of the layers behind them; of the hidden
             layers for captions and regions.
         things: Channels of the convolution that finds objects.
@@ -391,10 +389,8 @@ class MarkCalibration:
     Each language with enough captions in the calibration has its own curves; the others use `SHARED`.
 
     Attributes:
-        alone: Class of words → curve of words alone.
         words: Language or `SHARED` → class of words → curve of words in captions.
         fits: Language or `SHARED` → curve of captions.
-        mentions: Curve of regions.
         nouns: Language → nouns that regions can be named by, the most frequent first.
         with_references: Curve of captions with references; None if there is none.
     """

@@ -55,7 +55,6 @@ class InfoMetICConfig:
     Attributes:
         dim: Length d of the backbone's embeddings.
         width: Length of the network's own vectors, for smaller weights; None for d.
-        heads: Number of attention heads; divides the width.
         intra_layers: Number of transformer layers over the image tokens, and over the text tokens; may be 0.
         inter_layers: Number of transformer layers over both; may be 0.
         shared_norm: Whether the three transformers share one final layer norm (public code).
@@ -82,9 +81,6 @@ class InfoMetICConfig:
         unit_inputs: Whether embeddings come with unit length, unlike in the public code.
         prefix: Text before whole captions (public code: ""); None for the backbone's own.
         backbone, backbone_revision, backbone_fingerprint: Identity of the backbone; "" if not known.
-
-    Raises:
-        CapscoreError: a value has the wrong type or is out of range.
     """
 
     dim: int = 512
@@ -289,11 +285,7 @@ class InfoMetIC(nn.Module):
 
     New networks have random weights; call `torch.manual_seed` first to reproduce them.
 
-    Args:
-        config: Sizes and switches of the network.
-
     Attributes:
-        config: Sizes and switches of the network.
         name: Name that it was loaded by; "" for a new network.
         revision: Commit, or a digest of the weights ("w" and eight hexadecimal digits); "" for a new network.
         notes: Notes recorded when it was saved; empty for a new network.
@@ -428,7 +420,6 @@ class InfoMetIC(nn.Module):
             tokens: (n, l, d), embeddings of their pieces, each embedded alone.
             mask: bool (n, l), False for padding.
             scored: bool (n, l), pieces that get a score, unlike special tokens; None for all.
-            context: Context of the words, for a network that `reads_words`.
         """
         config, dtype = self.config, self.log_scale.dtype
         needs_places = config.text_positions or not config.mask_padding
@@ -556,7 +547,6 @@ class InfoMetIC(nn.Module):
         """Write config.json and model.safetensors, which `from_pretrained` reads.
 
         Args:
-            folder: Folder to write, created if needed; refused if it holds another model.
             dtype: "float32", or "float16" for half the size.
             notes: Anything worth recording, ready for JSON; None for the notes that it was loaded with.
         """
@@ -577,9 +567,7 @@ class InfoMetIC(nn.Module):
 
         Args:
             spec: Folder, or Hub id of a model ("org/name"), which "@revision" may follow.
-            revision: Commit, branch or tag on the Hub; None for `main`.
             backbone: Backbone that the embeddings will come from, to check that the weights are for it.
-            device: Device such as "cpu" or "cuda:0"; None for a GPU if there is one.
 
         Raises:
             BackboneUnavailable: the weights are missing, damaged, or do not fit their config.
@@ -605,7 +593,6 @@ class InfoCLIP(InfoMetIC):
     It has no transformers, and boxes are not used. The null token is a zero vector, so its product is 0.
 
     Args:
-        dim: Length of the embeddings.
         sharpness: Factor on the products of query and tokens before the softmax; 100 for embeddings of unit
             length is the same as 1 for CLIP's, of a length of about 10.
         scale: Factor on cosines in recall and precision, CLIP's `logit_scale`.
@@ -714,13 +701,7 @@ def cosine_scale(backbone: Backbone) -> float:
 
 
 def load_aligner(weights: str | os.PathLike[str] | None, backbone: Backbone) -> tuple[InfoMetIC, str]:
-    """The aligner for a backbone, in eval mode on its device, and the aligner's name for signatures.
-
-    Args:
-        weights: Folder from `InfoMetIC.save_pretrained`, or Hub id; "info_clip" for the baseline without
-            weights; None for the weights for this backbone in capscore-weights, or the baseline if it has
-            none.
-    """
+    """The aligner for a backbone, in eval mode on its device, and the aligner's name for signatures."""
     if weights is None:
         weights = weights_folder(INSTALLED[backbone.name]) if backbone.name in INSTALLED else INFO_CLIP
     if str(weights) == INFO_CLIP:

@@ -79,7 +79,6 @@ class Pieces:
     Attributes:
         starts, ends: int64 (p,), index of each piece's first character, and after its last one; equal for a
             piece that writes nothing. Pieces of one character share its place.
-        n_cut: Number of pieces beyond the limit, which are left out.
         read_to: Number of characters before the first piece that was left out; all characters if none was.
     """
 
@@ -108,10 +107,6 @@ def split_pieces(backbone: Backbone, texts: Sequence[str], max_pieces: int = MAX
 @dataclass(frozen=True)
 class PieceSequence:
     """The sequence in which a network reads the pieces of a caption.
-
-    Attributes:
-        before, after: Special tokens before and after the pieces.
-        pad_token: Token that fills every sequence up to `length`; None for no filling.
 
     >>> sequence = PieceSequence(6, (101,), (102,), 0)
     >>> sequence.max_pieces, sequence.ids([7, 8])

@@ -90,9 +90,7 @@ class ScoredFile(Result):
     """The rows of a file with their scores; made by `score_file`.
 
     Attributes:
-        source, names, folder: Rows, names of the columns that were read, and folder of the images.
         columns: New columns: name → (metric, component).
-        scores: Metric → `Scores` of all rows.
         ranks: Metric → its ranks among captions of a calibration, float64 (n,) each.
         failures: Row → its line in the file (or None) and what was wrong with it.
         kept: Which rows stayed, and how many; None if none were asked for.

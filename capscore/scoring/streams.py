@@ -115,12 +115,7 @@ class BatchScorer:
 
     Args:
         scorers: Scorers, of metrics whose scores depend on the row alone.
-        options: How rows are read.
         calibration: File that `capscore.calibrate` wrote, for ranks; None for the library's own.
-
-    Raises:
-        InputError: A metric compares rows with each other; or the file is not one of calibrations.
-        OptionError: Two scorers are of one metric.
     """
 
     def __init__(

@@ -55,11 +55,8 @@ class AgreementDifference(_Counted):
     """Whether one metric agrees better with people than another on the same rows; see `compare`.
 
     Attributes:
-        statistic: Statistic that is compared.
         first, second: Value of the statistic for each metric, in [-1, 1]; None where it is undefined.
-        difference: first − second; None if either is undefined.
         p_value: Two-sided p-value in (0, 1]; None if the difference is undefined.
-        interval: Bootstrap interval of the difference; None if it is undefined.
         n_samples: Number of samples behind the p-value, without those in which the statistic is undefined.
     """
 

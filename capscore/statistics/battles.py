@@ -62,7 +62,6 @@ def bradley_terry(wins: np.ndarray, near: np.ndarray | None = None) -> np.ndarra
 
     Args:
         wins: float64 (…, k, k), as in `wins_by_unit`; any number of sets of battles.
-        near: Ratings to start from, (k,), which saves steps and changes nothing else.
 
     Returns:
         float64 (…, k), with the mean 1000.
@@ -147,10 +146,8 @@ def drawn_pairs(
     """Battles to hold: the row, first and second system of each, int (n,) each, sorted by row.
 
     Args:
-        n_rows, n_systems: Number of rows that all systems have a caption of, and of systems.
         n_battles: Number of battles; None, or more than there are, for all. A part of them is spread evenly:
             numbers of battles of two pairs of systems, or of two rows, differ by at most 1.
-        seed: Seed for the draw.
 
     >>> rows, first, second = drawn_pairs(4, 3, 6, seed=0)
     >>> np.bincount(rows).tolist(), np.bincount(first * 3 + second)[[1, 2, 5]].tolist()

@@ -53,7 +53,6 @@ class SystemDifference:
     """A system against the baseline.
 
     Attributes:
-        difference: Number of the system − number of the baseline.
         interval: Bootstrap interval of the difference; None with fewer than 2 images, or where it would say
             another thing than `p_value_holm` of whether there is a difference.
         p_value: Two-sided p-value of approximate randomisation, in (0, 1]; None with fewer than 2 images.
@@ -72,16 +71,10 @@ class SystemComparison:
     """Numbers of systems on the same rows, and their differences to one of them.
 
     Attributes:
-        rows: Rows that were compared: "all", or a language.
         figures: System → number of all rows together: their mean score, or that of the corpus.
         kind: What they are, "mean" or "corpus".
-        differences: The other systems against the baseline, in the given order.
         n_images: Number of images, or of rows if no image ids were given.
-        resampled_by: What was drawn, "image" or "row".
-        n_left_out: Number of rows left out because a score is missing.
-        notes: Remarks that a reader needs.
         confidence: Share of samples inside an interval; a p-value below the rest shows a difference.
-        higher_is_better: Whether a higher number is better.
     """
 
     rows: str
@@ -149,12 +142,6 @@ def compare_figures(
         baseline: System that the others are compared with; None for the first.
         sampling: Number of samples, 0 for no intervals and no p-values; confidence and seed.
         missing: "raise" stops at a missing score (NaN or None); "skip" leaves the row out for all systems.
-        rows: Name for the rows, for the result.
-        higher_is_better: Whether a higher score is better, for the result.
-
-    Raises:
-        InputError: lists of different lengths, no rows, a value that is not a finite number, an unknown
-            baseline.
 
     >>> found = compare_figures({"a": [0.1, 0.2, 0.3], "b": [0.4, 0.4, 0.6]}, images=["1", "2", "3"])
     >>> round(found.differences[0].difference, 6), found.differences[0].p_value
@@ -251,10 +238,6 @@ def compare_by_language(
     **options: Any,
 ) -> list[SystemComparison]:
     """`compare_figures` over all rows, and then for each language if there are several.
-
-    Args:
-        languages: n language codes, "" or None where the language is not stated; None for no languages.
-        **options: Further arguments of `compare_figures`.
 
     Returns:
         All rows first, then the languages in alphabetical order. Holm's correction goes over the systems of
