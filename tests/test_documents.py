@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import importlib
 import importlib.util
@@ -13,8 +14,13 @@ import pytest
 import typer.main
 
 from capscore.cli import app
+from capscore.cli.terminal import spell
+from capscore.errors import Setting
 from docs.handbook.made_pages import RECIPES
 from training.engine.config import described
+
+from .laws import KINDS
+from .python_source import syntax_tree
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("capscore", "metrics", "datasets_scripts", "training", "tests", "speed", "docs", "weights")
@@ -92,13 +98,15 @@ commands = functools.cache(lambda: typer.main.get_command(app))
 
 
 def options_of_command(words: list[str]) -> set[str] | None:
-    """The options of the command that words begin with; None if it is no command of ours."""
+    """The options of the command that words begin with, none if it does not exist; None if it is not ours."""
     if words[:1] == ["capscore"]:
         command = commands()
         for word in words[1:]:
             inside = getattr(command, "commands", None)
-            if inside is None or word not in inside:
+            if inside is None or not re.match(r"[a-z]+\Z", word):
                 break
+            if word not in inside:
+                return set()
             command = inside[word]
         if hasattr(command, "add_metric_options"):
             command.add_metric_options()
@@ -113,12 +121,47 @@ def options_of_command(words: list[str]) -> set[str] | None:
     return None
 
 
-@pytest.mark.parametrize("document", [one for one in DOCUMENTS if one.name != "CHANGELOG.md"], ids=named)
-def test_options_exist(document):
+def unknown_in(text: str) -> list[str]:
+    """Commands and options of ours that a text names and that do not exist."""
     unknown = []
-    for words in commands_in(document.read_text(encoding="utf-8")):
+    for words in commands_in(text):
         known = options_of_command(words)
         flags = [word.partition("=")[0] for word in words if re.match(r"--[a-z]", word)]
         if known is not None:
             unknown += [f"{' '.join(words[:4])} {flag}" for flag in flags if flag not in known]
+            unknown += [] if known else [" ".join(words[:4])]
+    return unknown
+
+
+@pytest.mark.parametrize("document", [one for one in DOCUMENTS if one.name != "CHANGELOG.md"], ids=named)
+def test_commands_and_options_exist(document):
+    unknown = unknown_in(document.read_text(encoding="utf-8"))
     assert not unknown, f"{named(document)}: {', '.join(unknown)}"
+
+
+OF_OTHERS = "--force-reinstall --no-deps --nproc_per_node --gpus --to_json".split()  # pip, torchrun, COMET
+
+
+@pytest.mark.parametrize("folder", ["capscore", "training"])
+def test_what_messages_and_docstrings_name_exists(folder):
+    """Commands and their options, options alone, and settings: parameters of functions, or fields."""
+    flags, settings, wrong = {"--help", *OF_OTHERS}, {"path", "num_process"}, []  # the second is evaluate's
+    for page in KINDS["command"]():
+        flags |= options_of_command(["capscore", *page.split()]) or set()
+    for place, kind in RECIPES.values():
+        settings |= {name for name, _, _ in described(getattr(importlib.import_module(place), kind))}
+    trees = {path: syntax_tree(path) for path in sorted((ROOT / folder).rglob("*.py"))}
+    nodes = [(path, node) for path, tree in trees.items() for node in ast.walk(tree)]
+    settings |= {node.arg for _, node in nodes if isinstance(node, ast.arg)}
+    settings |= {getattr(node.target, "id", "") for _, node in nodes if isinstance(node, ast.AnnAssign)}
+    for path, node in nodes:
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Setting":
+            name = getattr(node.args[0], "value", None)
+            if isinstance(name, str) and name not in settings and spell(Setting(name)) not in flags:
+                wrong.append(f"{named(path)}: {name}")
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            wrong += [f"{named(path)}: {each}" for each in unknown_in(node.value)]
+            for flag in re.findall(r"(?<![\w-])--[a-z][\w-]+(?= |\Z)", node.value):
+                if flag not in flags and flag[2:] not in settings:
+                    wrong.append(f"{named(path)}: {flag}")
+    assert not wrong, "\n".join(wrong)

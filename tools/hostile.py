@@ -39,6 +39,7 @@ from tests import test_command_laws as commands
 from tests import test_metric_laws as metrics
 from tests.cli.conftest import read_jsonl, write_jsonl
 from tests.hostile.case import Expected, Outcome, check, limited
+from tests.test_documents import options_of_command, unknown_in
 
 TEXTS = ["", " ", "nonesuch", "école 犬", "\x1b[31mred", "x" * 5_000, "[/red]", "a,b", "=", "-", "de"]
 NUMBERS = [*"0 -1 1 2.5 nan inf 1e308 1_0 ٣ 50% x".split(), "", "9" * 30, "-" + "9" * 30]
@@ -142,6 +143,7 @@ class Generator:
         assert not new or not errors, f"an error, and {[*new]}"
         check(Expected((), bool(errors)), Outcome(bool(errors), "".join(errors[:1]), done.output))
         assert len(errors) <= 1 and (refused or not errors), done.output
+        self.check_hints("".join(errors), words)
         if refused and not errors:
             assert "Usage: " in done.stderr or words[:2] == ["data", "check"], done.output
         for name, content in new.items():
@@ -149,6 +151,13 @@ class Generator:
                 json.loads(content, parse_constant=pytest.fail)
         if words[0] == "score" and str(self.folder / "o.summary.json") in new:
             self.compare(new)
+
+    def check_hints(self, error: str, words: list[str]) -> None:
+        """Check that an error names commands that exist, and no option but those of its command."""
+        assert not unknown_in(error), (unknown_in(error), error)
+        own = re.sub("`.*?`|'.*?'", "", error)  # other commands, and values
+        named = {*re.findall(r"(?<![\w-])--[a-z][\w-]*", own)} - {*words}
+        assert named <= (options_of_command(["capscore", *words]) or set()), (named, error)
 
     def compare(self, new: dict[str, bytes]) -> None:
         """Check that rows have the scores that they had under the same signature, and right rows a number."""

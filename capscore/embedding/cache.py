@@ -95,7 +95,9 @@ class EmbeddingCache:
 
     def _look_up(self, fingerprint: str, n_bytes: int, keys: list[str], found: dict[str, bytes]) -> None:
         """Add the stored vectors of so many bytes to those that are found, until reading fails."""
-        query = "SELECT key, checksum, vector FROM embeddings WHERE backbone = ? AND key IN "
+        # rows that were stored one after the other lie in the same pages of the file, keys do not
+        query = "SELECT key, checksum, vector FROM embeddings WHERE rowid IN"
+        query += " (SELECT rowid FROM embeddings WHERE backbone = ? AND key IN "
         try:
             if not self.path.exists():
                 return
@@ -103,7 +105,7 @@ class EmbeddingCache:
                 for start in range(0, len(keys), _KEYS_PER_QUERY):
                     part = keys[start : start + _KEYS_PER_QUERY]
                     marks = ",".join("?" * len(part))
-                    for key, checksum, row in connection.execute(f"{query}({marks})", (fingerprint, *part)):
+                    for key, checksum, row in connection.execute(f"{query}({marks}))", (fingerprint, *part)):
                         whole = isinstance(row, bytes) and len(row) == n_bytes
                         if whole and checksum == _checksum(fingerprint, key, row):
                             found[key] = row

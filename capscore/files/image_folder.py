@@ -60,6 +60,7 @@ class ImageFolder:
                 what = "is a file"
             raise InputError(Setting(option, folder), f" {what}; expected the folder that holds the images")
         self.folder, self.allow_urls, self._option = folder, allow_urls, option
+        self._root = str(folder)
         self._names: dict[Path, dict[str | int, list[str]]] = {}
 
     def find(self, image: Any) -> Any:
@@ -68,19 +69,22 @@ class ImageFolder:
             image = id_text(image) or image
         if not isinstance(image, str) or not image.strip() or "\0" in image or image[:5].lower() == "data:":
             return image
-        if re.match(r"https?://", image, re.IGNORECASE) and not self.allow_urls:
+        is_address = "://" in image
+        if is_address and re.match(r"https?://", image, re.IGNORECASE) and not self.allow_urls:
             raise ImageError(
                 f"{address_name(image)[:200]!r} is a URL, which is fetched only with ",
                 Setting("allow_urls", True),
                 field="image",
             )
-        if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", image):
+        if is_address and re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", image):
             return image
         try:
-            for name in dict.fromkeys((image, image.replace("\\", "/"))):
-                path = self.folder / os.path.expanduser(name)
-                if path.exists():
-                    return path
+            for name in (image, image.replace("\\", "/")) if "\\" in image else (image,):
+                located = os.path.join(self._root, os.path.expanduser(name))
+                if os.path.exists(located):
+                    return Path(located)
+            path = Path(located)
+            path.exists()  # which raises what the other takes for a file that is not there
         except OSError as error:  # a name that the file system does not take
             raise ImageError(f"{image[:80]!r} cannot be looked up: {error.strerror}", field="image") from None
         names = self._images_by_name(path.parent)

@@ -204,8 +204,16 @@ class Scorer(ABC):
         **extra: Iterable[Any] | None,
     ) -> PreparedRows:
         """Check rows and measure each of them alone; arguments and errors as in `score`."""
+        rows = check_rows(self, candidates, images, references, language, on_error, extra)
+        prepared = self.prepare_rows(rows, on_error)
         odd = OddRows()
-        rows = check_rows(self, candidates, images, references, language, on_error, extra, odd)
+        if not self.compares_photos:
+            odd.add(rows.candidates, rows.images, rows.references)
+        self.count_odd(prepared, odd).warn()
+        return prepared
+
+    def prepare_rows(self, rows: InputRows, on_error: str) -> PreparedRows:
+        """The same for rows from `check_rows`, without counting those that look wrong."""
         measured = self.measure(rows, on_error)
         n_rows, kept = len(rows.candidates), rows.kept()
         details: list[dict[str, Any] | None] | None = None
@@ -229,7 +237,7 @@ class Scorer(ABC):
             for row, image_id in enumerate(rows.extra.get("image_id", ())):
                 photos[row] = image_key(plain(image_id)) or photos[row]
         (values,) = spread(kept, {name: measured[name] for name in self.value_names})
-        prepared = PreparedRows(
+        return PreparedRows(
             values=values,
             candidates=texts,
             references=lists,
@@ -243,8 +251,6 @@ class Scorer(ABC):
             empty_as="score" if self.empty == "worst" and self.worst_score() is None else self.empty,
             details=details,
         )
-        self.count_odd(prepared, odd).warn()
-        return prepared
 
     def count_odd(self, rows: PreparedRows, odd: OddRows, start: int = 0) -> OddRows:
         """Count rows in which what was measured looks wrong; the first of them is row `start`."""
@@ -521,9 +527,8 @@ def check_rows(
     language: str | Iterable[str] | None,
     on_error: str,
     extra: Mapping[str, Iterable[Any] | None],
-    odd: OddRows,
 ) -> InputRows:
-    """Check what `Scorer.score` was given, and its errors; no image is opened. Odd rows are counted."""
+    """Check what `Scorer.score` was given, and its errors; no image is opened."""
     from ..images.load import check_images
 
     if on_error not in ("raise", "skip"):
@@ -565,8 +570,6 @@ def check_rows(
         for row, code in enumerate(codes):
             if problems[code]:
                 fail(row, InputError(problems[code], field="language"))
-    if are_texts:
-        odd.add(captions, images, lists)
     n_references = np.zeros(n_rows, dtype=np.int64)
     if lists is not None:
         n_references[:] = [len(texts) for texts in lists]

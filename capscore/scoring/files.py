@@ -189,18 +189,27 @@ class ScoredFile(Result):
 
     def rising(self, column: str | None = None) -> list[int]:
         """Numbers of the rows with a score, the worst first, as `order` says of a column, or of `sort`."""
-        keys, order = [], self.order(column or self.output.sort)
-        for metric, component in order:
-            numbers = self.numbers(metric)[component]
-            falls = component in self.scores[metric].lower_is_better
-            keys.append(-numbers if falls else numbers)
-        scored = np.isfinite(self.numbers(order[0][0])[""])
-        return [row for row in np.lexsort(keys[::-1]).tolist() if scored[row]]
+        column = column or self.output.sort
+        if column not in self._rising:
+            keys, order = [], self.order(column)
+            for metric, component in order:
+                numbers = self.numbers(metric)[component]
+                falls = component in self.scores[metric].lower_is_better
+                keys.append(-numbers if falls else numbers)
+            scored = np.isfinite(self.numbers(order[0][0])[""])
+            ordered = np.lexsort(keys[::-1])
+            self._rising[column] = ordered[scored[ordered]].tolist()
+        return [*self._rising[column]]
+
+    @cached_property
+    def _rising(self) -> dict[str | None, list[int]]:
+        """What `rising` found, by column."""
+        return {}
 
     def _n_without_rank(self) -> int:
         """Number of rows with a score in the first metric that lack a rank, where others have one."""
         scored = np.isfinite(next(iter(self.scores.values())).scores)
-        without = scored & np.isnan(self._first_ranks())
+        without = scored & np.isnan(self.first_ranks)
         return int(without.sum()) if without.sum() < scored.sum() else 0
 
     def languages(self) -> dict[str, dict[str, float | int | None]]:
@@ -222,7 +231,7 @@ class ScoredFile(Result):
                 numbers[metric] = float(present.mean()) if len(present) else None
             if any(self.ranks.values()):
                 n_wrong, n_known = self._counts_of_ranks(rows)
-                ranked = self._first_ranks()[rows]
+                ranked = self.first_ranks[rows]
                 rank = float(np.nanmean(ranked)) if np.isfinite(ranked).any() else None
                 numbers |= {"rank": rank, "likely_wrong": n_wrong if n_known else None}
             found[code] = numbers
@@ -240,7 +249,7 @@ class ScoredFile(Result):
     @cached_property
     def _verdicts(self) -> tuple[np.ndarray, np.ndarray]:
         """bool (n,) each: whether a caption is likely wrong, and whether it is known."""
-        ranked = self._first_ranks()
+        ranked = self.first_ranks
         wrong, known = ranked < LIKELY_WRONG, np.isfinite(ranked)
         for part in self.scores.values():
             for row in range(len(part) if part.details else 0):
@@ -250,7 +259,8 @@ class ScoredFile(Result):
                     wrong[row] |= not fits
         return wrong, known
 
-    def _first_ranks(self) -> np.ndarray:
+    @cached_property
+    def first_ranks(self) -> np.ndarray:
         """Ranks in the first metric, float64 (n,); NaN where it has none."""
         first = next(iter(self.scores))
         return self.ranks.get(first, {}).get(RANKS[0], np.full(self.source.n_rows, np.nan))
@@ -292,7 +302,12 @@ class ScoredFile(Result):
         return n_wrong > share_of("fail_under", self.output.fail_under) * n_ranked
 
     def check_some_ranks(self) -> None:
+<<<<<<< HEAD
         if not np.isfinite(self._first_ranks()).any():
+=======
+        """Raise CapscoreError if no caption has a rank."""
+        if not np.isfinite(self.first_ranks).any():
+>>>>>>> 5aebeb6a (Less is done per row on the way to cached embeddings; hints name what exists, by a law; a card loads a mark calibration; figures of docs/scores.md)
             standing = self.standings.get(next(iter(self.scores)))
             why = "no row was scored" if standing is None else standing.reason
             raise CapscoreError(f"no caption has a rank, so none is known to be likely wrong: {why}")
@@ -626,7 +641,7 @@ class FileScoring:
                     writer.finish({"signatures": signatures}, f"{text}\n")
         return found
 
-    @property
+    @cached_property
     def _waits(self) -> bool:
         """Whether no row is written before all are scored."""
         ranked = any(component in RANKS for _, component in self.columns.values())

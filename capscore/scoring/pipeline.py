@@ -33,7 +33,7 @@ from ..files.row_source import (
     Chunk,
     RowSource,
 )
-from ..metrics.base import Scorer
+from ..metrics.base import Scorer, check_rows
 from ..metrics.calibration import RANKS
 from ..metrics.rows import PreparedRows, photo_names
 from ..metrics.scores import Scores
@@ -169,24 +169,22 @@ class RowScorer:
         }
         if problems and self.options.on_error == "raise":
             raise self._first_of(problems, source, chunk)
-        columns = {"images": scorer.needs_images, "references": scorer.needs_references}
-        given = {name: getattr(inputs, name) for name, is_needed in columns.items() if is_needed}
+        images = inputs.images if scorer.needs_images else None
+        references = inputs.references if scorer.needs_references else None
         if names_of_photos is not None and scorer.compares_rows and not scorer.needs_images:
-            given["images"] = names_of_photos
+            images = names_of_photos
+        extra = {}
         for column in scorer.extra_columns:
             names = named_columns((column.name,), source.columns)
             if column.from_files and names:
-                given[column.name] = chunk.values(names[0])
+                extra[column.name] = chunk.values(names[0])
         try:
             with warnings.catch_warnings():  # given once for all chunks
                 for category in (LanguageWarning, TruncationWarning, RowWarning):
                     warnings.simplefilter("ignore", category)
-                prepared = scorer.prepare(
-                    inputs.candidates,
-                    language=self.options.language or inputs.languages,
-                    on_error=self.options.on_error,
-                    **given,
-                )
+                language, on_error = self.options.language or inputs.languages, self.options.on_error
+                columns = inputs.candidates, images, references, language
+                prepared = scorer.prepare_rows(check_rows(scorer, *columns, on_error, extra), on_error)
         except InputError as error:
             if error.row is None:
                 raise

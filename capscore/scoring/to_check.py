@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..metrics.calibration import LIKELY_WRONG, RANKS
+from ..metrics.calibration import LIKELY_WRONG
 from ..text.suspicious import KINDS
 
 if TYPE_CHECKING:
@@ -39,11 +39,10 @@ def reasons_to_check(run: ScoredFile) -> dict[int, dict[str, str]]:
     {1: {'score': 'among the lowest scores'}}
     """
     reasons: defaultdict[int, dict[str, str]] = defaultdict(dict)
-    first, rising = next(iter(run.scores.values())), run.rising()
+    rising = run.rising()
     if run.is_judged:
-        ranked = run.ranks.get(first.metric, {}).get(RANKS[0], np.full(len(first), np.nan))
-        for row in np.flatnonzero(ranked < LIKELY_WRONG).tolist():
-            worse = f"{ranked[row]:.1f}".removesuffix(".0")
+        for row in np.flatnonzero(run.first_ranks < LIKELY_WRONG).tolist():
+            worse = f"{run.first_ranks[row]:.1f}".removesuffix(".0")
             reasons[row]["rank"] = f"{worse} % of right captions score worse"
     else:
         for row in rising[: min(MAX_LOWEST, len(rising) // 2)]:

@@ -187,13 +187,14 @@ def _cards(
     Those that are `pictured` hold their photo, those that are `checked` its number in the list.
     """
     cards: dict[int, Card] = {}
+    naming = run.names.image or photo_column(run.source, RowOptions())
     for chunk in run.source.chunks(CHUNK_ROWS):
         rows = [row for row in range(len(chunk)) if chunk.start + row in numbers]
         if not rows:
             continue
         inputs = read_inputs(chunk, run.source, run.names, run.folder)
         lines: Sequence[int | None] = chunk.lines or [None] * len(chunk)
-        photos = chunk.values(run.names.image or photo_column(run.source, RowOptions()))
+        photos = chunk.values(naming)
         for row in rows:
             number, caption = chunk.start + row, shown_caption(inputs.candidates[row])
             photo = listed.number(inputs, row, number) if number in checked else None
@@ -229,14 +230,12 @@ def _results(run: ScoredFile, number: int) -> Card:
     """Scores and rank of a row, its language, and what metrics say of its caption in words."""
     scores = run.scores
     first = next(iter(scores.values()))
-    ranks = run.ranks.get(first.metric)
-    rank = float(ranks[RANKS[0]][number]) if ranks else math.nan
     noise = [part.found(number) for part in scores.values()]
     reasons = [part.reason(number) for part in scores.values()]
     return {
         "language": first.languages[number],
         "scores": {name: fixed(float(part.scores[number]), 3) for name, part in scores.items()},
-        "rank": fixed(rank, 0, ""),
+        "rank": fixed(float(run.first_ranks[number]), 0, ""),
         "noise": "; ".join(filter(None, noise)),
         "reason": " ".join(filter(None, reasons)),
     }

@@ -125,10 +125,12 @@ def _repeats(text: str) -> bool:
 
 def _caption_oddity(caption: str, image: object) -> str:
     text = caption.strip()
+    if " " in text or image is None:
+        return oddity(caption[:_MAX_READ])
     if isinstance(image, dict):
         image = image.get("path")
     # a part of the path, which is quicker to tell, and the whole of it or of its name
-    if isinstance(image, str | PurePath) and " " not in text and text in str(image):
+    if isinstance(image, str | PurePath) and text in str(image):
         path = PurePath(image)
         is_number = text.isdecimal() and path.stem.endswith(text)
         is_stem = text == path.stem and re.search(r"\d", text)
@@ -187,14 +189,13 @@ class OddRows:
         lists = repeat((), n_rows) if references is None else references
         for row, (caption, image, texts) in enumerate(zip(candidates, photos, lists, strict=True), start):
             kinds = {}
-            if isinstance(caption, str):
-                kinds[_caption_oddity(caption, image)] = caption
+            if isinstance(caption, str) and (kind := _caption_oddity(caption, image)):
+                kinds[kind] = caption
             if isinstance(texts, str):
                 texts = [texts]
             for text in texts if isinstance(texts, list | tuple) else ():
-                if isinstance(text, str):
-                    kinds.setdefault(oddity(text[:_MAX_READ]), text)
-            kinds.pop("", None)
+                if isinstance(text, str) and (kind := oddity(text[:_MAX_READ])):
+                    kinds.setdefault(kind, text)
             for kind, text in kinds.items():
                 self.count(kind, row, repr(text)[:60])
         return self

@@ -110,6 +110,7 @@ class Recipe(NamedTuple):
     tags: Sequence[str]
     thing: str = "tower"
     compared: str = "base"
+    option: str = "backbone"
 
 
 RECIPES = {
@@ -187,9 +188,9 @@ def card_text(card: ModelCard) -> str:
     _check(card)
     recipe = RECIPES[card.recipe]
     codes = [language_code(language) for language in card.languages]
-    argument = 'backbone="path/to/this/folder"'
-    if recipe.thing == "network":
-        argument = f'backbone="{_anonymous(card.base)}", weights="path/to/this/folder"'
+    argument = f'{recipe.option}="path/to/this/folder"'
+    if recipe.option != "backbone":
+        argument = f'backbone="{_anonymous(card.base)}", {argument}'
     written = HubCard.from_template(
         _front_matter(card),
         template_path=str(_TEMPLATE),

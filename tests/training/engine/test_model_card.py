@@ -10,6 +10,7 @@ import yaml
 from huggingface_hub import ModelCard as HubCard
 
 from capscore.errors import CapscoreError, InputError, ResultWriteError
+from capscore.metrics.loading import options_of
 from training.engine.model_card import (
     RECIPES,
     DataSource,
@@ -127,7 +128,9 @@ def test_a_card_without_numbers_says_so():
 def test_the_card_of_every_recipe_says_what_it_is_and_how_to_load_it(recipe):
     text = card_text(replace(CARD, recipe=recipe, teacher="ViT-B-32/openai"))
     about = RECIPES[recipe]
-    where = 'weights="path/to/this/folder"' if recipe == "infometic" else 'backbone="path/to/this/folder"'
+    option = {"infometic": "weights", "mark_calibration": "marks"}.get(recipe, "backbone")
+    where = f'{option}="path/to/this/folder"'
+    assert option == "backbone" or option in options_of(about.metric)
     code = section(text, "How to load it")
     assert code.count(f'("{about.metric}"') == 2 and code.count(where) == 2
     assert text.count("\n# ") == 1 and "- **Teacher**: `ViT-B-32/openai`" in text
