@@ -302,12 +302,7 @@ class ScoredFile(Result):
         return n_wrong > share_of("fail_under", self.output.fail_under) * n_ranked
 
     def check_some_ranks(self) -> None:
-<<<<<<< HEAD
-        if not np.isfinite(self._first_ranks()).any():
-=======
-        """Raise CapscoreError if no caption has a rank."""
         if not np.isfinite(self.first_ranks).any():
->>>>>>> 5aebeb6a (Less is done per row on the way to cached embeddings; hints name what exists, by a law; a card loads a mark calibration; figures of docs/scores.md)
             standing = self.standings.get(next(iter(self.scores)))
             why = "no row was scored" if standing is None else standing.reason
             raise CapscoreError(f"no caption has a rank, so none is known to be likely wrong: {why}")
