@@ -48,10 +48,8 @@ class ColumnNames:
     """Names of the columns to read.
 
     Attributes:
-        image: Column of images or their names; None if images are not read.
         references: One column with a list per row, or several with one reference each; () if references are
             not read.
-        notes: Sentences about columns that are taken by a name that is less familiar.
     """
 
     image: str | None
@@ -70,11 +68,6 @@ def find_columns(
     with_language: bool = True,
 ) -> ColumnNames:
     """Find the columns of a file by familiar names.
-
-    Args:
-        options: Names of columns that are called something unfamiliar. Where it states a language of all
-            rows, a column of languages is not read.
-        with_language: Whether a column of languages is read, where there is one.
 
     >>> find_columns(["img", "hyp", "reference_1", "reference_2"], with_references=True)
     ColumnNames(image='img', candidate='hyp', references=('reference_1', 'reference_2'), language=None)

@@ -37,10 +37,7 @@ class Description:
     """How a file is understood.
 
     Attributes:
-        format: Kind of file, and its layout where it has one.
         columns: What is read ("photo", "caption", "references", "language") → names of its columns.
-        rows, photos: Number of rows, and of distinct photos that they name.
-        notes: Remarks on what is taken by which name, and what is left out.
         problems: What cannot be read ("candidate", "image", "references", "columns" or "row") → number of
             such rows, and what is wrong with the first.
     """
@@ -86,7 +83,6 @@ def describe(
     """Say how rows are understood, without scoring them.
 
     Args:
-        looks_for_photos: Whether photos that are not found are problems.
         of_references: Whether the rows are references of photos, of which captions may be missing.
     """
     try:

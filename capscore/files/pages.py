@@ -296,11 +296,7 @@ class _Reader:
 
 
 class _Target(NamedTuple):
-    """What an address leads to.
-
-    Attributes:
-        kind: `_PHOTO`, `_ON_THE_WEB` or `_MISSING`, or why it is not scored.
-    """
+    """What an address leads to."""
 
     image: str | None
     kind: str

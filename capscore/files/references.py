@@ -43,7 +43,6 @@ class References:
     """References of photos, or of rows in their order.
 
     Attributes:
-        texts: Photo → language, or "" → its references, in the order of the files.
         in_order: References of each row, where nothing names photos; None where photos are named. A row that
             cannot be read has None.
     """
@@ -334,7 +333,6 @@ class Rows(_Columns):
     """Rows as `Scorer.score` takes them, so that `scorer.score(*read_rows(…))` scores them.
 
     Attributes:
-        candidates: n captions.
         images: n paths, or images that the file holds; None if there are none.
         references: n lists of references; None if there are none.
         languages: n language codes, or None for each row without; None if there are none.

@@ -31,8 +31,6 @@ class Chunk:
 
     Attributes:
         lines: Line of the file on which each row begins, counted from 1; None where a file has no lines.
-        rows: The rows as dicts, or None if they are in `table`.
-        table: The rows as an Arrow table, or None if they are in `rows`.
     """
 
     start: int

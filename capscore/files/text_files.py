@@ -179,7 +179,6 @@ class TextFile:
     """A text file, packed by gzip or not.
 
     Args:
-        path: Its name, for errors.
         file: What is read, if `path` is but its name.
 
     Raises (all that reads):

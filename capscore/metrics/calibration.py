@@ -77,7 +77,6 @@ class Calibration:
     """Distributions of a metric with one backbone and one group of settings.
 
     Attributes:
-        signature: Signature of the right captions' scores.
         languages: Language, or "all" → "right" and "shuffled" → distribution.
         among_all: Other languages that are ranked among captions of all languages; None for every one.
         varied: Setting that may differ from row to row → language, or "all" → its value.

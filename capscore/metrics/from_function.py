@@ -28,7 +28,6 @@ class FunctionScorer(Scorer):
     """Scores rows by a function of each row, or of many rows at once.
 
     Attributes:
-        inputs: Names of what it takes of the rows, among `OF_A_ROW` or `OF_ROWS`.
         aggregate: Function from the scores of all rows, float64 (n,), to their number; None for the mean.
     """
 

@@ -305,7 +305,6 @@ class InfoMetIC(BackboneScorer):
 
         Args:
             candidates: b captions.
-            images: a images, as `score` takes them.
             language: Language of the captions, as `score` takes it; only weights that read words need it.
 
         Returns:

@@ -140,7 +140,6 @@ class ScorerLoader:
 
     Args:
         options: Options of `load`; each metric gets those that it takes.
-        backbones: Metric → backbone of its own, "" for none.
     """
 
     def __init__(self, options: Mapping[str, Any], backbones: Mapping[str, str] = {}):
@@ -321,11 +320,8 @@ class Option:
     """One option of `capscore.load`.
 
     Attributes:
-        type: bool, int, float, Path, list[str] or str: what a command line reads.
         default: Value that applies when it is not given, or None.
         help: Its entry in the docstring, on one line.
-        metrics, titles: Names and titles of the metrics that take it.
-        accepts: Plain types that the keyword argument may have.
         own: Whether the metric's class takes it; the others go to the backbone and the embedder.
     """
 

@@ -165,12 +165,7 @@ class _Text:
 
 @dataclass
 class _Pair:
-    """A candidate and a reference.
-
-    Attributes:
-        matches: All that match, in the order in which METEOR tries them.
-        n_matches, n_other_matches: Number of matches of each word of the candidate and of the reference.
-    """
+    """A candidate and a reference."""
 
     candidate: _Text
     reference: _Text

@@ -37,7 +37,6 @@ def tokenize(text: str, *, whole: bool = False) -> list[str]:
     """The words of one caption, in lower case and without punctuation; [] if there are none.
 
     Args:
-        text: Caption.
         whole: Whether a word that contains a blank stays one, with a no-break space in it.
 
     Brackets are words, such as "-lrb-": the list of dropped marks has them in capitals only.

@@ -76,8 +76,6 @@ def tokenize(texts: Sequence[str], language: str | None = None, *, whole: bool =
     """The words of captions, as n-gram metrics count them.
 
     Args:
-        texts: n captions.
-        language: Language code of all texts (see `capscore.text.languages.language_code`); None for English.
         whole: Whether an English word that contains a blank ("2 1/2") stays one, as ROUGE-L counts it.
 
     Returns:

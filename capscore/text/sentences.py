@@ -68,7 +68,6 @@ def sentences(text: str, short: int = 0) -> list[tuple[str, int]]:
     """The sentences of a text, each with its length in words and signs (in zh, ja and ko characters).
 
     Args:
-        text: Text; its white space is kept within a sentence, and dropped between two.
         short: Length up to which each sentence of a text has at least `LEAST_IN_SHORT` words and signs.
 
     >>> sentences("A man in St. Ives waves. He is old!")

@@ -24,7 +24,6 @@ class OddKind:
     """A kind of odd text; each way to find it is a regular expression, or "".
 
     Attributes:
-        said: What such rows have, as the warning says it after their number.
         anywhere: Found anywhere in a text; every match holds one of the characters `signs`.
         begins: Found where a text in lower case begins, after blanks, quotes and brackets.
         ends: Found in the last 16 characters of a text in lower case, before blanks and punctuation.

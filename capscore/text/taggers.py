@@ -319,9 +319,6 @@ class RippleRules:
             "TAG4UNKN-CAPITAL" and "TAG4UNKN-NUM" for other words, names and numbers.
         rules: Lines with one rule each, indented by a tab per rule that it is an exception to; the first one
             stands for the lexicon.
-        lower: Function from a word to its spelling in small letters.
-        endings: Patterns of words that the lexicon lacks, and the tag of each; tried before the lexicon's
-            endings.
         prefixes: Letters that are words of their own at the beginning of a word, as in Arabic. The lexicon's
             tag "_", for words written as one, is then ignored.
 

@@ -30,10 +30,6 @@ _loading = threading.Lock()
 def tag(texts: Sequence[str], language: str | None = None) -> list[list[Word]]:
     """The words of captions and the class of each.
 
-    Args:
-        texts: n captions.
-        language: Language code of all texts (see `capscore.text.languages.language_code`); None for English.
-
     Returns:
         n lists of words in the order of the text, without overlaps; [] for a caption without words.
 
