@@ -1,4 +1,4 @@
-"""The training captions of the shipped PR-MCS weights: many sources → one file for `training.pr_mcs`.
+"""The training captions of the shipped PR-MCS weights: many sources → one file for the noise gate.
 
     python -m weights.making.package_texts --from build/sources --out texts
     python -m weights.making.captions --config weights/making/configs/captions.yaml --data DATA \
@@ -6,9 +6,8 @@
 
 In: a folder with the official files of Multi30k, Flickr8k and XFlickrCO, the folder of
 `weights.making.package_texts`, and this project's grammar. Out: JSONL rows of caption, language, `objects`
-(the places of its nouns), `words` (places) with their `classes`, `stand_in` (a text whose embedding replaces
-the photo's: another English caption of the photo where there is one) and `id` (`source/image`). Captions that
-are used in measurements are left out: see `held_out`. For the card, `captions.jsonl.sources.json` lists the
+(the places of its nouns), `words` (places) with their `classes` and `id` (`source/image`). Captions that are
+used in measurements are left out: see `held_out`. For the card, `captions.jsonl.sources.json` lists the
 origins of the captions with licences and counts.
 """
 
@@ -93,7 +92,6 @@ class Text(NamedTuple):
     caption: str
     language: str
     image: str  # source/image
-    stand_in: str  # text that replaces the photo
     nouns: tuple[tuple[int, int], ...] | None = None
 
 
@@ -104,19 +102,12 @@ def held_out(data: Path) -> Collection[Photo]:
 
 def photo_captions(data: Path, held: Collection[Photo]) -> Iterator[Text]:
     """Captions of photos in the training splits, without photos that are held out."""
-    found = [(source, photo_of(image), *rest) for source, image, *rest in training_captions(data)]
-    english: dict[Photo | None, list[str]] = defaultdict(list)
-    for _, photo, language, caption in found:
-        if language == "en":
-            english[photo].append(caption)
     seen = set()
-    for source, photo, language, caption in found:
-        if photo is None or photo in held or (language, caption) in seen:
-            continue
-        seen.add((language, caption))
-        # a caption does not stand in for its own photo, if there is another
-        stand_in = next((text for text in english[photo] if text != caption), caption)
-        yield Text(caption, language, f"{source}/{photo.number}", stand_in)
+    for source, image, language, caption in training_captions(data):
+        photo = photo_of(image)
+        if photo is not None and photo not in held and (language, caption) not in seen:
+            seen.add((language, caption))
+            yield Text(caption, language, f"{source}/{photo.number}")
 
 
 def training_captions(
@@ -150,9 +141,6 @@ def package_captions(
 
     `photos` are those of Multi30k's validation split, for Dutch descriptions.
     """
-    english: dict[str, str] = {}
-    for row in _rows(folder, "en"):
-        english.setdefault(row["id"], row["text"])
     for language, most in counts.items():
         rows = [
             row
@@ -167,8 +155,7 @@ def package_captions(
         emoji, sentences = by_kind.pop("cldr", []), by_kind.pop("tatoeba", [])
         pictures = [row for row in rows if row["source"].partition("-")[0] in by_kind]
         for row in [*emoji[: min(MAX_EMOJI_NAMES, most // 10)], *pictures, *sentences][:most]:
-            stand_in = english.get(row["id"], row["text"])
-            yield Text(row["text"], language, f"{row['source']}/{row['id']}", stand_in)
+            yield Text(row["text"], language, f"{row['source']}/{row['id']}")
 
 
 def _described(row_id: str, photos: Sequence[Photo | None]) -> Photo | None:
@@ -179,13 +166,12 @@ def _described(row_id: str, photos: Sequence[Photo | None]) -> Photo | None:
 
 
 def grammar_captions(counts: dict[str, int]) -> Iterator[Text]:
-    """Captions of the grammar, each with its English version."""
-    languages = sorted({"en", *counts})
-    for number, scene in enumerate(generate(max(counts.values(), default=0), languages)):
+    """Captions of the grammar, of the same scenes in all languages."""
+    for number, scene in enumerate(generate(max(counts.values(), default=0), sorted(counts))):
         for language, most in counts.items():
             if number < most:
                 caption = scene[language]
-                yield Text(caption.text, language, f"grammar/{number}", scene["en"].text, caption.nouns)
+                yield Text(caption.text, language, f"grammar/{number}", caption.nouns)
 
 
 def write_captions(settings: Settings) -> dict[str, Counter[str]]:
@@ -216,7 +202,6 @@ def write_captions(settings: Settings) -> dict[str, Counter[str]]:
         return {
             "caption": text.caption,
             "language": text.language,
-            "stand_in": text.stand_in,
             "objects": found.objects if text.nouns is None else text.nouns,
             "words": found.words,
             "classes": found.classes,

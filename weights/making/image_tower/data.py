@@ -28,12 +28,12 @@ from capscore.images.load import load_image
 from training.engine.processes import main_process_first, say
 from weights.making.held_out import HeldOut, held_out_photos, photo_of
 from weights.making.image_tower.features import FrozenHalf, blocks_of_stages, photo_features
-from weights.making.image_tower.labelled import labelled_captions
 from weights.making.image_tower.rows import (
     LABELLED,
     PHOTO_SUFFIXES,
     PhotoRow,
     TrainingRows,
+    labelled_captions,
     photo_files,
     read_captions,
     training_rows,

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from capscore.benchmarks.data.annotation_files import AnnotationSource, Row
 from capscore.benchmarks.data.caption_files import photos_with_captions
 from capscore.errors import InputError
+from capscore.images.load import content_key
 from capscore.text.languages import language_code
 from weights.making.captions import training_captions
 from weights.making.held_out import HeldOut, Photo, photo_of
@@ -127,6 +128,31 @@ def coco_captions(path: Path) -> Iterator[Caption]:
         photo = Photo("coco", row.integer("photo"))
         text, language = stated_caption(row)
         yield Caption(photo, f"photo {photo.number}", language, text, path.name)
+
+
+def labelled_captions(path: Path, photos: Path) -> tuple[list[Caption], dict[Photo, str]]:
+    """The captions of a file of labelled photos, and each photo's file.
+
+    The file has JSONL rows {"file": path under `photos`, "caption": …, "language": "en"}; an error of it
+    or of a photo names the line.
+    """
+    source = AnnotationSource(path)
+    photo_of_file: dict[str, Photo] = {}
+    captions = []
+    for row in source.jsonl():
+        file = row.identifier("file")
+        if file not in photo_of_file:
+            if not (photos / file).is_file():
+                raise row.error(f"there is no photo {photos / file}")
+            # equal files in two collections are one photo
+            digest = content_key(photos / file).rpartition(":")[2]
+            photo_of_file[file] = Photo(LABELLED, int(digest[:15], 16))
+        text, language = stated_caption(row)
+        captions.append(Caption(photo_of_file[file], file, language, text, path.name))
+    files: dict[Photo, str] = {}
+    for file, photo in photo_of_file.items():
+        files.setdefault(photo, file)
+    return captions, files
 
 
 def stated_caption(row: Row) -> tuple[str, str]:

@@ -41,8 +41,8 @@ class TowerSettings(LoopSettings):
         texts: Folder of `weights.making.package_texts`.
         coco: Files of captions of COCO's photos: COCO's own annotations, or JSONL rows of photo, caption and
             language.
-        labelled: Files of labelled photos, JSONL rows of file, caption and language, as
-            `weights.making.image_tower.labelled` writes them; files are paths in `photos`.
+        labelled: Files of labelled photos, JSONL rows of file, caption and language ("a rocket", "A photo of
+            a rocket."); files are paths in `photos`.
         sources: Official sources of captions.
         most_photos: Most photos, evenly spread over them; None for all.
         features: Folder of the features; None for one in `out`. Several runs may share it.

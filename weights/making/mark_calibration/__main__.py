@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,6 @@ from capscore.infometic.mark_calibration import (
     MarkCurve,
     MarkNetwork,
     MarkNetworkConfig,
-    load_mark_calibration,
 )
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
@@ -110,22 +109,6 @@ def _backbone_of(settings: MarkCalibrationSettings) -> Backbone:
 def _features_of(settings: MarkCalibrationSettings, backbone: Backbone, reduced: int) -> MarkFeatures:
     folder = Path(settings.features or Path(settings.out) / "features").expanduser()
     return prepare(Path(settings.rows), backbone, reduced, folder, say)
-
-
-def recalibrate(settings: MarkCalibrationSettings) -> MarkCalibration:
-    """Give the mark calibration in the folder `start` another background and other curves; write it."""
-    backbone = _backbone_of(settings)
-    start = load_mark_calibration(settings.start, backbone=backbone)
-    features = _features_of(settings, backbone, start.network.config.reduced)
-    network, held = start.network.eval(), features.of_split("calibrate")
-    with torch.no_grad():
-        network.background.copy_(background_of(features, network.config.background, settings.seed))
-    embed = partial(embed_texts, backbone)
-    _, words, fits = calibrate(network, features, held, embed, settings.seed, alone=start.alone)
-    notes = {**start.notes, "recalibrated": len(held), **shares_found(words, fits)}
-    made = replace(start, words=words, fits=fits, notes=notes)
-    save_mark_calibration(made, settings.out)
-    return made
 
 
 def finish(
@@ -218,7 +201,7 @@ def background_of(features: MarkFeatures, number: int, seed: int) -> torch.Tenso
 def main(argv: Sequence[str] | None = None) -> None:
     """The command; see the top of this file."""
     settings = parse(MarkCalibrationSettings, argv, "Train the network of InfoMetIC's marks.")
-    finished = bool(recalibrate(settings)) if settings.start else train(settings).finished
+    finished = train(settings).finished
     say(f"saved to {settings.out}" if finished else "not finished: the same command continues")
 
 

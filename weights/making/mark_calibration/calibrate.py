@@ -63,18 +63,14 @@ def calibrate(
     photos: Sequence[int],
     embed: Embed,
     seed: int,
-    alone: Mapping[str, MarkCurve] | None = None,
 ) -> tuple[Mapping[str, MarkCurve], dict[str, dict[str, MarkCurve]], dict[str, MarkCurve]]:
     """Curves of words alone, of words in captions, and of captions, from photos of the split "calibrate".
 
-    The layers of the network, in eval mode, for words in captions are trained, unless there are curves of
-    words alone: then both stay. `embed` maps texts to rows of unit length (m, d). Raises CapscoreError if
-    there are too few captions.
+    The layers of the network, in eval mode, for words in captions are trained. `embed` maps texts to rows of
+    unit length (m, d). Raises CapscoreError if there are too few captions.
     """
     draws = WordDraws(features, photos, len(photos), captions=8, rare=2, seed=seed)
-    trains = alone is None
-    if alone is None:
-        alone = curves_of_words_alone(network, features, draws, seed)
+    alone = curves_of_words_alone(network, features, draws, seed)
     cases = make_cases(features, draws, embed, seed)
     curve = next(iter(alone.values()))
     loaded = MarkCalibration(network, alone, {SHARED: {}}, {SHARED: curve}, curve)
@@ -84,12 +80,10 @@ def calibrate(
     sizes = [len(item.numbers) for item in found]
     labels = np.concatenate([case.labels[item.numbers] for case, item in zip(cases, found, strict=True)])
     classes = np.concatenate([item.classes for item in found])
-    logits = np.concatenate([item.logits[0][:n] for item, n in zip(found, sizes, strict=True)])
-    if trains:
-        halves = np.random.default_rng([seed, 3]).permutation(len(features.files)) % 2
-        half = np.repeat(halves[[case.photo for case in cases]], sizes)
-        of_words = torch.from_numpy(np.concatenate([item.words for item in found]))
-        logits = crossed(network.in_caption, network.in_caption_logits, of_words, labels, half)
+    halves = np.random.default_rng([seed, 3]).permutation(len(features.files)) % 2
+    half = np.repeat(halves[[case.photo for case in cases]], sizes)
+    of_words = torch.from_numpy(np.concatenate([item.words for item in found]))
+    logits = crossed(network.in_caption, network.in_caption_logits, of_words, labels, half)
     words: dict[str, dict[str, MarkCurve]] = {SHARED: {}}
     for number, name in enumerate(MARKED_CLASSES):
         here = classes == number

@@ -3,8 +3,9 @@
     python -m weights.making.mark_calibration.rows --data DATA --texts TEXTS --photos PHOTOS --out FILE \
         [--labelled caltech.jsonl instruments.jsonl] [--coco captions.jsonl] [--things things.jsonl]
 
-In: official caption files, texts of `weights.making.package_texts`, folders of photos, and files of
-`image_tower.labelled` and `image_tower.marked_objects` beside it. Out: JSONL, one photo a row: `photo`,
+In: official caption files, texts of `weights.making.package_texts`, folders of photos, and beside them files
+of labels ("a rocket", as of `image_tower.rows.labelled_captions`) and of all of COCO's things in a photo ("a
+dog, a frisbee and a person", as of `coco_captions`). Out: JSONL, one photo a row: `photo`,
 `file`, `split`, and `captions`, a list of [caption, language, source]. Captions of the sources "labelled" and
 "things" are names of what a photo shows, in all languages that `names_of_things` knows; of
 "things" they are complete, so no other of COCO's things is there. A photo with a label is of "train". The
@@ -38,8 +39,7 @@ from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from weights.making.captions import HELD_OUT, describe, photo_captions
 from weights.making.held_out import TESTED, HeldOut, Photo, held_out_photos, photo_of
-from weights.making.image_tower.labelled import labelled_captions
-from weights.making.image_tower.rows import COCO, LABELLED, coco_captions
+from weights.making.image_tower.rows import COCO, LABELLED, coco_captions, labelled_captions
 from weights.making.jsonl import beside, read_lines, sources_file, write_lines, write_sources
 from weights.making.package_texts import photo_name, read_texts
 
@@ -67,9 +67,9 @@ class Settings:
         texts: Folder of `weights.making.package_texts`.
         photos: Folder with photos; its folders are searched too.
         out: File to write.
-        labelled: Files of `weights.making.image_tower.labelled`, of photos in the same folder.
+        labelled: Files of labels of photos in the same folder.
         coco: Files of captions of COCO's photos, as `image_tower.rows.coco_captions` reads them.
-        things: Files of `weights.making.image_tower.marked_objects`.
+        things: Files of captions that list all of COCO's things in a photo.
     """
 
     data: str
@@ -183,7 +183,7 @@ def names_in_all_languages(things: Collection[str]) -> list[tuple[str, str]]:
 
 
 def things_in(caption: str) -> list[str]:
-    """The things that a caption of `weights.making.image_tower.marked_objects` lists.
+    """The things that a caption lists.
 
     >>> things_in("a bowl, an orange and a hot dog")
     ['bowl', 'orange', 'hot dog']
@@ -192,7 +192,7 @@ def things_in(caption: str) -> list[str]:
 
 
 def thing_of(caption: str) -> str:
-    """The thing that a caption of `weights.making.image_tower.labelled` names.
+    """The thing that a label names.
 
     >>> thing_of("an Owl"), thing_of("A photo of a grand piano.")
     ('owl', 'grand piano')

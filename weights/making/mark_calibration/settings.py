@@ -18,8 +18,6 @@ class MarkCalibrationSettings(LoopSettings):
         base: Backbone that the network is for; it must have a feature map.
         rows, boxes: Files of `weights.making.mark_calibration.rows` and `.boxes`.
         features: Folder for the features of the rows; "" for one in `out`.
-        start: Folder of a mark calibration that gets another background, of photos to train on, and other
-            curves of captions and of words in them; nothing is trained then. "" to train.
         languages: How likely a caption of each language is drawn, as language:number; 1 for others.
         captions: Captions of each photo in a batch.
         others: Words of other photos per right word.
@@ -38,7 +36,6 @@ class MarkCalibrationSettings(LoopSettings):
     rows: str = ""
     boxes: str = ""
     features: str = ""
-    start: str = ""
     languages: list[str] = field(default_factory=list)
     captions: int = 3
     others: int = 2

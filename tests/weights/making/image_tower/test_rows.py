@@ -11,11 +11,11 @@ import pytest
 from capscore.errors import CapscoreError, InputError
 from tests.datasets_scripts.official import write_jsonl, write_lines
 from weights.making.held_out import HeldOut, Photo, held_out_photos
-from weights.making.image_tower import labelled, marked_objects
 from weights.making.image_tower.rows import (
     SOURCES,
     Caption,
     coco_captions,
+    labelled_captions,
     photo_files,
     read_captions,
     training_rows,
@@ -182,65 +182,17 @@ def test_unusable_folders_of_photos_are_refused(tmp_path, name, message):
 
 @pytest.fixture
 def things(tmp_path):
-    """Two labels in folders, with five photos and one."""
-    for seed, name in enumerate((*(f"fire_engine/{n}.jpg" for n in range(5)), "Owl/0.png")):
-        draw_photo(tmp_path / "photos" / "things" / name, seed)
-    write_lines(tmp_path / "photos" / "things" / "read me.txt", ["no photo"])
+    """A photo with a label."""
+    draw_photo(tmp_path / "photos" / "things" / "Owl" / "0.png", 0)
     return tmp_path / "photos"
-
-
-def test_labels_are_folders_and_their_photos_become_captions(things, tmp_path):
-    out = tmp_path / "rows.jsonl"
-    arguments = ["--photos", str(things), "--folder", "things", "--out", str(out)]
-    labelled.main([*arguments, "--most", "2", "--name", "Drawn", "--license", "CC0 1.0"])
-    rows = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
-    assert [row["file"] for row in rows[::2]] == [
-        f"things/{name}" for name in ("Owl/0.png", "fire_engine/0.jpg", "fire_engine/2.jpg")
-    ]
-    assert [row["caption"] for row in rows[:4]] == [
-        "an Owl",
-        "A photo of an Owl.",
-        "a fire engine",
-        "A photo of a fire engine.",
-    ]
-    beside = json.loads((tmp_path / "rows.jsonl.sources.json").read_text())
-    assert beside["sources"] == [{"name": "Drawn", "license": "CC0 1.0", "rows": 3, "url": ""}]
-    assert set(labelled.labelled_photos(things, "things", label="^(...)").values()) == {"fir", "Owl"}
-    for options, message in (
-        (["--label", "(Owl)"], "fire_engine/0.jpg: --label"),
-        (["--folder", "no"], "no has no photo"),
-    ):
-        with pytest.raises(InputError, match=message):
-            labelled.main([*arguments, *options])
 
 
 def test_equal_files_are_one_photo_and_a_damaged_row_names_its_line(things, tmp_path):
     shutil.copy(things / "things" / "Owl" / "0.png", things / "things" / "Owl" / "1.png")
     good = [{"file": f"things/Owl/{n}.png", "caption": "an owl", "language": "en"} for n in (0, 1)]
-    captions, files = labelled.labelled_captions(write_jsonl(tmp_path / "rows.jsonl", good), things)
+    captions, files = labelled_captions(write_jsonl(tmp_path / "rows.jsonl", good), things)
     assert len(captions) == 2 and captions[0].photo == captions[1].photo
     assert list(files.values()) == ["things/Owl/0.png"] and captions[0].photo.collection == "labelled"
     for change in ({"file": "things/gone.jpg"}, {"caption": ""}, {"language": "xx"}):
         with pytest.raises((CapscoreError, InputError), match="line 2"):
-            labelled.labelled_captions(
-                write_jsonl(tmp_path / "rows.jsonl", [good[0], {**good[1], **change}]), things
-            )
-
-
-def test_captions_name_each_thing_once_in_two_orders_without_held_out_photos(folders, tmp_path):
-    names = {1: "person", 18: "dog", 28: "umbrella"}
-    marked = [(9, 18), (9, 1), (9, 18), (25, 28), (56, 28)]
-    notes = [{"image_id": photo, "category_id": thing} for photo, thing in marked]
-    content = {"categories": [{"id": n, "name": name} for n, name in names.items()], "annotations": notes}
-    labels, out = write_jsonl(tmp_path / "instances.json", [content]), tmp_path / "things.jsonl"
-    marked_objects.main(["--labels", str(labels), "--data", str(folders[0]), "--out", str(out)])
-    rows = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
-    # VALSE has 9, and Multi30k's test 56
-    assert [(row["photo"], row["caption"]) for row in rows] == [(25, "an umbrella"), (25, "An umbrella.")]
-    phrase, sentence = (row["caption"] for row in marked_objects.captions({9: ["dog", "person"]}))
-    assert phrase in ("a dog and a person", "a person and a dog")
-    assert sentence in ("A dog and a person.", "A person and a dog.")
-    assert marked_objects.things_of(labels) == {9: ["dog", "person"], 25: ["umbrella"], 56: ["umbrella"]}
-    bad = {**content, "annotations": [{"image_id": 9, "category_id": 7}]}
-    with pytest.raises(CapscoreError, match=r"annotations\[0\]: .category_id. is 7, expected the id of one"):
-        marked_objects.things_of(write_jsonl(tmp_path / "other.json", [bad]))
+            labelled_captions(write_jsonl(tmp_path / "rows.jsonl", [good[0], {**good[1], **change}]), things)

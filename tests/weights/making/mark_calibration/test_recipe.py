@@ -146,24 +146,6 @@ def test_a_run_writes_weights_and_card_and_continues_from_its_end(trained, rows,
     assert again.resumed_from == 2 and written == (out / "features" / "index.json").stat().st_mtime_ns
 
 
-def test_a_network_gets_another_background_and_other_curves_alone(
-    trained, rows, embedded, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(recipe, "load_backbone", lambda name, **options: embedded)
-    folders = {"start": str(trained[1]), "features": str(trained[1] / "features"), "out": str(tmp_path)}
-    given = [f"--{name}={value}" for name, value in folders.items()]
-    recipe.main([*given, "--rows", str(rows), "--seed", "1", "--reduced", "8"])
-    before, after = (load_mark_calibration(folder, backbone=embedded) for folder in (trained[1], tmp_path))
-    assert (after.alone, after.mentions, after.nouns) == (before.alone, before.mentions, before.nouns)
-    was, is_now = (made.network.state_dict() for made in (before, after))
-    background, drawn = was.pop("background"), is_now.pop("background")
-    assert all(torch.equal(was[name], is_now[name]) for name in was)
-    # all are among the seventeen photos that are trained on and have captions
-    assert not torch.equal(drawn, background)
-    assert {tuple(row) for row in drawn.tolist()} <= {tuple(row) for row in background.tolist()}
-    assert after.fits[SHARED] != before.fits[SHARED] and after.notes["recalibrated"] == 6
-
-
 @pytest.mark.parametrize(
     ("change", "said"),
     [
