@@ -99,7 +99,7 @@ def image_tower_data(settings: TowerSettings, rows: TrainingRows) -> list[DataSo
     found += [DataSource(**source) for source in describe(official)]
     if others[COCO]:
         found.append(DataSource("COCO Captions", "CC BY 4.0", others[COCO], "https://cocodataset.org"))
-    for path in map(Path, [*settings.coco, *settings.labelled]):
+    for path in map(Path, settings.coco):
         if others[path.name]:
             origin = Origin(str(path), path.name, "unknown")
             origin.n = others[path.name]

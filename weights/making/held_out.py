@@ -30,7 +30,7 @@ _COCO = re.compile(r"COCO_(train|val|test)(20\d\d)_(\d+)", re.IGNORECASE)
 _COCO_2017 = re.compile(r"(?:.*?(train|val|test)2017/)?(?:.*/)?(\d{12})(?:\.\w+)?")
 _VOC = re.compile(r"(20(?:0[7-9]|1[0-2]))_(\d{6})(?!\d)")
 _FLICKR = re.compile(r"(\d+)(?:_[0-9a-z]+)?(?:\.\w+)*")
-_TITLES = {"flickr": "Flickr", "coco": "COCO", "voc": "VOC", "labelled": "labelled photo"}
+_TITLES = {"flickr": "Flickr", "coco": "COCO", "voc": "VOC"}
 MULTI30K_TESTS = ("test_2016_flickr", "test_2017_flickr", "test_2017_mscoco", "test_2018_flickr")
 VAL2014 = "COCO val2014"
 VAL2014_FILE = Path("coco") / "captions_val2014.json"
@@ -39,11 +39,10 @@ VAL2014_FILE = Path("coco") / "captions_val2014.json"
 class Photo(NamedTuple):
     """A photo, whatever a data set calls it: its collection and its number there.
 
-    The number is, of VOC, the year and the number in one (2008003849); of a labelled photo, which has none, a
-    digest of its file.
+    The number is, of VOC, the year and the number in one (2008003849).
     """
 
-    collection: Literal["flickr", "coco", "voc", "labelled"]
+    collection: Literal["flickr", "coco", "voc"]
     number: int
 
     def __str__(self) -> str:

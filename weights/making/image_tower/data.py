@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import torch
 import xxhash
-from PIL import Image
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -22,18 +21,14 @@ from capscore.backbones.embedded.backbone import SentenceEncoderBackbone, centre
 from capscore.backbones.embedded.image_tower import ImageTower
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
-from capscore.errors import CapscoreError, InputError
+from capscore.errors import CapscoreError
 from capscore.files.write import whole_file
-from capscore.images.load import load_image
 from training.engine.processes import main_process_first, say
-from weights.making.held_out import HeldOut, held_out_photos, photo_of
+from weights.making.held_out import HeldOut, held_out_photos
 from weights.making.image_tower.features import FrozenHalf, blocks_of_stages, photo_features
 from weights.making.image_tower.rows import (
-    LABELLED,
-    PHOTO_SUFFIXES,
     PhotoRow,
     TrainingRows,
-    labelled_captions,
     photo_files,
     read_captions,
     training_rows,
@@ -45,10 +40,6 @@ _SCALE, _DROPOUT, _RATE, _PENALTY = 20.0, 0.1, 3e-4, 5e-4
 # Texts → unit rows (n, dim), float32.
 Encode = Callable[[Sequence[str]], np.ndarray]
 _FORMAT = 1
-_SIDE = 16
-# Two versions of one photo correlate more: halved and saved again as JPEG, each of 300 kept 0.9987 or more.
-# Of 6,181 labelled photos and 18,034 of Flickr8k, COCO and VOC the most alike two had 0.982.
-ALIKE = 0.985
 
 
 def stored(path: Path, computed: Callable[[], np.ndarray]) -> np.ndarray:
@@ -226,38 +217,9 @@ def rows_of(settings: TowerSettings) -> tuple[TrainingRows, HeldOut]:
     files = photo_files(folder)
     coco = [Path(path).expanduser() for path in settings.coco]
     captions = read_captions(data, texts, coco, settings.sources)
-    for path in settings.labelled:
-        labels, photos = labelled_captions(Path(path).expanduser(), folder)
-        captions += labels
-        files |= {name: photo for photo, name in photos.items()}
     held = held_out_photos(data, [*files, *(caption.name for caption in captions)])
     rows = training_rows(captions, folder, files, held, settings.most_photos)
-    _refuse_look_alikes(rows, held, folder)
     return rows, held
-
-
-def _refuse_look_alikes(rows: TrainingRows, held: HeldOut, folder: Path) -> None:
-    """Raise if a labelled photo, which has no number, looks like one in the folder that is held out."""
-    labelled = [row for row in rows.photos if row.source == LABELLED]
-    if not labelled:
-        return
-    say(f"comparing {len(labelled):,} labelled photos with those that are held out")
-    own = {row.name for row in labelled}
-    files = (path for path in sorted(folder.rglob("*")) if path.suffix.lower() in PHOTO_SUFFIXES)
-    kept_back = [
-        path
-        for path in files
-        if (name := path.relative_to(folder).as_posix()) not in own
-        and (photo := photo_of(name)) is not None
-        and held.reason(photo, name)
-    ]
-    for row, other, correlation in look_alikes([row.file for row in labelled if row.file], kept_back):
-        raise InputError(
-            f"{labelled[row].name} may not be trained on: it looks like {other}, which is held out (their "
-            f"correlation is {correlation:.3f}). Remove its rows",
-            row=row,
-            field=LABELLED,
-        )
 
 
 def prepare(
@@ -280,35 +242,3 @@ def prepare(
     views = [np.load(path, mmap_mode="r") for path in files]
     digest = xxhash.xxh3_128_hexdigest("\0".join(names).encode())
     return TrainingData(views, captions, texts, tower, blocks, digest)
-
-
-def small_picture(image: Image.Image) -> np.ndarray:
-    """The 16 × 16 grey levels of an image, centred and of unit length, float32 (256,); zeros for one colour.
-
-    >>> ramp = Image.linear_gradient("L")
-    >>> round(float(small_picture(ramp) @ small_picture(ramp.resize((90, 90)))), 4)
-    1.0
-    """
-    grey = image.convert("L").resize((_SIDE, _SIDE), Image.Resampling.BOX)
-    levels = np.asarray(grey, dtype=np.float32).ravel()
-    levels = levels - levels.mean()
-    length = np.linalg.norm(levels)
-    return levels / length if length > 0 else levels
-
-
-def look_alikes(
-    files: Sequence[Path], held: Sequence[Path], alike: float = ALIKE
-) -> list[tuple[int, Path, float]]:
-    """The photos among `files` that look like one that is held out: row, most alike photo, correlation.
-
-    A photo of a collection of labels has no number by which it could be recognised in a test set, so it is
-    compared by what it shows: the correlation of two small grey pictures, which stays near 1 for another
-    size, another encoder and other brightness.
-    """
-    if not files or not held:
-        return []
-    own, others = (np.stack([small_picture(load_image(file)) for file in part]) for part in (files, held))
-    correlations = own @ others.T
-    nearest = correlations.argmax(axis=1)
-    found = correlations[np.arange(len(files)), nearest]
-    return [(int(row), held[nearest[row]], float(found[row])) for row in np.flatnonzero(found > alike)]

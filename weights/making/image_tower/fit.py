@@ -42,7 +42,6 @@ NO_IDENTITY = (
     "photos",
     "texts",
     "coco",
-    "labelled",
     "features",
     "name",
     "license",

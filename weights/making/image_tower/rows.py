@@ -18,7 +18,6 @@ from typing import NamedTuple
 from capscore.benchmarks.data.annotation_files import AnnotationSource, Row
 from capscore.benchmarks.data.caption_files import photos_with_captions
 from capscore.errors import InputError
-from capscore.images.load import content_key
 from capscore.text.languages import language_code
 from weights.making.captions import training_captions
 from weights.making.held_out import HeldOut, Photo, photo_of
@@ -29,9 +28,7 @@ PACKAGE_TEXTS = {"flickr8k-cn": "zh", "arabic-flickr8k": "ar", "jsts": "ja", "co
 SOURCES = ("flickr8k", "multi30k", "xflickrco", *PACKAGE_TEXTS)
 # Folders of photos: Flickr8k's, and all whose names begin with coco.
 FLICKR8K, COCO = "flickr8k", "coco"
-# Source of photos that are known by their files and labels alone.
-LABELLED = "labelled"
-_SOURCE_OF = {"flickr": FLICKR8K, "coco": COCO, "labelled": LABELLED}
+_SOURCE_OF = {"flickr": FLICKR8K, "coco": COCO}
 PHOTO_SUFFIXES = (".jpg", ".jpeg", ".png")
 
 
@@ -51,7 +48,7 @@ class PhotoRow(NamedTuple):
     photo: Photo
     name: str  # path in the folder of photos; for captions alone, its name in the first source
     file: Path | None  # where its pixels are; None for captions alone
-    source: str  # "flickr8k", "coco", "labelled" or "multi30k"
+    source: str  # "flickr8k", "coco" or "multi30k"
     captions: dict[str, tuple[str, ...]]  # language → captions, each once, in the order of the sources
 
 
@@ -128,31 +125,6 @@ def coco_captions(path: Path) -> Iterator[Caption]:
         photo = Photo("coco", row.integer("photo"))
         text, language = stated_caption(row)
         yield Caption(photo, f"photo {photo.number}", language, text, path.name)
-
-
-def labelled_captions(path: Path, photos: Path) -> tuple[list[Caption], dict[Photo, str]]:
-    """The captions of a file of labelled photos, and each photo's file.
-
-    The file has JSONL rows {"file": path under `photos`, "caption": …, "language": "en"}; an error of it
-    or of a photo names the line.
-    """
-    source = AnnotationSource(path)
-    photo_of_file: dict[str, Photo] = {}
-    captions = []
-    for row in source.jsonl():
-        file = row.identifier("file")
-        if file not in photo_of_file:
-            if not (photos / file).is_file():
-                raise row.error(f"there is no photo {photos / file}")
-            # equal files in two collections are one photo
-            digest = content_key(photos / file).rpartition(":")[2]
-            photo_of_file[file] = Photo(LABELLED, int(digest[:15], 16))
-        text, language = stated_caption(row)
-        captions.append(Caption(photo_of_file[file], file, language, text, path.name))
-    files: dict[Photo, str] = {}
-    for file, photo in photo_of_file.items():
-        files.setdefault(photo, file)
-    return captions, files
 
 
 def stated_caption(row: Row) -> tuple[str, str]:

@@ -41,8 +41,6 @@ class TowerSettings(LoopSettings):
         texts: Folder of `weights.making.package_texts`.
         coco: Files of captions of COCO's photos: COCO's own annotations, or JSONL rows of photo, caption and
             language.
-        labelled: Files of labelled photos, JSONL rows of file, caption and language ("a rocket", "A photo of
-            a rocket."); files are paths in `photos`.
         sources: Official sources of captions.
         most_photos: Most photos, evenly spread over them; None for all.
         features: Folder of the features; None for one in `out`. Several runs may share it.
@@ -73,7 +71,6 @@ class TowerSettings(LoopSettings):
     photos: str = ""
     texts: str = ""
     coco: list[str] = field(default_factory=list)
-    labelled: list[str] = field(default_factory=list)
     sources: list[str] = field(default_factory=lambda: list(SOURCES))
     most_photos: int | None = None
     features: str | None = None

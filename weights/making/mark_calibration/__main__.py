@@ -76,7 +76,6 @@ def train(settings: MarkCalibrationSettings) -> RunResult:
         captions=settings.captions,
         others=settings.others,
         rare=settings.rare,
-        labelled=settings.labelled,
         weights=settings.weights,
         seed=settings.seed,
     )
@@ -188,7 +187,7 @@ def new_network(settings: MarkCalibrationSettings, features: MarkFeatures) -> Ma
 
 def background_of(features: MarkFeatures, number: int, seed: int) -> torch.Tensor:
     """Embeddings (number, d) of photos that are trained on; of a small collection, a larger share."""
-    trained = np.flatnonzero((features.split == "train") & ~features.labelled)
+    trained = np.flatnonzero(features.split == "train")
     folder = np.array([str(Path(features.files[place]).parent) for place in trained])
     _, collection, sizes = np.unique(folder, return_inverse=True, return_counts=True)
     shares = 1.0 / sizes[collection]

@@ -2,9 +2,7 @@
 
 A wrong word comes from a caption of another photo of the batch, it is one of the words most like a right one
 ("dog" → "cat"), or it names a thing that captions hardly ever mention ("accordion"). It counts as wrong only
-if no word of the photo's own captions, in any language, is like it. What else a photo with a label alone
-shows is unknown: its wrong words are things that photos hardly ever show, and, where all of COCO's things in
-the photo are named, the others of them.
+if no word of the photo's own captions, in any language, is like it.
 
     L = L_words + a · (L_confidence + L_boxes)
 
@@ -70,7 +68,6 @@ class WordDraws:
         captions: Captions per photo.
         others: Words of other photos per right word.
         rare: Rare things per photo.
-        labelled: Share of the labelled photos that an epoch draws.
         weights: Language → how likely its captions are drawn; 1 for languages that are not named.
     """
 
@@ -83,7 +80,6 @@ class WordDraws:
         captions: int,
         others: int = 1,
         rare: int = 0,
-        labelled: float = 0.0,
         weights: Mapping[str, float] | None = None,
         seed: int,
     ):
@@ -101,16 +97,11 @@ class WordDraws:
                 chance = np.array([likely.get(code, 1.0) for code in features.language[own].tolist()])
                 self.own[photo], self.chances[photo] = own, chance / chance.sum()
         self.photos = np.array(sorted(self.own))
-        is_labelled = features.labelled[self.photos]
-        self.captioned, self.of_labels = self.photos[~is_labelled], self.photos[is_labelled]
-        self.n_labelled = int(labelled * len(self.of_labels))
-        self.steps_per_epoch = max(1, (len(self.captioned) + self.n_labelled) // batch_size)
+        self.steps_per_epoch = max(1, len(self.photos) // batch_size)
 
     def batch(self, epoch: int, step: int) -> list[PhotoWords]:
         """The photos of a step, with their words."""
-        chance = np.random.default_rng([self.seed, epoch])
-        some = chance.choice(self.of_labels, self.n_labelled, replace=False)
-        order = chance.permutation(np.concatenate([self.captioned, some]))
+        order = np.random.default_rng([self.seed, epoch]).permutation(self.photos)
         start, stop = (len(order) * place // self.steps_per_epoch for place in (step, step + 1))
         chance = np.random.default_rng([self.seed, epoch, step])
         return self.draw(order[start:stop], chance)
@@ -128,7 +119,6 @@ class WordDraws:
         right = np.concatenate([features.word[part] for part in parts])
         classes = np.concatenate([features.word_class[part] for part in parts]).astype(np.int64)
         at = np.repeat([number for number, _ in drawn], sizes)
-        is_thing = np.repeat(features.of_things[[caption for _, caption in drawn]], sizes)
         found = [(right, classes, at, np.ones(len(right), np.float32))]
 
         def add(words: np.ndarray, kinds: np.ndarray, at: np.ndarray, supported: float = SUPPORTED) -> None:
@@ -138,8 +128,7 @@ class WordDraws:
         if len(photos) > 1:
             for _ in range(self.others):
                 to = (at + chance.integers(1, len(photos), len(at))) % len(photos)
-                known = ~features.labelled[photos[to]] | (features.complete[photos[to]] & is_thing)
-                add(right[known], classes[known], to[known])
+                add(right, classes, to)
         spoken = [(number, str(features.language[caption])) for number, caption in drawn]
         things, of = self._rare(spoken, chance)
         add(things, np.full(len(things), NOUN, np.int64), of, _UNLIKE)
@@ -167,8 +156,7 @@ class WordDraws:
 
 def rare_things(features: MarkFeatures) -> dict[str, np.ndarray]:
     """Language → places of the names of things that captions hardly ever mention."""
-    of_caption = np.repeat(~features.labelled[features.photo], np.diff(features.start))
-    counts = np.bincount(features.word[of_caption], minlength=len(features.words))
+    counts = np.bincount(features.word, minlength=len(features.words))
     found: dict[str, list[int]] = {}
     for names in features.vocabulary:
         if counts[names["en"]] < _RARE:

@@ -26,19 +26,14 @@ from capscore.images.load import load_image
 from capscore.infometic.mark_calibration import MARKED_CLASSES
 from capscore.infometic.regions import windows
 from capscore.infometic.words import caption_words
-from weights.making.image_tower.rows import LABELLED
-from weights.making.mark_calibration.rows import THINGS, names_of_things, read_mark_rows
+from weights.making.mark_calibration.rows import names_of_things, read_mark_rows
 
 # Most windows of a photo; only photos more than three times as wide as high have more.
 MOST_WINDOWS = 40
 # Photos from which the reduction of the map is computed.
 _SAMPLE = 1500
-_FORMAT = 4
+_FORMAT = 5
 _PHOTOS, _TEXTS = 16, 256
-# Sources whose captions are names of things.
-_NAMES = (LABELLED, THINGS)
-# Names whose last word is not the thing.
-_NO_HEAD = frozenset(("hot dog",))
 # Arrays that are read from disk where they are needed.
 _BIG = ("cells", "windows", "texts", "embeddings", "support")
 
@@ -70,9 +65,6 @@ class MarkFeatures:
     word_class: np.ndarray  # int8, places in `MARKED_CLASSES`
     embeddings: np.ndarray  # float16 (v, d), of the words alone
     support: np.ndarray  # uint8 (v, p), 255 × the highest cosine of a word with any of a photo's captions
-    labelled: np.ndarray  # bool (p,), of which only names of things that they show are known
-    complete: np.ndarray  # bool (p,), whose things are all named, as far as COCO knows them
-    of_things: np.ndarray  # bool (c,), for captions that name one of COCO's things
 
     @cached_property
     def place_of(self) -> dict[tuple[str, str], int]:
@@ -170,7 +162,7 @@ def _see(
 ) -> dict[str, np.ndarray]:
     """Photos → cells and windows on disk, and small arrays by name."""
     files = [row["file"] for row in rows]
-    trained = [row["file"] for row in rows if row["split"] == "train" and not _is_labelled(row)]
+    trained = [row["file"] for row in rows if row["split"] == "train"]
     if len(trained) < 2:
         raise InputError(f"{len(trained)} photos to train on: expected more", field="rows")
     chosen = np.random.default_rng(0).choice(len(trained), min(_SAMPLE, len(trained)), replace=False)
@@ -206,15 +198,11 @@ def _see(
     return {**small, "whole": whole, "there": there, "boxes": shares}
 
 
-def _is_labelled(row: dict[str, Any]) -> bool:
-    return all(source in _NAMES for *_, source in row["captions"])
-
-
 def _read(rows: Rows, backbone: Backbone, folder: Path, say: Callable[[str], None]) -> dict[str, np.ndarray]:
     """Captions → embeddings of captions and words and their support on disk, and small arrays by name."""
-    listed = [(photo, *caption) for photo, row in enumerate(rows) for caption in row["captions"]]
-    photos, captions, languages, sources = map(list, zip(*listed, strict=True))
-    tagged = _tagged(captions, languages, sources, say)
+    listed = [(photo, *caption[:2]) for photo, row in enumerate(rows) for caption in row["captions"]]
+    photos, captions, languages = map(list, zip(*listed, strict=True))
+    tagged = _tagged(captions, languages, say)
     places: dict[tuple[str, str], int] = {}
     word, classes, starts = [], [], [0]
     for language, own_words in zip(languages, tagged, strict=True):
@@ -226,16 +214,6 @@ def _read(rows: Rows, backbone: Backbone, folder: Path, say: Callable[[str], Non
         {language: places.setdefault((language, name), len(places)) for language, name in names.items()}
         for names in names_of_things()
     ]
-    known = {names["en"] for names in vocabulary}
-    for language, source, own_words in zip(languages, sources, tagged, strict=True):
-        # of a label of two words, the second is the thing: "grand piano"
-        if (
-            source in _NAMES
-            and language == "en"
-            and (place := places[language, own_words[-1][0]]) not in known
-        ):
-            known.add(place)
-            vocabulary.append({language: place})
     say(f"{len(captions):,} captions and {len(places):,} words to embed")
     for name, own in (("texts", captions), ("embeddings", [text for _, text in places])):
         out = _on_disk(folder, name, np.float16, len(own), backbone.dim)
@@ -248,9 +226,6 @@ def _read(rows: Rows, backbone: Backbone, folder: Path, say: Callable[[str], Non
         "start": np.array(starts, np.int64),
         "word": np.array(word, np.int64),
         "word_class": np.array(classes, np.int8),
-        "labelled": np.array([_is_labelled(row) for row in rows]),
-        "complete": np.array([any(source == THINGS for *_, source in row["captions"]) for row in rows]),
-        "of_things": np.array([source == THINGS for source in sources]),
     }
     of_word = np.repeat(arrays["photo"], np.diff(arrays["start"]))
     support = _on_disk(folder, "support", np.uint8, len(places), len(rows))
@@ -262,15 +237,12 @@ def _read(rows: Rows, backbone: Backbone, folder: Path, say: Callable[[str], Non
 
 
 def _tagged(
-    captions: Sequence[str], languages: Sequence[str], sources: Sequence[str], say: Callable[[str], None]
+    captions: Sequence[str], languages: Sequence[str], say: Callable[[str], None]
 ) -> list[list[tuple[str, str]]]:
-    """(word in lower case, class) of each caption; a tagger needs sentences, so names of things are nouns."""
-    tagged: list[list[tuple[str, str]]] = [
-        [(name, "noun") for name in _names(caption, language)] if source in _NAMES else []
-        for caption, language, source in zip(captions, languages, sources, strict=True)
-    ]
-    spoken = np.where(np.isin(sources, _NAMES), "", languages)
-    for language in sorted(set(spoken.tolist()) - {""}):
+    """(word in lower case, class) of each caption."""
+    tagged: list[list[tuple[str, str]]] = [[] for _ in captions]
+    spoken = np.array(languages)
+    for language in sorted(set(languages)):
         own = np.flatnonzero(spoken == language).tolist()
         say(f"words of {len(own):,} captions in {language}")
         found = caption_words([captions[place] for place in own], language)
@@ -287,17 +259,6 @@ def embed_texts(backbone: Backbone, texts: Sequence[str], out: np.ndarray | None
     while part := list(islice(order, _TEXTS)):
         out[part] = backbone.encode_texts([texts[place] for place in part])
     return out
-
-
-def _names(caption: str, language: str) -> list[str]:
-    """The name of a thing, and in English also the last of its words.
-
-    >>> _names("grand piano", "en"), _names("tambour à main", "fr")
-    (['grand piano', 'piano'], ['tambour à main'])
-    """
-    name = caption.lower()
-    last = name.rpartition(" ")[2]
-    return [name, last] if language == "en" and last != name and name not in _NO_HEAD else [name]
 
 
 def _support(embeddings: torch.Tensor, word: np.ndarray, photo: np.ndarray, out: np.ndarray) -> None:

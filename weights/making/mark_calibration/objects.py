@@ -205,12 +205,11 @@ def mention_curve(
     """
     chance, names = np.random.default_rng([seed, 2]), names_of_objects(backbone)
     chosen = sorted(set(_with_boxes(boxes)) - set(naming_photos(boxes, seed)))
-    captioned = np.flatnonzero(~features.labelled[features.photo])
     pairs: list[tuple[int, int]] = []
     for photo in chosen:
         own = features.captions_of[photo]
         picked = chance.choice(own, min(_CAPTIONS - 1, len(own)), replace=False).tolist()
-        pairs += [(photo, caption) for caption in (*picked, int(chance.choice(captioned)))]
+        pairs += [(photo, caption) for caption in (*picked, int(chance.choice(len(features.captions))))]
     inputs, labels, of_photo = [torch.zeros(0, MENTION_FEATURES)], [np.zeros(0)], [np.zeros(0)]
     for start in range(0, len(pairs), 256):
         part = pairs[start : start + 256]

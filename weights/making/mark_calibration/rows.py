@@ -1,15 +1,11 @@
 """Photos with all their captions in all languages: rows for training and calibrating marks.
 
     python -m weights.making.mark_calibration.rows --data DATA --texts TEXTS --photos PHOTOS --out FILE \
-        [--labelled caltech.jsonl instruments.jsonl] [--coco captions.jsonl] [--things things.jsonl]
+        [--coco captions.jsonl]
 
-In: official caption files, texts of `weights.making.package_texts`, folders of photos, and beside them files
-of labels ("a rocket", as of `image_tower.rows.labelled_captions`) and of all of COCO's things in a photo ("a
-dog, a frisbee and a person", as of `coco_captions`). Out: JSONL, one photo a row: `photo`,
-`file`, `split`, and `captions`, a list of [caption, language, source]. Captions of the sources "labelled" and
-"things" are names of what a photo shows, in all languages that `names_of_things` knows; of
-"things" they are complete, so no other of COCO's things is there. A photo with a label is of "train". The
-split of another photo follows from its number alone:
+In: official caption files, texts of `weights.making.package_texts`, folders of photos, and captions of COCO's
+photos beside them. Out: JSONL, one photo a row: `photo`, `file`, `split`, and `captions`, a list of [caption,
+language, source]. The split of a photo follows from its number alone:
 
 - "train": no set holds it out;
 - "calibrate": held out, and its number gives 0 or 1 when divided by 5; or a photo of COCO that no set holds
@@ -25,7 +21,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
@@ -39,12 +35,10 @@ from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from weights.making.captions import HELD_OUT, describe, photo_captions
 from weights.making.held_out import TESTED, HeldOut, Photo, held_out_photos, photo_of
-from weights.making.image_tower.rows import COCO, LABELLED, coco_captions, labelled_captions
+from weights.making.image_tower.rows import COCO, coco_captions
 from weights.making.jsonl import beside, read_lines, sources_file, write_lines, write_sources
 from weights.making.package_texts import photo_name, read_texts
 
-# Source of names of all of COCO's things in a photo.
-THINGS = "things"
 Split = Literal["train", "calibrate", "measure"]
 SPLITS: tuple[Split, ...] = get_args(Split)
 # Blocks of emoji that picture things, words that name none, and COCO's things.
@@ -67,18 +61,14 @@ class Settings:
         texts: Folder of `weights.making.package_texts`.
         photos: Folder with photos; its folders are searched too.
         out: File to write.
-        labelled: Files of labels of photos in the same folder.
         coco: Files of captions of COCO's photos, as `image_tower.rows.coco_captions` reads them.
-        things: Files of captions that list all of COCO's things in a photo.
     """
 
     data: str
     texts: str
     photos: str
     out: str
-    labelled: list[str] = field(default_factory=list)
     coco: list[str] = field(default_factory=list)
-    things: list[str] = field(default_factory=list)
 
 
 def split_of(photo: Photo, name: str, held: HeldOut, always: frozenset[Photo] = frozenset()) -> Split | None:
@@ -127,24 +117,6 @@ def captions_of(data: Path, texts: Path) -> Iterator[tuple[Photo, str, str, str]
                 yield photo, row["text"], row["language"], row["source"]
 
 
-def labelled_rows(settings: Settings) -> Iterator[dict[str, Any]]:
-    """The rows of labelled photos; the first file that has a photo names it."""
-    known: set[Photo] = set()
-    for path in settings.labelled:
-        captions, files = labelled_captions(Path(path), Path(settings.photos))
-        shown: dict[Photo, set[str]] = defaultdict(set)
-        for caption in captions:
-            shown[caption.photo].add(thing_of(caption.text))
-        for photo in [photo for photo in shown if photo not in known]:
-            known.add(photo)
-            names = [[name, language, LABELLED] for name, language in names_in_all_languages(shown[photo])]
-            yield _row(photo, Path(settings.photos) / files[photo], "train", names)
-
-
-def _row(photo: Photo, file: Path, split: str, captions: list[list[str]]) -> dict[str, Any]:
-    return {"photo": str(photo), "file": str(file), "split": split, "captions": captions}
-
-
 @cache
 def names_of_things() -> tuple[dict[str, str], ...]:
     """For each thing: language → its name, in lower case; only names of one word, always one in English.
@@ -175,32 +147,6 @@ def _single_word(name: str | None, code: str) -> str:
     return plain if is_word else ""
 
 
-def names_in_all_languages(things: Collection[str]) -> list[tuple[str, str]]:
-    """English names of things → (name, language) in all languages that are known."""
-    translated = {names["en"]: names for names in names_of_things()}
-    named = ({**translated.get(thing, {}), "en": thing} for thing in sorted(things))
-    return list(dict.fromkeys((name, language) for names in named for language, name in names.items()))
-
-
-def things_in(caption: str) -> list[str]:
-    """The things that a caption lists.
-
-    >>> things_in("a bowl, an orange and a hot dog")
-    ['bowl', 'orange', 'hot dog']
-    """
-    return [thing_of(part) for part in re.split(r", | and ", caption)]
-
-
-def thing_of(caption: str) -> str:
-    """The thing that a label names.
-
-    >>> thing_of("an Owl"), thing_of("A photo of a grand piano.")
-    ('owl', 'grand piano')
-    """
-    plain = caption.strip().rstrip(".").lower().removeprefix("a photo of ")
-    return re.sub("^an? ", "", plain)
-
-
 def write_rows(settings: Settings) -> dict[str, Counter[str]]:
     """Write the file; returns split → language → number of captions."""
     data = Path(settings.data)
@@ -213,34 +159,24 @@ def write_rows(settings: Settings) -> dict[str, Counter[str]]:
     for photo, caption, language, source in chain(captions_of(data, Path(settings.texts)), of_coco):
         if photo in files and caption.strip():
             captions[photo].setdefault((language, caption.strip()), source)
-    captioned = frozenset(captions)
-    things: dict[Photo, set[str]] = defaultdict(set)
-    for item in (item for path in settings.things for item in coco_captions(Path(path))):
-        if item.photo in files:
-            things[item.photo].update(things_in(item.text))
-    for photo, names in things.items():
-        for name, language in names_in_all_languages(names):
-            captions[photo].setdefault((language, name), THINGS)
     trained: dict[str, Counter[str]] = defaultdict(Counter)
     rows: list[dict[str, Any]] = []
     for photo in sorted(captions):
         split = split_of(photo, files[photo].name, held, always)
         if split is None:
             continue
-        if split == "train" and photo in captioned and photo.collection == "coco" and not photo.number % 2:
+        if split == "train" and photo.collection == "coco" and not photo.number % 2:
             split = "calibrate"
         listed = [[caption, language, source] for (language, caption), source in captions[photo].items()]
-        own = [item for item in listed if split == "train" or item[2] != THINGS]
-        rows.append(_row(photo, files[photo], split, own))
-        for _, language, source in own:
-            if split == "train" and source not in (THINGS, COCO):
+        rows.append({"photo": str(photo), "file": str(files[photo]), "split": split, "captions": listed})
+        for _, language, source in listed:
+            if split == "train" and source != COCO:
                 trained[language][source] += 1
     if not any(row["split"] == "train" for row in rows):
         raise InputError(f"no photo in {settings.photos} has a caption to train on", field="photos")
-    rows += labelled_rows(settings)
     write_lines(settings.out, rows)
     sources = describe(trained)
-    for path in (*settings.labelled, *settings.coco, *settings.things):
+    for path in settings.coco:
         sources += json.loads(sources_file(path).read_text(encoding="utf-8"))["sources"]
     write_sources(settings.out, sources, HELD_OUT)
     counts: dict[str, Counter[str]] = {split: Counter() for split in SPLITS}

@@ -22,7 +22,6 @@ class MarkCalibrationSettings(LoopSettings):
         captions: Captions of each photo in a batch.
         others: Words of other photos per right word.
         rare: Wrong words per photo that name things which captions hardly ever mention.
-        labelled: Share of the photos with labels alone that an epoch draws.
         reduced, hidden, inner: Sizes of the network (`MarkNetworkConfig`).
         dropout: Share of the inputs of each layer that is dropped.
         thing_weight: Weight of the loss of the finder of things.
@@ -40,7 +39,6 @@ class MarkCalibrationSettings(LoopSettings):
     captions: int = 3
     others: int = 2
     rare: int = 4
-    labelled: float = 0.5
     reduced: int = 384
     hidden: int = 192
     inner: int = 320
@@ -57,7 +55,6 @@ class MarkCalibrationSettings(LoopSettings):
         require(self.rare >= 0, "rare", self.rare, "at least 0")
         for name in ("captions", "others", "reduced", "hidden", "inner"):
             require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
-        require(0 <= self.labelled <= 1, "labelled", self.labelled, "a share from 0 to 1")
         require(0 <= self.dropout < 1, "dropout", self.dropout, "a share below 1")
         require(0 <= self.thing_weight < float("inf"), "thing_weight", self.thing_weight, "at least 0")
 

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from capscore.errors import CapscoreError
 from weights.making.held_out import Photo
 from weights.making.image_tower.data import (
-    ALIKE,
     CaptionDraws,
     CaptionEmbeddings,
     caption_embeddings,
-    look_alikes,
-    small_picture,
 )
 from weights.making.image_tower.rows import PhotoRow
 
@@ -97,19 +93,3 @@ def test_an_embedding_that_is_not_finite_names_its_caption(tmp_path):
     with pytest.raises(CapscoreError, match="the embedding of the caption 'bb' is not finite"):
         caption_embeddings(ROWS, broken, "x", tmp_path)
     assert not list(tmp_path.iterdir())
-
-
-def test_photos_that_look_alike_in_another_size_encoding_and_brightness_are_found(tmp_path):
-    chance, files = np.random.default_rng(3), []
-    for number in range(8):
-        rough = Image.fromarray(chance.integers(0, 256, (5, 5, 3)).astype(np.uint8))
-        files.append(tmp_path / f"{number}.png")
-        rough.resize((160, 120), Image.Resampling.BICUBIC).save(files[-1])
-    with Image.open(files[5]) as image:
-        image.resize((70, 61)).save(tmp_path / "copy.jpg", quality=60)
-        assert small_picture(image.point(lambda level: level // 2 + 60)) @ small_picture(image) > ALIKE
-    (found,) = look_alikes([files[0], tmp_path / "copy.jpg"], files[1:])
-    assert found[:2] == (1, files[5]) and ALIKE < found[2] <= 1 + 1e-6
-    assert look_alikes(files[:4], files[4:]) == look_alikes([], files) == look_alikes(files, []) == []
-    Image.new("RGB", (30, 30), "white").save(tmp_path / "plain.png")
-    assert look_alikes([tmp_path / "plain.png"], [tmp_path / "plain.png", *files]) == []

@@ -10,14 +10,11 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from PIL import Image
 
 from capscore.backbones.embedded.backbone import load_efficientnet, load_embedded, load_image_tower
 from capscore.backbones.embedded.image_tower import STAGES
 from capscore.benchmarks.data.builder import BenchmarkWarning
 from capscore.errors import CapscoreError, InputError
-from tests.datasets_scripts.official import write_jsonl
-from training.engine.config import parse
 from training.engine.model_card import read_card
 from weights.making import cards
 from weights.making.image_tower import __main__ as recipe
@@ -26,7 +23,7 @@ from weights.making.image_tower.features import FrozenHalf, TrainedHalf, blocks_
 from weights.making.image_tower.settings import ImageTowerSettings
 from weights.making.jsonl import write_sources
 
-from ..official_files import draw_photo, write_coco_rows, write_data, write_photos, write_texts
+from ..official_files import write_coco_rows, write_data, write_photos, write_texts
 
 pytestmark = [
     pytest.mark.usefixtures("prepared_here", "embedded_is_read_once"),
@@ -89,23 +86,6 @@ def test_the_frozen_half_and_the_published_trunk_agree(made):
         # the frozen half of the trained tower is the published one, in float16
         torch.testing.assert_close(FrozenHalf(tower.trunk, blocks)(pixels), early, atol=0.05, rtol=0.02)
         assert (tower.trunk(pixels) - trunk(pixels)).abs().max() > 0
-
-
-def test_labelled_photos_are_rows_unless_they_look_like_a_held_out_one(made, tmp_path):
-    draw_photo(made / "photos" / "things" / "sign" / "1.png", 77)
-    with Image.open(made / "photos" / "flickr8k" / "710_hh.jpg") as held:  # of the development split
-        held.resize((80, 60)).save(made / "photos" / "things" / "sign" / "2.png")
-
-    def rows_of(number):
-        row = {"file": f"things/sign/{number}.png", "caption": "a sign", "language": "en"}
-        given = flags(made, labelled=write_jsonl(tmp_path / "signs.jsonl", [row]), out=tmp_path)
-        return recipe.rows_of(parse(ImageTowerSettings, given, ""))[0]
-
-    (row,) = (row for row in rows_of(1).photos if row.source == "labelled")
-    assert row.name == "things/sign/1.png" and row.captions == {"en": ("a sign",)}
-    assert rows_of(1).counts["signs.jsonl", "en"] == 1
-    with pytest.raises(InputError, match=r"sign/2\.png may not be trained on: it looks like .*710_hh\.jpg"):
-        rows_of(2)
 
 
 def test_another_encoder_stops_the_recipe_before_anything_is_computed(made, tmp_path, monkeypatch):

@@ -1,9 +1,8 @@
-"""Training rows out of small official files and labelled photos: what belongs to which, what is left out."""
+"""Training rows out of small official files: what belongs to which, what is left out."""
 
 from __future__ import annotations
 
 import json
-import shutil
 from collections import Counter
 
 import pytest
@@ -15,7 +14,6 @@ from weights.making.image_tower.rows import (
     SOURCES,
     Caption,
     coco_captions,
-    labelled_captions,
     photo_files,
     read_captions,
     training_rows,
@@ -25,7 +23,6 @@ from ..official_files import (
     COCO,
     PHOTOS,
     SAYS,
-    draw_photo,
     text_row,
     write_coco_rows,
     write_data,
@@ -175,24 +172,3 @@ def test_unusable_folders_of_photos_are_refused(tmp_path, name, message):
     write_lines(tmp_path / name, [])
     with pytest.raises(InputError, match=f"^photos: .*{message}"):
         photo_files(tmp_path)
-
-
-# --- labelled photos
-
-
-@pytest.fixture
-def things(tmp_path):
-    """A photo with a label."""
-    draw_photo(tmp_path / "photos" / "things" / "Owl" / "0.png", 0)
-    return tmp_path / "photos"
-
-
-def test_equal_files_are_one_photo_and_a_damaged_row_names_its_line(things, tmp_path):
-    shutil.copy(things / "things" / "Owl" / "0.png", things / "things" / "Owl" / "1.png")
-    good = [{"file": f"things/Owl/{n}.png", "caption": "an owl", "language": "en"} for n in (0, 1)]
-    captions, files = labelled_captions(write_jsonl(tmp_path / "rows.jsonl", good), things)
-    assert len(captions) == 2 and captions[0].photo == captions[1].photo
-    assert list(files.values()) == ["things/Owl/0.png"] and captions[0].photo.collection == "labelled"
-    for change in ({"file": "things/gone.jpg"}, {"caption": ""}, {"language": "xx"}):
-        with pytest.raises((CapscoreError, InputError), match="line 2"):
-            labelled_captions(write_jsonl(tmp_path / "rows.jsonl", [good[0], {**good[1], **change}]), things)

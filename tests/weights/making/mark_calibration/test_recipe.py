@@ -40,14 +40,7 @@ SHAPES = {
     "boat": ("green", "A green boat floats on the lake.", "Ein grünes Boot schwimmt."),
     "horse": ("brown", "The brown horse jumps over a fence.", "Das braune Pferd springt."),
 }
-# what is seen beside them: labels in two languages, and all of COCO's things
-NAMES = [
-    ("labelled", [("accordion", "en"), ("Akkordeon", "de")]),
-    ("labelled", [("grand piano", "en"), ("Klavier", "de")]),
-    ("things", [("bear", "en")]),
-    ("things", [("toaster", "en"), ("hot dog", "en")]),
-]
-N_CAPTIONED, N_PHOTOS = 20, 24
+N_PHOTOS = 20
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -68,21 +61,17 @@ def small(embedded, embedded_free):
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
-    """Captioned photos, every third for calibration and one to measure on, and four with names alone."""
+    """Captioned photos, every third for calibration and one to measure on."""
     folder = tmp_path_factory.mktemp("photos")
     listed, boxes = [], {}
     for number in range(N_PHOTOS):
-        photo, split, file = Image.new("RGB", (64, 48), "grey"), "train", folder / f"{number}.png"
-        if number < N_CAPTIONED:
-            thing = list(SHAPES)[number % 4]
-            colour, english, german = SHAPES[thing]
-            ImageDraw.Draw(photo).rectangle((10, 10, 45, 40), fill=colour)
-            boxes[str(file)] = [[10 / 64, 10 / 48, 45 / 64, 40 / 48, COCO_THINGS.index(thing), 0.9]]
-            split = "measure" if number == 19 else ("calibrate" if number % 3 == 2 else "train")
-            captions = [[english, "en", "x"], [german, "de", "x"], [f"a {thing}", "en", "x"]]
-        else:
-            source, names = NAMES[number - N_CAPTIONED]
-            captions = [[name, language, source] for name, language in names]
+        photo, file = Image.new("RGB", (64, 48), "grey"), folder / f"{number}.png"
+        thing = list(SHAPES)[number % 4]
+        colour, english, german = SHAPES[thing]
+        ImageDraw.Draw(photo).rectangle((10, 10, 45, 40), fill=colour)
+        boxes[str(file)] = [[10 / 64, 10 / 48, 45 / 64, 40 / 48, COCO_THINGS.index(thing), 0.9]]
+        split = "measure" if number == 19 else ("calibrate" if number % 3 == 2 else "train")
+        captions = [[english, "en", "x"], [german, "de", "x"], [f"a {thing}", "en", "x"]]
         photo.save(file)
         listed.append({"photo": f"Flickr {number}", "file": str(file), "split": split, "captions": captions})
     (folder / "boxes.json").write_text(json.dumps(boxes))
@@ -116,7 +105,7 @@ def network(trained):
 
 
 def draws_of(seen, photos=None, batch_size=5, **given):
-    options = {"captions": 2, "others": 1, "rare": 0, "labelled": 0.0, "weights": {}, "seed": 0, **given}
+    options = {"captions": 2, "others": 1, "rare": 0, "weights": {}, "seed": 0, **given}
     chosen = np.flatnonzero(seen.split == "train").tolist() if photos is None else photos
     return WordDraws(seen, chosen, batch_size, **options)
 
@@ -187,17 +176,6 @@ def test_the_support_of_a_word_is_its_best_cosine_with_a_word_of_the_photo(seen)
         assert seen.support[word, photo] / 255 == pytest.approx(best, abs=4e-3)
 
 
-def test_names_of_things_are_nouns_and_in_the_vocabulary(seen):
-    assert np.flatnonzero(seen.labelled).tolist() == [20, 21, 22, 23]
-    assert np.flatnonzero(seen.complete).tolist() == [22, 23]
-    named = {photo: {seen.words[word] for word in words_of(seen, photo)} for photo in (21, 23)}
-    assert named[21] == {("en", "grand piano"), ("en", "piano"), ("de", "klavier")}
-    assert named[23] == {("en", "toaster"), ("en", "hot dog")}  # which is no dog
-    things = [seen.words[names["en"]][1] for names in seen.vocabulary]
-    assert things == ["violin", "piano", "bear", "accordion", "toaster", "hot dog"]
-    assert set(seen.word_class[seen.start[seen.captions_of[20][0]] :].tolist()) == {NOUN}
-
-
 def test_a_reduction_keeps_most_of_the_variance():
     chance = np.random.default_rng(1)
     base = chance.normal(size=(300, 2)) * [3.0, 1.0]
@@ -212,14 +190,12 @@ def test_a_reduction_keeps_most_of_the_variance():
 # ------------------------------------------------------------------ draws
 
 
-def test_an_epoch_draws_each_captioned_photo_once_and_a_share_of_the_labelled(seen):
+def test_an_epoch_draws_each_photo_once(seen):
     """A draw depends on seed, epoch and step alone."""
-    made, again = (draws_of(seen, range(N_PHOTOS), 4, labelled=0.5, weights={"de": 2.0}) for _ in range(2))
+    made, again = (draws_of(seen, range(N_PHOTOS), 4, weights={"de": 2.0}) for _ in range(2))
     for epoch in range(2):
         rows = [row for step in range(made.steps_per_epoch) for row in made.batch(epoch, step)]
-        drawn = [row.photo for row in rows]
-        assert sorted(photo for photo in drawn if photo < N_CAPTIONED) == list(range(N_CAPTIONED))
-        assert len(drawn) == N_CAPTIONED + 2
+        assert sorted(row.photo for row in rows) == list(range(N_PHOTOS))
     for first, second in zip(rows[-4:], again.batch(1, made.steps_per_epoch - 1)[-4:], strict=True):
         assert all(np.array_equal(*pair) for pair in zip(first, second, strict=True))
     assert made.chances[0].tolist() == [0.25, 0.5, 0.25]
@@ -236,28 +212,19 @@ def test_right_words_come_from_the_photo_and_wrong_ones_have_no_support(seen):
     assert n_wrong > 20
 
 
-def test_a_photo_with_a_label_alone_has_no_wrong_words_but_rare_things(seen):
-    """What its other captions would say may well be there; of COCO's things all are named."""
+def test_rare_things_are_among_the_wrong_words(seen):
     rare = rare_things(seen)
-    assert seen.place_of["en", "accordion"] in rare["en"]
-    wrong, others = ({photo: set() for photo in range(20, 24)} for _ in range(2))
-    for epoch in range(5):
-        for found, n in ((wrong, 3), (others, 0)):
-            made = draws_of(seen, list(wrong), 4, captions=4, others=8, rare=n, labelled=1.0)
-            for row in made.batch(epoch, 0):
-                found[row.photo] |= set(row.words[row.right == 0].tolist())
-    assert wrong[20] and wrong[20] | wrong[21] <= set(np.concatenate(list(rare.values())).tolist())
-    assert not others[20] and not others[21]
-    bear, toaster = (seen.place_of["en", name] for name in ("bear", "toaster"))
-    assert bear in others[23] and toaster in others[22]
+    assert seen.place_of["en", "violin"] in rare["en"] and seen.place_of["de", "geige"] in rare["de"]
+    found = [row.words[row.right == 0] for row in draws_of(seen, rare=3, others=0).batch(0, 0)]
+    assert set(np.concatenate(found).tolist()) & set(np.concatenate(list(rare.values())).tolist())
 
 
 def test_the_most_frequent_nouns_come_first(seen, monkeypatch):
     monkeypatch.setattr(draws, "MOST_NOUNS", 3)
-    nouns = common_nouns(seen, range(N_CAPTIONED))
+    nouns = common_nouns(seen, range(N_PHOTOS))
     assert len(nouns["en"]) == 3 and set(nouns["en"][:2]) <= {"dog", "horse", "boat", "car"}
     monkeypatch.setattr(draws, "NOUN_COUNT", 99)
-    assert common_nouns(seen, range(N_CAPTIONED)) == {}
+    assert common_nouns(seen, range(N_PHOTOS)) == {}
 
 
 def test_nouns_like_a_word_are_the_nearest_of_its_language_that_mean_something_else():
@@ -329,9 +296,9 @@ def test_nouns_are_like_the_names_of_things(embedded):
 def test_a_word_has_learned_to_name_its_region(rows, seen, network, embedded):
     boxes = objects.read_boxes(str(rows.with_name("boxes.json")), seen.files)
     photos = objects.naming_photos(boxes, 0)
-    assert 10 <= len(photos) < N_CAPTIONED
+    assert 10 <= len(photos) < N_PHOTOS
     things = objects.object_regions(seen, boxes, embedded, print)
-    assert things.photo.tolist() == list(range(N_CAPTIONED)) and things.thing[1] == COCO_THINGS.index("car")
+    assert things.photo.tolist() == list(range(N_PHOTOS)) and things.thing[1] == COCO_THINGS.index("car")
     nouns = [seen.place_of["en", name] for name in SHAPES]
     words = torch.from_numpy(seen.embeddings[nouns].astype(np.float32))
     found = network.naming_logits(

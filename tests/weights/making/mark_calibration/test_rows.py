@@ -46,45 +46,28 @@ def write_captions(path, *rows):
     return str(write_jsonl(path, rows))
 
 
-def test_the_command_joins_labels_things_and_captions_of_coco(tmp_path, monkeypatch):
+def test_the_command_joins_captions_of_coco(tmp_path, monkeypatch):
     """No official captions, nothing held out."""
     monkeypatch.setattr(mark_rows, "captions_of", lambda data, texts: iter(()))
     monkeypatch.setattr(mark_rows, "held_out_photos", lambda data, sets: HeldOut({}))
-    (tmp_path / "photos" / "things").mkdir(parents=True)
-    for number in (8, 9, 10):
+    (tmp_path / "photos").mkdir()
+    for number in (8, 9):
         (tmp_path / "photos" / f"COCO_train2014_{number:012d}.jpg").touch()
-    (tmp_path / "photos" / "things" / "1.jpg").write_bytes(b"one")
     coco = write_captions(
         tmp_path / "coco.jsonl",
         {"photo": 8, "caption": "Two bears sleep.", "language": "en"},
         {"photo": 9, "caption": "Ein Bär schläft.", "language": "de"},
     )
-    things = write_captions(
-        tmp_path / "things.jsonl",
-        {"photo": 8, "caption": "a bear", "language": "en"},
-        {"photo": 9, "caption": "A bear and a hot dog.", "language": "en"},
-        {"photo": 10, "caption": "a toaster", "language": "en"},
-    )
-    label = {"file": "things/1.jpg", "caption": "an Accordion", "language": "en"}
-    labelled = write_captions(tmp_path / "labels.jsonl", label)
     out = tmp_path / "rows.jsonl"
     folders = ["--data", "data", "--texts", "texts", "--photos", str(tmp_path / "photos"), "--out", str(out)]
-    mark_rows.main([*folders, "--labelled", labelled, "--coco", coco, "--things", things])
-    rows = {row["photo"].split()[0] + row["photo"][-1]: row for row in read_mark_rows(out)}
-    # an even number, with captions: thresholds are set on it, and names are no captions
-    assert rows["COCO8"]["split"] == "calibrate"
-    assert rows["COCO8"]["captions"] == [["Two bears sleep.", "en", "coco"]]
-    own = rows["COCO9"]
-    assert own["split"] == "train" and ["Ein Bär schläft.", "de", "coco"] in own["captions"]
-    names = {(name, language) for name, language, source in own["captions"] if source == "things"}
-    assert {("bear", "en"), ("hot dog", "en"), ("bär", "de"), ("ayı", "tr")} <= names
-    assert rows["COCO0"]["split"] == "train"  # names alone set no thresholds
-    (label,) = (row for name, row in rows.items() if name.startswith("labelled"))
-    assert {("accordion", "en", "labelled"), ("akkordeon", "de", "labelled")} <= set(
-        map(tuple, label["captions"])
-    )
+    mark_rows.main([*folders, "--coco", coco])
+    rows = {row["photo"]: row for row in read_mark_rows(out)}
+    # an even number: thresholds are set on it
+    assert (rows["COCO 8"]["split"], rows["COCO 9"]["split"]) == ("calibrate", "train")
+    assert rows["COCO 8"]["captions"] == [["Two bears sleep.", "en", "coco"]]
+    assert rows["COCO 9"]["captions"] == [["Ein Bär schläft.", "de", "coco"]]
     sources = json.loads((tmp_path / "rows.jsonl.sources.json").read_text())["sources"]
-    assert [item["name"] for item in sources] == ["labels", "coco", "things"]
+    assert [item["name"] for item in sources] == ["coco"]
 
 
 @pytest.mark.parametrize("line", ["7", '{"split": "test", "file": "a", "captions": []}'])
