@@ -6,7 +6,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 COMPAT := $(VENV)/datasets-3.6
 TRAINING := build/training
-comma := ,
 # Weights that measure-embedded-infometic measures: those of capscore-weights, or a folder
 INFOMETIC ?= weights/capscore_weights/infometic
 # Backbones that the weights of PR-MCS and of InfoMetIC belong to
@@ -182,7 +181,8 @@ train-embedded: $(VENV)/.installed ## make all weights, step by step, and measur
 	$(PIPELINE)
 	$(MAKE) measure-embedded measure-embedded-infometic measure-embedded-image-tower PR_MCS=$(TRAINING)/pr_mcs \
 		BACKBONE=$(or $(TOWER),$(TRAINING)/image_tower) INFOMETIC=$(TRAINING)/infometic \
-		MARKS=$(TRAINING)/mark_calibration DATA=$(or $(DATA),$(SOURCES)/data) PHOTOS=$(or $(PHOTOS),$(SOURCES)/photos)
+		MARKS=$(TRAINING)/mark_calibration DATA=$(or $(DATA),$(SOURCES)/data) PHOTOS=$(or $(PHOTOS),$(SOURCES)/photos) \
+		DUTCH=$(SOURCES)/measured/descriptions/Dutch/Test XTD10=$(SOURCES)/measured/xtd10 TRAINED=$(TRAINING)/captions.jsonl
 	$(BIN)/python -m weights.measuring.summary --run $(TRAINING)
 
 train-embedded-pr-mcs: $(VENV)/.installed ## make PR-MCS's weights alone: [TOWER=embedded]
@@ -232,7 +232,7 @@ measure-embedded-infometic: $(VENV)/.installed ## measure InfoMetIC's weights: D
 	$(OFFLINE) $(BIN)/python -m weights.measuring.believable_marks --rows $(TRAINING)/mark_rows.jsonl --data $(DATA) \
 		--backbone $(or $(BACKBONE),$(INFOMETIC_BASE)) --weights $(INFOMETIC) $(if $(MARKS),--marks $(MARKS)) $(if $(COCO),--boxes $(COCO)) --output $(TRAINING)/marks.json
 	$(OFFLINE) $(BIN)/capscore benchmark --metric infometic --backbone $(INFOMETIC_BASE) --data flickr8k_human \
-		--config expert --data-dir $(DATA)/flickr8k --image-dir $(PHOTOS) --output $(TRAINING)/infometic-expert.json --force
+		--config expert --data-dir $(DATA)/flickr8k --image-dir $(or $(wildcard $(PHOTOS)/flickr8k),$(PHOTOS)) --output $(TRAINING)/infometic-expert.json --force
 
 # What is not there is listed as not measured.
 measure-embedded-image-tower: $(VENV)/.installed ## measure the image tower: DATA=folder PHOTOS=folder

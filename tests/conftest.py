@@ -171,8 +171,8 @@ def embedded_is_read_once(embedded, embedded_free):
 
 
 def _package_copied(read):
-    def copied():
-        arrays, eps, tokenizer = read()
+    def copied(*given):
+        arrays, eps, tokenizer = read(*given)
         return {name: array.copy() for name, array in arrays.items()}, eps, tokenizer
 
     return copied

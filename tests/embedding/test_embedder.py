@@ -289,3 +289,12 @@ def test_after_an_error_no_waiting_image_is_read():
         threading.Timer(0.1, gate.release).start()
         raise InputError("an image is damaged")
     assert len(read) == 2, "the first, and the one that was being read"
+
+
+def test_a_broken_photo_is_decoded_once(torn):
+    with mock.patch.object(photos, "load_image", wraps=photos.load_image) as loaded:
+        pipeline = PhotoPipeline()
+        with pipeline.photos([str(torn)], on_error="skip") as opened:
+            assert [*opened.each(lambda key, photo: None)] == []
+            pipeline.find_blank(opened)
+    assert loaded.call_count == 1 and [*opened.failures] == [0]

@@ -4,10 +4,8 @@
     python -m weights.making.package_texts --from build/sources --out texts [--languages es,ja,zh] \
         [--sources cldr-annotations,tatoeba]
 
-In: the folder of `weights.making.sources`. Out: rows {"id", "text", "language", "source", "licence"};
-translations of each other share an id. A text appears once in its language's file, under the first source
-that has it, in the order of the manifest; an id may have several texts in a language, where a sentence was
-translated twice.
+In: the folder of `weights.making.sources`. Out: rows {"id", "text", "language", "source", "licence"}. A text
+appears once in its language's file, under the first source that has it, in the order of the manifest.
 
 docs/training.md says what each source is. Of the Dutch descriptions (van Miltenburg et al. 2017), those of
 test photos are not read. `flickr8k-cn-test`, captions of test photos, is for measuring: only --sources brings
@@ -101,54 +99,21 @@ def _jsts(files: Files, languages: Sequence[str]) -> Iterator[Text]:
                 yield f"{photo}-{caption}", language, pair[f"sentence{number}"]
 
 
-def _digest(sentence: tuple[str, str]) -> str:
-    return hashlib.sha1("\t".join(sentence).encode(), usedforsecurity=False).hexdigest()[:16]
-
-
 def _tatoeba(files: Files, languages: Sequence[str]) -> Iterator[Text]:
-    """Sentences under the id of their English translation, found directly or through one more translation.
-
-    A sentence without either gets its own id, which its translations take over. All 15 languages are always
-    read, so that an id does not depend on the wanted languages.
-    """
-    pairs: dict[str, list[str]] = {}
-    # English first in each pair
-    for path in sorted(files, key=lambda path: not path.endswith(".eng")):
-        if not path.endswith(".labels"):
-            pairs.setdefault(path.rpartition(".")[0], []).append(path)
-    # pairs with English first, so that others can take over their ids
-    ordered = sorted(pairs.items(), key=lambda pair: (not pair[1][0].endswith(".eng"), pair[0]))
-    # (language, text) → (id, translations between it and the sentence that the id is made of)
-    ids: dict[tuple[str, str], tuple[str, int]] = {}
-    for line in (line for _, paths in ordered for line in _sides(files, paths)):
-        ids.update((side, (_digest(side), 0)) for side in line if side[0] == "en" and side not in ids)
-        # meanings drift from translation to translation, so an id is passed on at most twice
-        held = [ids[side] for side in line if side in ids and ids[side][1] < 2]
-        key, hops = min(held, key=lambda entry: entry[1]) if held else (_digest(line[0]), -1)
-        for side in line:
-            ids.setdefault(side, (key, hops + 1))
-    for (language, text), (key, _) in ids.items():
-        if language in languages:
-            yield key, language, text
-
-
-def _sides(files: Files, paths: Sequence[str]) -> Iterator[list[tuple[str, str]]]:
-    """(language, text) of each file, line by line; lines of another language are left out."""
-    columns = []
-    for path in paths:
+    """Sentences, each under a digest; lines that are labelled as of another language are left out."""
+    for path, content in files.items():
         code = path.rpartition(".")[2]
-        if (language := _CODES.get(code)) is None:
+        language = _CODES.get(code, "")
+        if language not in languages:
             continue
-        lines = _lines(files[path])
-        labels = _lines(files[f"{path}.labels"]) if f"{path}.labels" in files else [code] * len(lines)
-        if len(labels) != len(lines) or (columns and len(columns[0]) != len(lines)):
-            raise CapscoreError(f"tatoeba: {path} is not line-aligned with its labels and its translation")
-        accepted = _LABELS.get(code, {code})
-        sides = zip(lines, labels, strict=True)
-        columns.append([(language, _clean(line)) if label in accepted else None for line, label in sides])
-    for row in zip(*columns, strict=True):
-        if line := [side for side in row if side is not None and side[1]]:
-            yield line
+        lines, beside = _lines(content), files.get(f"{path}.labels")
+        labels = [code] * len(lines) if beside is None else _lines(beside)
+        if len(labels) != len(lines):
+            raise CapscoreError(f"tatoeba: {path} is not line-aligned with its labels")
+        for line, label in zip(map(_clean, lines), labels, strict=True):
+            if label in _LABELS.get(code, {code}):
+                said = f"{language}\t{line}".encode()
+                yield hashlib.sha1(said, usedforsecurity=False).hexdigest()[:16], language, line
 
 
 def _lines(content: bytes) -> list[str]:

@@ -60,12 +60,6 @@ def tatoeba_files(pairs):
     return dict(sorted(files.items()))
 
 
-def tatoeba_ids(pairs, languages=LANGUAGES):
-    """(language, text) → id"""
-    rows = read(source_named("tatoeba"), tatoeba_files(pairs), languages)
-    return {(language, text): key for key, language, text in rows}
-
-
 @pytest.mark.parametrize(
     ("name", "path", "content", "expected"),
     [
@@ -119,40 +113,23 @@ def test_a_source_is_read_only_for_its_languages(tmp_path):
     }
 
 
-def test_sentences_have_labels_and_the_id_of_their_english_sentence():
-    ids = tatoeba_ids(
-        {"eng-zho": [("A hen.", "一只母鸡。", "cmn_Hans"), ("A goat.", "一隻羊仔。", "yue_Hant")]}
+def test_sentences_of_other_languages_are_left_out():
+    files = tatoeba_files(
+        {
+            "eng-zho": [
+                ("A hen.", "一只母鸡。", "cmn_Hans"),
+                ("A goat.", "一隻羊仔。", "yue_Hant"),
+                (" ", "x", "-"),
+            ]
+        }
     )
-    assert set(ids) == {("en", "A hen."), ("zh", "一只母鸡。"), ("en", "A goat.")}
+    found = {(language, text): key for key, language, text in read(source_named("tatoeba"), files, LANGUAGES)}
+    assert set(found) == {("en", "A hen."), ("zh", "一只母鸡。"), ("en", "A goat.")}
     # printf 'en\tA hen.' | sha1sum
-    assert ids["en", "A hen."] == ids["zh", "一只母鸡。"] == "f66c0d6c1971b627"
-
-
-def test_an_id_is_the_english_sentences_also_through_a_third_language():
-    pairs = {
-        "ara-deu": [("دجاجة", "Huhn drei"), ("ماعز", "Ziege")],
-        "deu-fra": [("Ein Huhn.", "Une poule.")],
-        "eng-deu": [("A hen.", "Ein Huhn."), ("One hen.", "Ein Huhn.")],
-        "fra-ita": [("Une poule.", "Una gallina.")],
-        "epo-ita": [("Kapro.", "Una capra.")],
-    }
-    ids = tatoeba_ids(pairs)
-    hen = ids["en", "A hen."]
-    assert ids["de", "Ein Huhn."] == ids["fr", "Une poule."] == hen
-    # three translations away: no longer the same; a second English sentence keeps an id of its own
-    assert ids["it", "Una gallina."] != hen != ids["en", "One hen."]
-    # without English the translations share one all the same
-    assert ids["ar", "ماعز"] == ids["de", "Ziege"] != ids["it", "Una capra."]
-    assert len(set(ids.values())) == 6
-    # an id does not depend on the languages that are wanted
-    assert tatoeba_ids(pairs, ["it"]) == {side: key for side, key in ids.items() if side[0] == "it"}
-
-
-def test_sides_of_different_length_are_an_error():
-    files = tatoeba_files({"eng-spa": [("A hen.", "Una gallina.")]})
-    files = {path: content * (1 + path.endswith(".spa")) for path, content in files.items()}
-    with pytest.raises(CapscoreError, match=r"spa is not line-aligned"):
-        list(read(source_named("tatoeba"), files, ["es"]))
+    assert found["en", "A hen."] == "f66c0d6c1971b627" != found["zh", "一只母鸡。"]
+    short = {path: content * (1 + path.endswith(".labels")) for path, content in files.items()}
+    with pytest.raises(CapscoreError, match=r"zho is not line-aligned with its labels"):
+        list(read(source_named("tatoeba"), short, ["zh"]))
 
 
 def test_the_command_writes_a_file_per_language_with_each_text_once(tmp_path, monkeypatch, capsys):

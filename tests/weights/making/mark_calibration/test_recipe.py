@@ -123,7 +123,7 @@ def test_a_run_writes_weights_and_card_and_continues_from_its_end(trained, rows,
     loaded = load_mark_calibration(out, backbone=embedded)
     assert loaded.backbone == "embedded" and set(loaded.nouns) == {"de", "en"}
     assert loaded.fits[SHARED].scale != 0  # after two steps it may have either sign
-    assert loaded.notes["photos"] == {"train": 17, "calibrate": 6}
+    assert loaded.notes["photos"] == {"train": 13, "calibrate": 6}
     card = (out / "README.md").read_text()
     assert (
         "python -m weights.making.mark_calibration --config settings.yaml" in card
@@ -405,7 +405,7 @@ def test_boxes_of_the_training_photos(rows, tmp_path, monkeypatch):
     found = json.loads(out.read_text())
     # the photo of 64 × 48 pixels was enlarged 6.5 times; the box is 16 pixels wide
     expected = [0.0, 0.0, *(pytest.approx(16 / 6.5 / side, abs=1e-4) for side in (64, 48)), 16, 0.9]
-    assert len(found) == 17 and all(own == [expected] for own in found.values())
+    assert len(found) == 13 and all(own == [expected] for own in found.values())
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(MissingExtraError, match="onnxruntime"):
         box_command.Detector("yolox.onnx")
