@@ -43,7 +43,7 @@ def of_pr_mcs(document: Mapping[str, Any]) -> Measured:
     for measured in document["sets"]:
         (run,) = measured["every_kind"]["runs"]
         key = f"pr_mcs/{run['data']}/{run['language']}"
-        yield f"{key}/drop", -run["results"][-1]["statistics"]["drop_average"]["value"]
+        yield f"{key}/drop", -100 * run["results"][-1]["statistics"]["drop_average"]["value"]
         for styles in measured["every_kind"].get("styles", []):
             for name, numbers in styles["results"][-1]["styles"].items():
                 yield f"{key}/below half/{name}", 100 * numbers["below_half"]

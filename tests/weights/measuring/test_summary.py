@@ -21,7 +21,7 @@ PR_MCS = {
                     {
                         "data": "photos.jsonl",
                         "language": "en",
-                        "results": [{}, {"statistics": {"drop_average": {"value": -81.5}}}],
+                        "results": [{}, {"statistics": {"drop_average": {"value": -0.815}}}],
                     }
                 ],
                 "styles": [{"results": [{}, {"styles": {"given": {"below_half": 0.25}}}]}],
