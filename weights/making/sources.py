@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from capscore.errors import CapscoreError, InputError
+from capscore.tables import counted
 from training.engine.config import main as run_as_command
 from weights.making.caption_grammar import LANGUAGES
 
@@ -97,7 +98,7 @@ class Source:
         if missing := sorted(set(names or ()) - found.keys()):
             return f"{len(missing):,} of {self.files:,} files are missing, such as {self.to}/{missing[0]}"
         if len(found) != self.files:
-            return f"{len(found):,} files in {folder / self.to}, expected {self.files:,}"
+            return f"{counted(len(found), 'file')} in {folder / self.to}, expected {self.files:,}"
         digest = listed_digest(found.items())
         return (
             "" if digest == self.sha256 else f"the files have the checksum {digest}, expected {self.sha256}"
@@ -253,7 +254,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         except CapscoreError as error:
             problem = str(error)
         failed += bool(problem)
-        print(f"{source.name}: {problem or f'{source.files:,} files in {given.to / source.to}'}", flush=True)
+        whole = f"{counted(source.files, 'file')} in {given.to / source.to}"
+        print(f"{source.name}: {problem or whole}", flush=True)
     if failed:
         raise SystemExit(1)
 

@@ -105,7 +105,7 @@ def test_a_source_is_read_only_for_its_languages(tmp_path):
     ]
     (tmp_path / source.to / "Data/Dutch/Val/val.0").unlink()
     with pytest.raises(
-        CapscoreError, match=r"dutch-descriptions: 1 files in .*, expected 2; python -m weights"
+        CapscoreError, match=r"dutch-descriptions: 1 file in .*, expected 2; python -m weights"
     ):
         write_texts(tmp_path, out, languages=["nl"], sources=[names, source])
     assert write_texts(tmp_path, out, languages=["es"], sources=[names, source])["es"] == {
@@ -114,15 +114,8 @@ def test_a_source_is_read_only_for_its_languages(tmp_path):
 
 
 def test_sentences_of_other_languages_are_left_out():
-    files = tatoeba_files(
-        {
-            "eng-zho": [
-                ("A hen.", "一只母鸡。", "cmn_Hans"),
-                ("A goat.", "一隻羊仔。", "yue_Hant"),
-                (" ", "x", "-"),
-            ]
-        }
-    )
+    lines = [("A hen.", "一只母鸡。", "cmn_Hans"), ("A goat.", "一隻羊仔。", "yue_Hant")]
+    files = tatoeba_files({"eng-zho": lines})
     found = {(language, text): key for key, language, text in read(source_named("tatoeba"), files, LANGUAGES)}
     assert set(found) == {("en", "A hen."), ("zh", "一只母鸡。"), ("en", "A goat.")}
     # printf 'en\tA hen.' | sha1sum
