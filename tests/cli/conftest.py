@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from pathlib import Path
+from unittest import mock
 
 import pytest
+import typer.main
 from typer.testing import CliRunner
 
 from capscore.cli import app
@@ -32,8 +35,12 @@ TEXT = [1 / math.sqrt(2), 1 / math.sqrt(2), 1.0]
 REF = [2 * a * b / (a + b) for a, b in zip(MCS, TEXT, strict=True)]
 
 
+command = functools.cache(typer.main.get_command)
+
+
 def run(*arguments, **options):
-    done = CliRunner(env={"COLUMNS": "80"}).invoke(app, [*map(str, arguments)], **options)
+    with mock.patch("typer.testing._get_command", command):  # which would be made anew for each call
+        done = CliRunner(env={"COLUMNS": "80"}).invoke(app, [*map(str, arguments)], **options)
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     return done
