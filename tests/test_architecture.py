@@ -22,7 +22,7 @@ COMMANDS_OUTSIDE = {"speed/startup.py", "docs/handbook/made_pages.py"}
 
 
 def test_there_are_few_packages():
-    entries = {path.name for path in PACKAGE.iterdir()} - {"__pycache__", "_shipped"}
+    entries = {path.stem for path in PACKAGE.iterdir()} - {"__pycache__", "_shipped"}
     assert len(entries) <= MAX_ENTRIES, sorted(entries)
 
 
