@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 import torch
 from huggingface_hub import constants
-from typer.testing import CliRunner
 
-from capscore.cli import app
 from capscore.infometic.network import InfoMetIC, InfoMetICConfig
 from tests.backbones.loopback_hub import LoopbackHub, logged_in
 from tests.backbones.tiny_image_tower import write_image_tower
 from tests.backbones.tiny_kinds import tune_clip
+from tests.cli.conftest import run
 from training.engine.model_card import DataSource, ModelCard, write_card
 
 CARD = ModelCard(
@@ -34,7 +33,7 @@ NETWORK = InfoMetICConfig(width=8, heads=2, intra_layers=1, inter_layers=1)
 
 def publish(*arguments: object):
     """`capscore publish …`, in this process."""
-    return CliRunner().invoke(app, ["publish", *map(str, arguments)])
+    return run("publish", *arguments)
 
 
 def done(*arguments: object) -> str:
