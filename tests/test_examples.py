@@ -15,10 +15,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from capscore.cli import app
-
+from .cli.conftest import run
 from .test_readme import prints_what_is_shown, run_examples, write_photos
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -66,7 +64,7 @@ def run_commands(block: str) -> None:
         words = shlex.split(line, comments=True)
         if words and not line.startswith(ELSEWHERE):
             assert words[0] == "capscore", f"not a command that runs here; say why: {line}"
-            done = CliRunner(env={"COLUMNS": "80"}).invoke(app, words[1:])
+            done = run(*words[1:])
             assert done.exit_code == 0, f"{line}\n{done.output}"
 
 

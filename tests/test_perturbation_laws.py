@@ -14,17 +14,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 from capscore.benchmarks.robustness import CaptionSet, RobustnessOptions
 from capscore.benchmarks.robustness.run import perturbed_captions
-from capscore.cli import app
 from capscore.errors import CapscoreError, InputError
 from capscore.options import Sampling
 from capscore.perturbations import KINDS, MASK, kind_of, perturb
 from capscore.perturbations.by_degree import DEGREES, by_degree
 from capscore.registry import PERTURBATIONS
 
+from .cli.conftest import run
 from .laws import every
 
 # captions with a number, a verb and two nouns, in every language that any kind has rules for, and in others
@@ -190,7 +189,7 @@ def test_command_library_and_robustness_perturb_alike(perturbation, tmp_path):
     rows = [{"caption": CAPTIONS[code], "language": code} for code in codes]
     file = tmp_path / "captions.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    done = CliRunner().invoke(app, ["perturb", str(file), "--kind", perturbation, "--seed", "7"])
+    done = run("perturb", file, "--kind", perturbation, "--seed", 7)
     assert done.exit_code == 0, done.output
     of_command = [json.loads(line) for line in done.stdout.splitlines()]
     assert [row["caption"] for row in of_command] == [found.captions[0] for found in expected]

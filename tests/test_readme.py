@@ -13,14 +13,13 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from typer.testing import CliRunner
 
 import capscore
 from capscore.backbones import find
-from capscore.cli import app
 from capscore.errors import CapscoreError
 from capscore.registry import METRICS
 
+from .cli.conftest import run
 from .datasets_scripts.conftest import official
 from .toy import RED, ColourBackbone
 
@@ -69,7 +68,7 @@ def prints_what_is_shown(block: str) -> None:
     """Type the first line of a console example, and compare what is printed with the lines below it."""
     line, _, shown = block.partition("\n")
     program, *arguments = shlex.split(line.removeprefix("$ "))
-    done = CliRunner(env={"COLUMNS": "80"}).invoke(app, [*arguments, "--no-cache"])
+    done = run(*arguments, "--no-cache")
     assert program == "capscore" and done.exit_code == 0, done.output
     whole = " ".join(done.stdout.split())
     near = [float(number) for number in re.findall(r"\d\.\d{4}", whole)]
@@ -149,7 +148,7 @@ def test_the_commands_of_benchmarks_run_as_they_stand(flickr8k):
     lines = [line.partition("#")[0] for line in found.splitlines()]
     commands = [line for line in lines if re.match("capscore (data list|benchmark)", line)]
     for line in commands:
-        result = CliRunner().invoke(app, shlex.split(line)[1:])
+        result = run(*shlex.split(line)[1:])
         assert result.exit_code == 0, result.output
     assert len(commands) == 2
 

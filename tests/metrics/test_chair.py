@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import capscore
-from capscore.cli import app
 from capscore.errors import InputError
 from capscore.metrics.chair import mentioned_objects
+
+from ..cli.conftest import run
 
 # captions, and the objects that utils/chair.py of LisaAnne/Hallucination (a967f2fc) found in them, with the
 # singulars of pattern 3.7 and the tokens of NLTK 3.10
@@ -137,8 +137,8 @@ def test_bad_rows_and_files_are_named(instances, tmp_path):
 def test_the_command_reads_objects_and_instances(instances, tmp_path):
     rows = [{"image_id": 9, "caption": "a dog on a bench"}, {"image_id": 12, "caption": "a dog"}]
     (tmp_path / "rows.json").write_text(json.dumps(rows))
-    arguments = ["score", tmp_path / "rows.json", "-m", "chair", "--instances", instances, "-o"]
-    done = CliRunner().invoke(app, [*map(str, [*arguments, tmp_path / "out.jsonl"])])
+    options = ("-m", "chair", "--instances", instances, "-o", tmp_path / "out.jsonl")
+    done = run("score", tmp_path / "rows.json", *options)
     assert done.exit_code == 0 and "corpus_chair_s 1.0000, corpus_chair_i 0.6667" in done.output
     cells = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert [(row["chair_i"], row["mentioned"], row["made_up"]) for row in cells] == [

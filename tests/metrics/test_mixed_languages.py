@@ -9,13 +9,12 @@ from functools import cache
 import numpy as np
 import pytest
 from PIL import Image
-from typer.testing import CliRunner
 
 import capscore
 from capscore.backbones import load_backbone
-from capscore.cli import app
 from capscore.errors import CorpusWarning
 
+from ..cli.conftest import run
 from ..toy import ColourBackbone, JudgingColours
 
 # left to right and right to left, with and without spaces, unknown to the backbone, not stated
@@ -94,7 +93,7 @@ def test_the_command_keeps_every_row(tmp_path, monkeypatch, name):
     else:
         path.write_text("".join(json.dumps(row) + "\n" for row in cells))
     words = ["-m", "text_score,rouge_l", "--backbone", "embedded-free", "--no-cache", "-o", str(output)]
-    done = CliRunner(env={"COLUMNS": "80"}).invoke(app, ["score", str(path), *words])
+    done = run("score", path, *words)
     assert done.exit_code == 0, done.output
     assert " ".join(done.stderr.split()).count("was not trained on cs, he, sw ") == 1
     if path.suffix == ".csv":

@@ -10,14 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from PIL import Image
-from typer.testing import CliRunner
 
 import capscore
-from capscore.cli import app
 from capscore.errors import ImageError, InputError, OptionError
 from capscore.integrations.torchmetrics import CaptionMetric
 from capscore.metrics import load_together
 
+from ..cli.conftest import run as run_command
 from ..photos import encode
 from ..toy import GREEN, RED, ColourBackbone, plain
 
@@ -97,7 +96,7 @@ def command(tmp_path, monkeypatch):
         else:
             path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         words = ["score", path, "--backbone", "toy", "--no-cache", "-o", tmp_path / "out.parquet", "--force"]
-        done = CliRunner(env={"COLUMNS": "80"}).invoke(app, [*map(str, [*words, *options])])
+        done = run_command(*words, *options)
         assert done.exit_code == 0, done.output
         return done.output, pq.read_table(tmp_path / "out.parquet").to_pylist()
 

@@ -9,15 +9,14 @@ import sys
 
 import pytest
 import requests
-from typer.testing import CliRunner
 
 import capscore
-from capscore.cli import app
 from capscore.errors import CapscoreError, MissingExtraError, install_command
 from capscore.registry import METRICS
 from capscore.show import app as app_module
 from capscore.show.app import build_app, launch
 
+from ..cli.conftest import run
 from ..judges.tiny_models import tiny_judge
 from ..photos import encode
 from ..toy import RED, ColourBackbone
@@ -298,7 +297,7 @@ def test_the_page_and_the_command_say_what_a_remote_judge_is_sent(
     pages: list = []
     arguments = [("--metric", metric), ("--backbone", backbone)]
     given = [word for name, value in arguments if value for word in (name, value)]
-    said = CliRunner().invoke(app, ["app", *given]).output
+    said = run("app", *given).output
     (page,) = pages
     shown = " ".join(str(part.value) for part in page.blocks.values() if isinstance(part, gr.Markdown))
     for text in (" ".join(said.split()), shown):
@@ -318,12 +317,12 @@ def test_a_taken_port_is_an_error():
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        outcome = CliRunner().invoke(app, ["app", "--port", str(port), "--backbone", "embedded"])
+        outcome = run("app", "--port", port, "--backbone", "embedded")
     assert outcome.exit_code == 1 and str(port) in " ".join(outcome.output.split())
 
 
 def test_options_that_do_not_go_together(monkeypatch):
-    outcome = CliRunner().invoke(app, ["app", "--metric", "cider", "--backbone", "embedded"])
+    outcome = run("app", "--metric", "cider", "--backbone", "embedded")
     assert outcome.exit_code == 2
     assert "--backbone does not apply: cider has none" in " ".join(outcome.output.split())
     with pytest.raises(CapscoreError, match="did you mean 'mcs'"):

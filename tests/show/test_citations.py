@@ -6,14 +6,13 @@ import json
 import re
 
 import pytest
-from typer.testing import CliRunner
 
 from capscore.backbones import registry
-from capscore.cli import app
 from capscore.errors import InputError
 from capscore.registry import METRICS
 from capscore.show.citations import cite, entries, keys_of_backbone
 
+from ..cli.conftest import run
 from ..processes import ROOT
 
 MCS = "mcs|backbone:embedded@w4e728dcc|w:2.5|prefix:none|refs:0|lang:en|dtype:fp32|exif:yes|version:0.6.0"
@@ -63,10 +62,10 @@ def test_invalid_signatures_are_refused(text):
 
 
 def test_a_result_file_is_cited_as_its_signatures(tmp_path):
-    run = CliRunner().invoke(app, ["cite", MCS, "--data", "valse"])
-    assert run.exit_code == 0 and run.stdout.startswith("@software{capscore,")
+    done = run("cite", MCS, "--data", "valse")
+    assert done.exit_code == 0 and done.stdout.startswith("@software{capscore,")
     path = tmp_path / "results.json"
     path.write_text(json.dumps({"benchmark": "valse", "results": [{"signature": MCS}]}))
-    assert CliRunner().invoke(app, ["cite", str(path)]).stdout == run.stdout
+    assert run("cite", path).stdout == done.stdout
     path.write_text("[]")
-    assert "is not a result file" in CliRunner().invoke(app, ["cite", str(path)]).stderr
+    assert "is not a result file" in run("cite", path).stderr

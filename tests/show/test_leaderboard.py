@@ -10,15 +10,14 @@ from pathlib import Path
 
 import pytest
 from packaging.version import Version
-from typer.testing import CliRunner
 
 import capscore
 from capscore.benchmarks.result_file import check_document, environment, read_results, runs_of, stamped
-from capscore.cli import app
 from capscore.errors import InputError
 from capscore.metrics.rows import parse_signature
 from capscore.show.pages import leaderboard_page
 
+from ..cli.conftest import run
 from ..processes import ROOT
 from ..shipped_weights import pr_mcs_on
 
@@ -129,7 +128,7 @@ def test_numbers_are_sorted_and_a_figure_of_something_else_is_not_shown_as_publi
 
 
 def test_published_figures_are_printed_without_a_page(tmp_path):
-    shown = CliRunner().invoke(app, ["leaderboard", str(written(tmp_path, stamped(RUN)))]).stdout
+    shown = run("leaderboard", written(tmp_path, stamped(RUN))).stdout
     assert "62.50" in shown and "auc" not in shown
 
 
