@@ -76,15 +76,19 @@ PLOTS_torchmetrics := matplotlib
 $(VENV)/harness/%/.installed: $(VENV)/.installed
 	rm -rf $(@D)
 	$(BIN)/python -m venv $(@D)
-	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+	$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
 		> $$(echo $(@D)/lib/python3*/site-packages)/capscore.pth
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check $* $(PLOTS_$*)
 	@touch $@
 
-test-harnesses: $(HARNESSES:%=$(VENV)/harness/%/.installed) ## test in lm-eval, lmms-eval, lighteval, TRL and torchmetrics
-	for name in $(HARNESSES); do python=$(VENV)/harness/$$name/bin/python; $(OFFLINE) $$python -c "import $$name" && \
-		$(OFFLINE) $$python -m pytest --numprocesses 0 --all tests/integrations/test_harness.py tests/integrations/test_trl.py \
-		tests/integrations/test_torchmetrics.py tests/integrations/test_trainer.py tests/modules/test_contract.py || exit 1; done
+# the tests that a harness runs: its own, with those of Trainer and of evaluate beside torchmetrics
+TESTS_trl := tests/integrations/test_trl.py
+TESTS_torchmetrics := tests/integrations/test_torchmetrics.py tests/integrations/test_trainer.py tests/modules/test_contract.py
+test-in-%: $(VENV)/harness/%/.installed
+	$(OFFLINE) $(<D)/bin/python -c "import $*"
+	$(OFFLINE) $(<D)/bin/python -m pytest -r s --numprocesses 0 --all $(or $(TESTS_$*),tests/integrations/test_harness.py -k $*)
+
+test-harnesses: $(HARNESSES:%=test-in-%) ## test in lm-eval, lmms-eval, lighteval, TRL and torchmetrics
 
 # An environment each for other versions, made by uv. What is tried in it: stored scores and signatures, the
 # laws of metrics on toy backbones and of file formats, and what missing extras say. The tiny judges are written

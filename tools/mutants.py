@@ -458,6 +458,8 @@ def trial(mutant: dict, records: Records, most: float) -> dict:
     seconds = records.tests(mutant["path"], line)
     suite = [name.partition("::")[0] for name in seconds] if records.seconds else nearest(path)
     attempts = [([*dict.fromkeys(suite)], seconds)]
+    if not records.seconds:  # the file of its name first: most mistakes are found there
+        attempts = [(suite[:1], {}), (suite[1:], {})]
     known = mutant.get("by", "").partition(" (")[0]
     if known and (ROOT / known.partition("::")[0]).exists():
         attempts.insert(0, ([known], {}))

@@ -54,9 +54,9 @@ class ImageFolder:
     """
 
     def __init__(self, folder: Path, *, allow_urls: bool = False, option: str = "images"):
-        if not folder.is_dir():
+        if not os.path.isdir(folder):  # of a name that is too long, pathlib raises
             what = "does not exist"
-            if folder.exists():
+            if os.path.exists(folder):
                 what = "is a file"
             raise InputError(Setting(option, folder), f" {what}; expected the folder that holds the images")
         self.folder, self.allow_urls, self._option = folder, allow_urls, option

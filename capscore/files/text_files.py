@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import errno
 import gzip
 import io
 import json
@@ -113,6 +114,8 @@ def copied_stream(path: Path, option: str = "path", limit: Limit | None = None) 
         opened = 0
     elif path.is_file():
         return path
+    elif "\0" in str(path):
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
     elif not stat.S_ISFIFO(os.stat(path).st_mode):
         raise InputError(given, ": expected a file, a pipe, or - for standard input")
     with (

@@ -11,6 +11,7 @@ import inspect
 import itertools
 import json
 import math
+import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -357,7 +358,7 @@ def load_judge(
 def _found(spec: str, revision: str | None) -> tuple[str, Path, str]:
     """Name, folder and revision of a model."""
     folder = Path(spec).expanduser()
-    if folder.is_dir():
+    if os.path.isdir(folder):  # of a name that is too long, pathlib raises
         if revision:
             raise CapscoreError(Setting("revision", revision), " does not go with a folder")
         digest = fingerprint_of(_weights_digest(folder), settings_digest(folder))

@@ -192,7 +192,7 @@ def _background_of(given: str | os.PathLike[str] | Background | None, embedder: 
         folder = weights_folder(INSTALLED_MARKS[backbone.name])
         return load_mark_calibration(folder, backbone=backbone).background()
     path = Path(given)
-    if not path.is_dir():
+    if not os.path.isdir(path):  # of a name that is too long, pathlib raises
         return read_background(path, backbone)
     photos = sorted(
         file for file in path.rglob("*") if has_image_suffix(file.name) and not file.name.startswith(".")

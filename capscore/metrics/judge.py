@@ -219,7 +219,7 @@ class Judge(Scorer):
         if is_address(spec):
             return Asker(open_server(spec, options), cache=resolve_cache(options.get("cache")), **others)
         for name in ("model", "top_logprobs"):
-            if options.get(name):
+            if options.get(name) is not None:
                 address = Setting("backbone", "http://127.0.0.1:8000/v1")
                 raise OptionError(Setting(name, options[name]), " goes with a server, such as ", address)
         of_model = {name: options.get(name) for name in ("device", "dtype", "revision", "batch_size")}

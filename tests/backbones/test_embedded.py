@@ -154,6 +154,10 @@ def test_folding(text, expected):
     assert folded(text) == expected == folded(expected)
 
 
+def test_of_german_in_one_case_the_word_behind_an_article_gets_a_capital():
+    assert folded("DER HUND LIEGT AM STRAND", lambda word: False) == "der Hund liegt am Strand"
+
+
 def test_the_free_image_tower_by_its_formula(embedded_free, photos):
     """ConSE once more, by hand: probabilities at temperature 2 weigh centred class embeddings."""
     classes = load_file(backbone_module.CLASSES_FILE)["classes"].double().numpy()

@@ -134,6 +134,7 @@ def test_marks_follow_the_corrected_test_and_python_has_the_table_too():
     assert r"better & \textbf{0.305}$^\dagger$ \\" in found.to_latex()
     assert "| better | **0.305†** |" in found.markdown() and "Holm-corrected for 2 systems" in str(found)
     assert "corrected for the 2 comparisons with base (Holm)" in " ".join(str(found).split())
+    assert "corrected" not in str(capscore.compare({name: rows[name] for name in ("base", "same")}, "judge"))
     assert [*found.to_pandas()["figure"].round(3)] == [0.275, 0.305, 0.275]
 
 

@@ -144,8 +144,9 @@ def test_names_of_images(tmp_path):
             folder.find(image)
     url = "https://example.org/a.jpg"
     assert ImageFolder(tmp_path, allow_urls=True).find(url) == url
-    with pytest.raises(InputError, match="does not exist; expected the folder"):
-        ImageFolder(tmp_path / "none")
+    for name in ("none", "x" * 5000, "a\0b"):
+        with pytest.raises(InputError, match="does not exist; expected the folder"):
+            ImageFolder(tmp_path / name)
 
 
 def test_stored_images_stay_encoded_and_their_paths_are_found(tmp_path):

@@ -271,7 +271,9 @@ def test_a_metric_without_a_module_gets_a_plain_one(hub, wheels):
     module = scope["Module"]()
     found = module.compute(predictions=["a dog"], references=[["a dog"]], language="en")
     assert found["rouge_l"] == pytest.approx(1.0) and "ROUGE-L" in module.describe()[0]
-    assert 'evaluate.load("jo/rouge_l")' in held["README.md"].decode()
+    card = held["README.md"].decode()
+    assert "\n## Metric Description\n\nROUGE-L (Lin 2004), in [0, 1]: the longest" in card
+    assert 'evaluate.load("jo/rouge_l")' in card and "\n`pip install capscore`\n" in card
 
 
 def test_a_metric_of_no_package_is_refused():

@@ -110,9 +110,10 @@ def test_a_network_is_planned_with_what_it_needs(network, tmp_path):
     ready = plan_weights(network)
     assert weights_kind(network) == "infometic" and ready.files.keys() == NETWORK_FILES
     assert [note.partition(":")[0] for note in ready.notes] == ["not sent"]
-    for name, note in (("my-tower", "'my-tower', a folder on this machine only"), ("", "do not name their")):
+    local = [(name, f"{name!r}, a folder on this machine only") for name in ("my-tower", "./gone")]
+    for name, note in [*local, ("", "do not name their")]:
         config = InfoMetICConfig(**{**vars(NETWORK), "backbone": name})
-        ready = plan_weights(write_network(tmp_path / f"net{name}", config))
+        ready = plan_weights(write_network(tmp_path / f"net{len(name)}", config))
         assert note in ready.notes[0]
         assert f"backbone={name or '…'!r}, weights='{{repo}}@" in ready.loads
 

@@ -7,7 +7,7 @@ import PIL.Image
 import pytest
 
 import capscore
-from capscore.judges.prompts import Prompt
+from capscore.judges.prompts import PhotoTokens, Prompt
 from capscore.judges.readings import Yes
 
 from .test_parity import PHOTOS, asked, yes_or_no
@@ -17,6 +17,16 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore::capscore.errors.CapscoreWarning", "ignore::DeprecationWarning"
 )
 PLAIN = {"candidates": "a cat", "references": ["a dog", "a red dog"], "context": "A pond."}
+
+
+@pytest.mark.parametrize("before", ([], [5], [5, 6]))
+@pytest.mark.parametrize("after", ([], [7], [7, 8]))
+@pytest.mark.parametrize("photo", ([2, 2, 2], [1, 1, 1], [1], [3, 1, 4]))
+@pytest.mark.parametrize("added", ([], [9, 9]))
+def test_a_photo_stands_where_its_mark_stood(before, after, photo, added):
+    text, whole = [*before, 1, *after], [*before, *photo, *after, *added]
+    found = PhotoTokens.found(text, whole, mark=1)
+    assert found.put_into(text)[0] == whole
 
 
 def closing(processor):

@@ -48,7 +48,7 @@ def test_a_head_for_matching_sees_each_photo_once(family, tiny_model):
     )
     shapes = shapes_from(judge.model.model.vision_model)
     scored(judge)
-    assert [shape[0] for shape in shapes] == [3]
+    assert [shape[0] for shape in shapes] == [3] and judge.model.batch_size == 9
 
 
 def test_photos_are_prepared_beside_the_model(tiny_model, monkeypatch):

@@ -98,6 +98,7 @@ def test_calibrate_makes_the_background_and_the_curves_of_any_backbone(tmp_path,
     assert scores.signature.split("|background:12@")[1][:8] in json.dumps(found.to_dict())
     alone = loaded(background=tmp_path / "mine.json").score(["red", "blue"], [RED, RED])
     assert alone.scores[0] > 0.5 > alone.scores[1]
+    assert len({part.signature.split("|background:")[1].split("|")[0] for part in (scores, alone)}) == 2
 
 
 @pytest.mark.filterwarnings("default::capscore.errors.RecipeWarning")

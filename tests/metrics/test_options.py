@@ -15,6 +15,9 @@ from capscore.metrics.mcs import MCS
 from capscore.options import OutputOptions, RowOptions
 from capscore.registry import METRICS, register_metric
 
+from ..toy import ColourBackbone
+
+UNUSABLE = ("x" * 5_000, "a\0b")  # no file system takes such names
 WITH_BACKBONE = [metric for metric in METRICS.names() if METRICS.get(metric).takes_backbone]
 
 
@@ -40,6 +43,11 @@ def test_options_have_the_types_choices_and_metrics_of_their_classes():
         ("text_score", {"allow_urls": True}, "^allow_urls=True: an option of mcs"),
         ("bleu", {"device": "cpu"}, "device=.cpu.: an option of mcs, .*, not of bleu"),
         ("cider", {"document_frequencies": "gone.npz"}, "'gone.npz' cannot be read"),
+        *(("cider", {"document_frequencies": name}, "cannot be read") for name in UNUSABLE),
+        *(("chair", {"instances": name}, "cannot be read") for name in UNUSABLE),
+        *(("fit", {"background": name, "backbone": ColourBackbone()}, "background") for name in UNUSABLE),
+        *(("judge", {"backbone": name}, "there is no such folder") for name in UNUSABLE),
+        ("judge", {"top_logprobs": pandas.NA}, "top_logprobs=<NA> goes with a server"),
         (
             "cider",
             {"document_frequencies": {"a": 1}},

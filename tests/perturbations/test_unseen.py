@@ -108,6 +108,7 @@ def test_another_number_has_as_many_digits():
         ("zh", "一个男人站在街上", "一个男人没有站在街上"),
         ("zh", "兩個男人正在騎馬", "兩個男人沒有在騎馬"),
         ("zh", "这是狗", "这不是狗"),
+        ("zh", "猫在桌子上", "猫不在桌子上"),
         ("cs", "Pes je na louce.", "Pes není na louce."),
         ("ko", "고양이가 있다", "고양이가 없다"),
         ("tr", "Evde bir köpek var.", "Evde bir köpek yok."),

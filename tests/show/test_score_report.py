@@ -32,6 +32,8 @@ def test_a_histogram_begins_at_zero_or_below_and_ends_at_the_highest():
     assert [height for height in found.heights if height] == [0.5, 1.0]
     below = histogram(np.array([-1.0, -0.5]))
     assert (below.low, below.high, below.place) == (-1.0, -0.5, pytest.approx(0.5))
+    flat = histogram(np.zeros(3))
+    assert (flat.low, flat.high) == (0.0, 1.0)
     empty = histogram(np.array([NAN]))
     assert (empty.low, empty.high, empty.mean, empty.place) == (0.0, 1.0, None, None)
 
@@ -71,6 +73,9 @@ def test_a_page_has_rows_photos_languages_and_no_markup_of_others(photos, toys, 
     assert data["rows"][0]["caption"] == HOSTILE and "<" not in json.dumps(data).replace(
         json.dumps(HOSTILE), ""
     )
+    assert re.findall('<img data-photo="0" alt="(.*?)" style="(.*?)">', text) == [
+        ("green.png", "aspect-ratio: 3 / 4")
+    ]
     assert len(data["photos"]) == 1 and data["rows"][0]["worst_first"] == 0.0
     listed = text.partition(">All rows<")[2]  # the lowest first, those without a score last
     assert re.findall(r'"Row" class="name">(line \d)<', listed) == [f"line {n}" for n in (3, 2, 1, 4)]

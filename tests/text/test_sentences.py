@@ -29,7 +29,7 @@ PARAGRAPHS = {
     "zh": ["一只狗在沙滩上跑。", "它戴着红色的项圈！", "天空很蓝"],
     "hi": ["एक कुत्ता दौड़ रहा है।", "वह बहुत खुश है।"],
     "tokenised": ["a dog runs home .", "it is very brown ."],
-    "abbreviations": ["A man in St. Ives meets J. Hay.", "“They look happy.”", "He waves (a lot)."],
+    "abbreviations": ["A man in St. Ives meets J. Hay's dog.", "“They look happy.”", "It's brown (a lot)."],
     "a fragment": ["A dog runs. Fast."],
     "none": ["a dog runs on the beach"],
 }

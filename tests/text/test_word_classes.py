@@ -82,7 +82,7 @@ WORDS = [
     ("fr", "Qu'est-ce qu’il voit aujourd'hui ?", "Qu' est-ce qu’ il voit aujourd'hui"),
     ("de", "Ein Fuß\xadball liegt, geht's da", "Ein Fuß\xadball liegt geht 's da"),
     ("de", "Ein Ma\u0308dchen lacht", "Ein Ma\u0308dchen lacht"),
-    ("ru", "\U00017000 кот", "\U00017000 кот"),  # a letter without a Unicode name
+    ("ru", "\U00017000 TV кот", "\U00017000 TV кот"),  # a letter without a Unicode name; of no class
     ("uk", "\U00017000 кот", "\U00017000 кот"),
 ]
 
