@@ -438,15 +438,16 @@ def _rows_of_battles(
                     yield None, {**cells, columns[0]: texts[0], RIVAL: texts[1]}
 
     @cache
-    def places() -> list[str]:
-        found = []
-        for chunk in base.chunks(CHUNK_ROWS):
-            found += [base.place(chunk, row) for row in range(len(chunk))]
+    def places(system: int) -> list[str]:
+        source, found = sources[names[system]], []
+        for chunk in source.chunks(CHUNK_ROWS):
+            found += [source.place(chunk, row) for row in range(len(chunk))]
         return found
 
     def place(at: int) -> str:
-        row, one, other = listed[at]
-        return f"{places()[numbers[0][row]]}, {names[one]} against {names[other]}"
+        row, *pair = listed[at]
+        sides = [f"{names[system]} ({places(system)[numbers[system][row]]})" for system in pair]
+        return " against ".join(sides)
 
     others = [name for name in base.columns if name not in named_columns((RIVAL,), base.columns)]
     return replace(

@@ -668,7 +668,7 @@ class FileScoring:
         scores = self.scorer.finish(together)
         for scorer in self.scorer.scorers:
             scorer.warn_about_truncation(scores[scorer.metric].truncated)
-        self.scorer.odd.warn()
+        self.scorer.odd.warn(places=self.source.places)
         return scores
 
     def _write_together(self, found: ScoredFile) -> None:

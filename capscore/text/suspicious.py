@@ -208,12 +208,13 @@ class OddRows:
         number, first, example = self.first.get(kind, (0, row, shown))
         self.first[kind] = (number + 1, first, example)
 
-    def warn(self, remedy: str = "") -> None:
-        """Warn once of all that was counted, and say what may be done."""
+    def warn(self, remedy: str = "", places: Sequence[str] = ()) -> None:
+        """Warn once of all that was counted, and say what may be done; `places` name rows, () by number."""
         listed = []
         for kind, (number, row, shown) in self.first.items():
             example = f": {shown}" if shown else ""
-            listed.append(f"{number:,} {KINDS[kind].said} (first: row {row}, counted from 0{example})")
+            place = places[row] if places else f"row {row}, counted from 0"
+            listed.append(f"{number:,} {KINDS[kind].said} (first: {place}{example})")
         if listed:
             warn(RowWarning(f"rows that look wrong were scored as they are: {'; '.join(listed)}{remedy}"))
 

@@ -11,9 +11,10 @@ import transformers
 from PIL import Image
 
 import capscore
-from capscore.errors import CapscoreError
+from capscore.errors import CapscoreError, RowWarning
 from capscore.judges.battle import Battle
 
+from ..cli.conftest import write_jsonl
 from ..photos import noise
 from . import tiny_models
 from .test_parity import PHOTOS, asked, assert_close, spellings
@@ -163,10 +164,23 @@ def test_a_judge_ranks_systems_and_reads_each_photo_once(systems, tmp_path, monk
     again = capscore.battles({name: given[name] for name in "cab"}, "judge", tie=0, **options)
     assert not seen and again.ratings == pytest.approx(found.ratings, abs=1e-6)
     given["b"][1]["caption"] = None
-    with pytest.raises(CapscoreError, match=r"row 1.*, b against c: candidate: expected a caption"):
+    with pytest.raises(
+        CapscoreError, match=r"^b \(row 1,.*\) against c \(row 1,.*\): candidate: expected a cap"
+    ):
         capscore.battles(given, "judge", **options)
     left = capscore.battles(given, "judge", on_error="skip", **options)
     assert (left.n_left_out, left.n_battles) == (2, 7)
+
+
+def test_messages_name_the_lines_of_both_captions(systems):
+    given, images = systems
+    given["b"][2]["caption"] = "&#39;"
+    files = {name: write_jsonl(images / f"{name}.jsonl", rows) for name, rows in given.items()}
+    files["b"].write_text("\n" + files["b"].read_text())
+    options = {"backbone": tiny_judge("qwen2_5_vl"), "cache": False, "bootstrap": 0, "match_by": "photo"}
+    place = r"without a letter \(first: b \(\S+b.jsonl, line 4\) against c \(\S+c.jsonl, line 3\)"
+    with pytest.warns(RowWarning, match=place):
+        capscore.battles(files, "judge", **options)
 
 
 def test_single_answers_decide_where_a_reading_of_one_caption_is_named(systems):
