@@ -218,7 +218,7 @@ def rows_of(settings: TowerSettings) -> tuple[TrainingRows, HeldOut]:
     coco = [Path(path).expanduser() for path in settings.coco]
     captions = read_captions(data, texts, coco, settings.sources)
     held = held_out_photos(data, [*files, *(caption.name for caption in captions)])
-    rows = training_rows(captions, folder, files, held, settings.most_photos)
+    rows = training_rows(captions, folder, files, held)
     return rows, held
 
 

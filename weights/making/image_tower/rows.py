@@ -141,11 +141,10 @@ def training_rows(
     folder: Path,
     files: Mapping[str, Photo],
     held: HeldOut,
-    most_photos: int | None = None,
 ) -> TrainingRows:
     """Captions, and the photos in a folder by their paths → rows, without what is held out.
 
-    Of `most_photos` photos with pixels, evenly spread. InputError if no photo has a caption.
+    InputError if no photo has a caption.
     """
     # the first path of a photo
     names = {photo: name for name, photo in reversed(files.items())}
@@ -167,8 +166,6 @@ def training_rows(
             texts.append(PhotoRow(photo, first.name, None, first.source, rows))
     if not seen:
         raise InputError("no caption is of an available photo that may be trained on", field="photos")
-    if most_photos is not None and most_photos < len(seen):
-        seen = [seen[index * len(seen) // most_photos] for index in range(most_photos)]
     counts = Counter(
         (item.source, item.language)
         for row in (*seen, *texts)

@@ -13,7 +13,7 @@ from weights.making.image_tower.rows import SOURCES
 
 # What is expected → settings of which it is, and the test.
 _RANGES: dict[str, tuple[str, Callable[[float], bool]]] = {
-    "at least 1": ("views frozen_stages recent most_photos text_hidden text_steps", lambda value: value >= 1),
+    "at least 1": ("views frozen_stages recent text_hidden text_steps", lambda value: value >= 1),
     "at least 0": (
         "region_weight pair_weight names_weight near_weight anchor_weight pool anchors frozen_blocks",
         lambda value: value >= 0,
@@ -42,7 +42,6 @@ class TowerSettings(LoopSettings):
         coco: Files of captions of COCO's photos: COCO's own annotations, or JSONL rows of photo, caption and
             language.
         sources: Official sources of captions.
-        most_photos: Most photos, evenly spread over them; None for all.
         features: Folder of the features; None for one in `out`. Several runs may share it.
         half_precision: Whether random views are computed, and the trunk and the head trained, in bfloat16.
             CPUs that have it take half the time.
@@ -72,7 +71,6 @@ class TowerSettings(LoopSettings):
     texts: str = ""
     coco: list[str] = field(default_factory=list)
     sources: list[str] = field(default_factory=lambda: list(SOURCES))
-    most_photos: int | None = None
     features: str | None = None
     half_precision: bool = True
     text_encoder: str = "embedded-free"

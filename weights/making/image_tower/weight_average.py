@@ -24,9 +24,6 @@ class WeightAverage(nn.Module):
         decay: Share of the average that stays in a step. In the first steps it is less, (1 + n) / (10 + n)
             after n steps, so that the weights at the start are soon forgotten.
 
-    Raises:
-        CapscoreError: a decay outside [0, 1).
-
     >>> line = nn.Linear(1, 1, bias=False)
     >>> with torch.no_grad():
     ...     _ = line.weight.fill_(0.0)

@@ -141,10 +141,7 @@ def test_a_damaged_row_names_its_line(tmp_path, row, message):
         list(coco_captions(path))
 
 
-def test_fewer_photos_are_spread_over_all_and_one_needs_a_caption(rows, folders):
-    few = made(folders, most_photos=2)
-    assert [str(row.photo) for row in few.photos] == ["COCO 98", "Flickr 111"] and few.texts == rows.texts
-    assert few.counts["flickr8k", "en"] == 2 and made(folders, most_photos=99) == rows
+def test_one_photo_needs_a_caption(folders):
     alone = Caption(Photo("flickr", 5), "5_a.jpg", "en", "A dog.", "flickr8k")
     with pytest.raises(InputError, match="no caption is of an available photo"):
         training_rows([alone], folders[1], photo_files(folders[1]), HeldOut({}))
