@@ -11,6 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -181,11 +182,12 @@ class InputError(CapscoreError, ValueError):
 
     def spelled(self, spell: Spelling = str) -> str:
         message = join_parts(self.parts, spell)
-        if self.field:
+        has_field = self.field and self.field != self.option  # which the message begins with
+        if has_field:
             message = f"{self.field}: {message}"
         if self.row is None:
             return message
-        return f"row {self.row}{', ' if self.field else ': '}{message}"
+        return f"row {self.row}{', ' if has_field else ': '}{message}"
 
     def message_with_field(self, spell: Spelling = str) -> str:
         """The message with the field before it, for lists that name the row themselves."""
@@ -289,8 +291,18 @@ class RowWarning(CapscoreWarning):
     """Captions, references or photos look wrong; they were scored as they are."""
 
 
+_TAKES: ContextVar[Callable[[Warning], object] | None] = ContextVar("_TAKES", default=None)
+
+
 def warn(warning: Warning) -> None:
-    """Give a warning at the line of the caller: the nearest one outside capscore."""
+    """Give a warning at the line of the caller: the nearest one outside capscore.
+
+    `evaluate` and `datasets` count as inside, because they call what capscore defines for them.
+    """
+    (_TAKES.get() or _give)(warning)
+
+
+def _give(warning: Warning) -> None:
     frame, inside = sys._getframe(1), ("capscore", "evaluate", "datasets")
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in inside:
         frame = frame.f_back
@@ -302,3 +314,37 @@ def warn(warning: Warning) -> None:
         module=frame.f_globals.get("__name__", "<string>"),
         registry=frame.f_globals.setdefault("__warningregistry__", {}),
     )
+
+
+@contextmanager
+def warnings_taken() -> Iterator[list[Warning]]:
+    """Collect the library's warnings within the block; other threads give theirs, unlike those of the module
+    `warnings`, whose filters belong to the process.
+    """
+    taken: list[Warning] = []
+    with _taking(taken.append):
+        yield taken
+
+
+@contextmanager
+def without_warnings(*kinds: type[Warning]) -> Iterator[None]:
+    """Drop the library's warnings of these kinds within the block, in this thread.
+
+    >>> with warnings_taken() as taken, without_warnings(RowWarning):
+    ...     warn(RowWarning("odd"))
+    ...     warn(LanguageWarning("unknown"))
+    >>> taken
+    [LanguageWarning('unknown')]
+    """
+    others = _TAKES.get() or _give
+    with _taking(lambda warning: isinstance(warning, kinds) or others(warning)):
+        yield
+
+
+@contextmanager
+def _taking(take: Callable[[Warning], object]) -> Iterator[None]:
+    token = _TAKES.set(take)
+    try:
+        yield
+    finally:
+        _TAKES.reset(token)

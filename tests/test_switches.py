@@ -1,6 +1,8 @@
 """Global switches of torch, transformers and Pillow are as they were, however threads overlap."""
 
 import threading
+import warnings
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,6 +11,7 @@ from PIL import ImageFile
 
 from capscore.backbones.base import exact_convolutions
 from capscore.backbones.checkpoint import quietly_refusing
+from capscore.errors import LanguageWarning, RowWarning, warn, warnings_taken, without_warnings
 from capscore.images import load
 
 SWITCHES = {
@@ -42,3 +45,29 @@ def test_blocks_that_overlap_hold_a_switch_and_leave_it_as_it_was(name, monkeypa
         thread.join(10)
         seen.append(read())
     assert before != within and seen == [within, within] and read() == before
+
+
+def test_a_block_drops_or_takes_the_warnings_of_its_own_thread_and_leaves_the_filters_alone():
+    before, entered, leave, heard = [*warnings.filters], threading.Event(), threading.Event(), []
+
+    def first():
+        with warnings_taken() as taken, without_warnings(RowWarning):
+            entered.set()
+            leave.wait(10)
+            warn(RowWarning("dropped"))
+            warn(LanguageWarning("taken"))
+        heard.extend(map(str, taken))
+
+    thread = threading.Thread(target=first)
+    thread.start()
+    entered.wait(10)
+    with pytest.warns(RowWarning, match="given"), without_warnings(LanguageWarning):
+        leave.set()
+        thread.join(10)
+        warn(RowWarning("given"))
+        warn(LanguageWarning("dropped"))
+    assert heard == ["taken"] and [*warnings.filters] == before
+    # its filters belong to the process, so that threads which overlap leave them wrong
+    package = Path(load.__file__).parents[1]
+    uses = {path.name for path in package.rglob("*.py") if "catch_warnings(" in path.read_text("utf-8")}
+    assert uses == {"terminal.py", "pages.py"}

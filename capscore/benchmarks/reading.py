@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..errors import InputError, Setting
+from ..errors import InputError, Setting, warnings_taken
 from ..files.columns import read_numbers
 from ..files.photo_names import KnownNames, id_text
 from ..files.read import open_rows
@@ -202,9 +201,6 @@ def read_scores(
 def collected_warnings() -> Iterator[list[str]]:
     """Collect the warnings given inside, each once, as lines."""
     said: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        for category in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):
-            warnings.simplefilter("ignore", category)  # meant for programmers
+    with warnings_taken() as taken:
         yield said
-    said.extend(dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught))
+    said.extend(dict.fromkeys(" ".join(str(warning).split()) for warning in taken))

@@ -249,11 +249,11 @@ def empty_caption(text: str) -> InputError:
 def as_list(values: Any, name: str, what: str, n_rows: int | None = None) -> list[Any]:
     """Values as a list, of n rows if that is known; a string or a table is not a list of texts."""
     if isinstance(values, (str, bytes)):
-        raise InputError(f"{name}={values!r:.60} is one string; expected a list of {what}", field=name)
+        raise InputError(f"{values!r:.60} is one string; expected a list of {what}", field=name)
     is_table = getattr(values, "column_names", None) or getattr(values, "columns", None) is not None
     is_other = not isinstance(values, list) and not is_iterable(values)
     if isinstance(values, (Mapping, Set)) or is_table or is_other:
-        raise InputError(f"{name} is a {type(values).__name__}; expected a list of {what}", field=name)
+        raise InputError(f"got a {type(values).__name__}; expected a list of {what}", field=name)
     listed = values.to_pylist() if hasattr(values, "to_pylist") else list(values)
     if n_rows is not None:
         check_length(name, listed, n_rows)

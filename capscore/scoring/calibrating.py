@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .. import __version__
-from ..errors import InputError, Setting, TruncationWarning
+from ..errors import InputError, Setting, TruncationWarning, without_warnings
 from ..files.columns import columns_of, find_reference_columns, read_inputs
 from ..files.image_folder import ImageFolder
 from ..files.row_source import CHUNK_ROWS, RowSource
@@ -359,8 +358,7 @@ def _score(scorer: Any, rows: Sequence[CaptionedPhoto]) -> Scores:
     images = [row.image for row in rows] if scorer.needs_images else None
     references = [row.references for row in rows] if scorer.needs_references else None
     languages = [row.language or None for row in rows]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TruncationWarning)  # the entry says how many
+    with without_warnings(TruncationWarning):  # the entry says how many
         captions = [row.caption for row in rows]
         return scorer.score(captions, images, references, languages if any(languages) else None)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import platform
-import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.metadata import version
@@ -16,7 +15,15 @@ from importlib.metadata import version
 import numpy as np
 
 from .. import __version__
-from ..errors import InputError, LanguageWarning, OptionError, RowWarning, Setting, TruncationWarning
+from ..errors import (
+    InputError,
+    LanguageWarning,
+    OptionError,
+    RowWarning,
+    Setting,
+    TruncationWarning,
+    without_warnings,
+)
 from ..files.columns import (
     FAMILIAR,
     IDS,
@@ -179,9 +186,8 @@ class RowScorer:
             if column.from_files and names:
                 extra[column.name] = chunk.values(names[0])
         try:
-            with warnings.catch_warnings():  # given once for all chunks
-                for category in (LanguageWarning, TruncationWarning, RowWarning):
-                    warnings.simplefilter("ignore", category)
+            # given once for all chunks
+            with without_warnings(LanguageWarning, TruncationWarning, RowWarning):
                 language, on_error = self.options.language or inputs.languages, self.options.on_error
                 columns = inputs.candidates, images, references, language
                 prepared = scorer.prepare_rows(check_rows(scorer, *columns, on_error, extra), on_error)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import sys
-import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 import xxhash
 
-from ..errors import CorpusWarning, InputError, Setting
+from ..errors import CorpusWarning, InputError, Setting, without_warnings
 from ..files.columns import (
     ColumnNames,
     find_columns,
@@ -25,6 +24,7 @@ from ..files.references import Files, are_files, open_with_references
 from ..files.row_source import CHUNK_ROWS, RowSource, rows_in_memory
 from ..metrics.base import Scorer, sums_by_language
 from ..metrics.calibration import Standing, has_calibration, placed, standings
+from ..metrics.loading import load_together
 from ..metrics.rows import PreparedRows
 from ..metrics.scores import COUNTS, Scores
 from ..options import RowOptions, check_whole_number, split_options
@@ -185,8 +185,7 @@ class BatchScorer:
         source = rows_in_memory(rows, places)
         (chunk,) = source.chunks(len(rows))
         prepared = self._scorer.prepare(source, names, chunk, start or 0)
-        with warnings.catch_warnings():  # a batch is no corpus
-            warnings.simplefilter("ignore", CorpusWarning)
+        with without_warnings(CorpusWarning):  # a batch is no corpus
             scores = self._scorer.finish(prepared)
         for metric, part in scores.items():
             self._running[metric].add(prepared[metric], part)
@@ -276,7 +275,7 @@ class ScoredStream(Iterator[dict[str, object]]):
 
 def score_stream(
     rows: Files | Iterable[Mapping[str, object]],
-    scorers: Scorer | Sequence[Scorer],
+    scorers: str | Scorer | Sequence[str | Scorer],
     options: RowOptions = RowOptions(),
     *,
     batch_rows: int = 256,
@@ -293,8 +292,8 @@ def score_stream(
             `split_dataset_by_node`), or anything that can be iterated over. Images of a data set stay encoded
             until they are scored. Or the file, folder, pattern such as `corpus-*.tar` or list of files that
             holds them.
-        scorers: Scorer or scorers of metrics whose scores depend on the row alone; CIDEr needs
-            `document_frequencies`.
+        scorers: Scorers, or names (METRIC or METRIC@BACKBONE), of metrics whose scores depend on the row
+            alone; CIDEr needs `document_frequencies`.
         options: How rows are read; its entries may also be given by name, such as images="photos",
             candidate_column="generated", on_error="skip".
         batch_rows: Number of rows that are scored together.
@@ -315,7 +314,7 @@ def score_stream(
     check_whole_number("batch_rows", batch_rows, 1)
     if named:
         (options,) = split_options(named, RowOptions)
-    listed = [scorers] if isinstance(scorers, Scorer) else [*scorers]
+    listed = load_together(scorers)
     if are_files(rows):
         source = open_with_references(rows, options)
         options = replace(options, images=options.images or source.folder)

@@ -14,7 +14,6 @@ import math
 import os
 import re
 import threading
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib.resources import files
@@ -27,7 +26,7 @@ import numpy as np
 from huggingface_hub import SpaceCard
 
 from ..backbones.base import Backbone
-from ..errors import CapscoreError, CapscoreWarning, MissingExtraError, address_name, install_command
+from ..errors import CapscoreError, MissingExtraError, address_name, install_command, warnings_taken
 from ..files.shipped import module_folder
 from ..judges.server import is_address
 from ..metrics import load
@@ -135,8 +134,7 @@ class _Scorers:
             columns["language"] = language_code(lines[0])
         if photo is not None:
             columns["images"] = [photo] * len(captions)
-        with self._lock, warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+        with self._lock, warnings_taken() as taken:
             if metric not in self._scorers:
                 kind = METRICS.get(metric)
                 options = dict(kind.explaining)
@@ -146,7 +144,7 @@ class _Scorers:
                 self._scorers[metric] = load(metric, **options)
             scorer = self._scorers[metric]
             scores = scorer.score(captions, **columns)
-        notes = [str(item.message) for item in caught if isinstance(item.message, CapscoreWarning)]
+        notes = list(map(str, taken))
         return scorer, scores, [*map(without_folders, [*notes, *filter(None, [scorer.caution])])]
 
     def _backbone_of(self, metric: str) -> str | Backbone | None:

@@ -58,6 +58,17 @@ def test_a_stream_has_its_rows_in_order_with_the_scores_of_each_metric(rows):
 
 
 @pytest.mark.filterwarnings("ignore:rows that look wrong")
+def test_metrics_are_named_and_the_summary_is_that_of_a_file():
+    pairs = (("a red sea", ["a red sky"]), ("a dog", ["a cat"]))
+    texts = [{"caption": caption, "references": references} for caption, references in pairs]
+    scored = capscore.score_stream(texts, ["rouge_l", capscore.load("chair")], language="en")
+    assert [round(row["rouge_l"], 4) for row in scored] == [0.6667, 0.5]
+    whole = capscore.score_file(texts, ["rouge_l", "chair"], language="en").to_dict()
+    found = scored.summary()
+    assert found == {name: whole[name] for name in found}
+    assert whole.keys() - found.keys() <= {"input", "output"}
+
+
 def test_a_text_around_some_photos_is_in_the_signature_of_a_judge(rows):
     judge = capscore.load("judge", backbone=tiny_judge(), cache=False)
     texts = [None, "On a farm.", ""]

@@ -82,7 +82,7 @@ def test_p_values():
     ],
 )
 def test_invalid_input_is_refused(arguments, field):
-    with pytest.raises(InputError, match=f"{field}=.*expected") as caught:
+    with pytest.raises(InputError, match=f"^{field}=.*expected") as caught:
         Sampling(*arguments)
     assert caught.value.field == field
 
