@@ -18,13 +18,17 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Callable, Collection, Mapping
+import json
+from collections.abc import Callable, Collection
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from .errors import CapscoreError
 
+# kind → name → "module:object"
+_REGISTERED = json.loads(Path(__file__).with_name("registered.json").read_text(encoding="utf-8"))
 T = TypeVar("T")
 Item = TypeVar("Item")
 
@@ -34,18 +38,15 @@ class Registry(Generic[T]):
 
     Args:
         kind: What they are, in the singular, such as "metric"; entry points are in the group
-            `capscore.<kind>s`.
-        builtin: Name → "module:object" of those that come with the library.
+            `capscore.<kind>s`. registered.json has those of the library.
         listed: "module:function" for further names of the library, which a data file or a folder brings: the
             function returns {spelling: name}, and a name may have several spellings.
         load: "module:function" of the function that returns the thing of such a name.
     """
 
-    def __init__(
-        self, kind: str, builtin: Mapping[str, str] | None = None, *, listed: str = "", load: str = ""
-    ):
+    def __init__(self, kind: str, *, listed: str = "", load: str = ""):
         self.kind = kind
-        self._places = dict(builtin or {})
+        self._places: dict[str, str] = _REGISTERED.get(kind, {})
         self._listed, self._load = listed, load
         self._registered: dict[str, Any] = {}
 
@@ -156,48 +157,13 @@ def _place(item: object) -> tuple[str, object]:
     return item.__module__, getattr(item, "__qualname__", id(item))
 
 
-METRICS: Registry[Any] = Registry(
-    "metric",
-    {
-        "mcs": "capscore.metrics.mcs:MCS",
-        "pr_mcs": "capscore.metrics.pr_mcs:PRMCS",
-        "fit": "capscore.metrics.fit:Fit",
-        "clip_score": "capscore.metrics.clip_score:CLIPScore",
-        "infometic": "capscore.metrics.infometic:InfoMetIC",
-        "judge": "capscore.metrics.judge:Judge",
-        "ref_clip_score": "capscore.metrics.ref_clip_score:RefCLIPScore",
-        "clip_cider": "capscore.metrics.clip_cider:CLIPCIDEr",
-        "text_score": "capscore.metrics.text_score:TextScore",
-        "cider": "capscore.metrics.cider:CIDEr",
-        "cider_d": "capscore.metrics.cider:CIDErD",
-        "bleu": "capscore.metrics.bleu:BLEU",
-        "rouge_l": "capscore.metrics.rouge_l:ROUGEL",
-        "meteor": "capscore.metrics.meteor:METEOR",
-        "spice": "capscore.metrics.spice:SPICE",
-        "chair": "capscore.metrics.chair:Chair",
-    },
-)
+METRICS: Registry[Any] = Registry("metric")
 # Entries of capscore/backbones/registry.json, and functions `(*, device, dtype)` that load others
 BACKBONES: Registry[Any] = Registry(
     "backbone", listed="capscore.backbones:spellings", load="capscore.backbones:known_backbone"
 )
 # Records (`capscore.perturbations.Kind`), and functions `(caption, language, rng) -> caption`
-PERTURBATIONS: Registry[Any] = Registry(
-    "perturbation",
-    {
-        "repetition": "capscore.perturbations.kinds:REPETITION",
-        "removal": "capscore.perturbations.kinds:REMOVAL",
-        "masking": "capscore.perturbations.kinds:MASKING",
-        "jumble": "capscore.perturbations.kinds:JUMBLE",
-        "substitution": "capscore.perturbations.kinds:SUBSTITUTION",
-        "neighbours": "capscore.perturbations.kinds:NEIGHBOURS",
-        "typos": "capscore.perturbations.kinds:TYPOS",
-        "number": "capscore.perturbations.kinds:NUMBER",
-        "negation": "capscore.perturbations.kinds:NEGATION",
-        "foreign": "capscore.perturbations.kinds:FOREIGN",
-        "truncation": "capscore.perturbations.kinds:TRUNCATION",
-    },
-)
+PERTURBATIONS: Registry[Any] = Registry("perturbation")
 # Builders of benchmarks: classes in the loading scripts of datasets_scripts/, and others
 BENCHMARKS: Registry[Any] = Registry(
     "benchmark",
@@ -205,38 +171,13 @@ BENCHMARKS: Registry[Any] = Registry(
     load="capscore.benchmarks.data.load:builder_in_script",
 )
 # What a judge is asked, and how its answer becomes a score
-READINGS: Registry[Any] = Registry(
-    "reading",
-    {
-        "yes": "capscore.judges.readings:Yes",
-        "grade": "capscore.judges.readings:Grade",
-        "match": "capscore.judges.readings:Match",
-        "battle": "capscore.judges.battle:Battle",
-        "statements": "capscore.judges.statements:Statements",
-    },
-)
+READINGS: Registry[Any] = Registry("reading")
 # Ways in which files lay out their rows
 LAYOUTS: Registry[Any] = Registry(
     "layout", listed="capscore.files.layouts:known_layouts", load="capscore.files.layouts:known_layout"
 )
 # What of a benchmark's rows is scored, and what the scores give: classes of tasks
-PROTOCOLS: Registry[Any] = Registry(
-    "protocol",
-    {
-        "ratings": "capscore.benchmarks.tasks:RatingTask",
-        "pairs": "capscore.benchmarks.tasks:PairTask",
-        "battles": "capscore.benchmarks.tasks:BattleTask",
-        "foils": "capscore.benchmarks.tasks:FoilTask",
-        "hallucination": "capscore.benchmarks.tasks:HallucinationTask",
-        "localisation": "capscore.benchmarks.tasks:LocalisationTask",
-        "xvnli": "capscore.benchmarks.tasks:XvnliTask",
-        "marvl": "capscore.benchmarks.tasks:MarvlTask",
-        "thumb": "capscore.benchmarks.tasks:ThumbTask",
-        "captokeneval": "capscore.benchmarks.tasks:TokenTask",
-        "detailcaps": "capscore.benchmarks.tasks:DetailTask",
-        "retrieval": "capscore.benchmarks.tasks:RetrievalTask",
-    },
-)
+PROTOCOLS: Registry[Any] = Registry("protocol")
 
 
 register_backbone = BACKBONES.register

@@ -24,6 +24,12 @@ MAX_REMEMBERED = 20_000  # texts per language, about 30 MB of words
 MAX_WORD, MAX_TEXT = 24, 5_000
 # classes of the tags of Universal Dependencies; all other tags are "other"
 UD_CLASSES = {"NOUN": "noun", "PROPN": "noun", "VERB": "verb", "ADJ": "adjective", "ADV": "adverb"}
+# languages in Universal Dependencies; files of HanTa and classes of its tags; classes of the tags of OpenCorpora;
+# tags by endings or beginnings, for words that a lexicon lacks; letters for and, in, like, to, the, …, which are
+# written onto the next word and which the treebanks separate; corrections for `_corrected_classes`
+_DATA = json.loads(Path(__file__).with_name("taggers.json").read_text(encoding="utf-8"))
+TREEBANKS: dict[str, str] = _DATA["treebanks"]
+HANTA: dict[str, list[str]] = _DATA["hanta"]
 
 
 class Word(NamedTuple):
@@ -103,23 +109,9 @@ def _of_morphemes(morphemes: Callable[[str], Iterable[tuple[str, str]]]) -> _Wor
 def _corrected_classes(code: str) -> dict[str, str]:
     """Word → its class, for everyday words in captions that treebanks, most of them news, tag differently."""
     corrected: dict[str, str] = {}
-    known = json.loads(Path(__file__).with_name("corrected_classes.json").read_text(encoding="utf-8"))
-    for word_class, words in known.get(code, {}).items():
+    for word_class, words in _DATA["corrected"].get(code, {}).items():
         corrected |= dict.fromkeys(words.split(), word_class)
     return corrected
-
-
-HANTA = {
-    "en": ("morphmodel_en.pgz", r"(?P<noun>N[NP])|(?P<verb>VV)|(?P<adjective>AJ)|(?P<adverb>AV)"),
-    "de": (
-        "morphmodel_ger.pgz",
-        r"(?P<noun>N[NE])|(?P<verb>VV)|(?P<adjective>ADJ)|(?P<adverb>ADV|PROAV|PWAV)",
-    ),
-    "nl": (
-        "morphmodel_dutch.pgz",
-        r"(?P<noun>N\(|SPEC\(deeleigen)|(?P<verb>WW)|(?P<adjective>ADJ)|(?P<adverb>BW)",
-    ),
-}
 
 
 def hanta_tagger(code: str) -> Tagger:
@@ -244,12 +236,6 @@ def thai_tagger(code: str) -> Tagger:
     return Tagger(f"pythainlp-{version('pythainlp')}+newmm+tud", _of_morphemes(morphemes))
 
 
-_OPENCORPORA = {
-    "NOUN": "noun",
-    **dict.fromkeys(("VERB", "INFN", "PRTF", "PRTS", "GRND"), "verb"),
-    **dict.fromkeys(("ADJF", "ADJS", "COMP"), "adjective"),
-    "ADVB": "adverb",
-}
 # Order of preference among a word's classes if their frequencies are not known.
 _UNWEIGHED = ("other", "adverb", "adjective", "noun", "verb")
 
@@ -269,7 +255,7 @@ def pymorphy_tagger(code: str) -> Tagger:
         weights = dict.fromkeys(_UNWEIGHED, 0.0)
         for parse in parses:
             of_pronoun = not parse.tag.grammemes.isdisjoint(("Apro", "Anum", "&pron"))
-            word_class = "other" if of_pronoun else _OPENCORPORA.get(parse.tag.POS, "other")
+            word_class = "other" if of_pronoun else _DATA["opencorpora"].get(parse.tag.POS, "other")
             weights[word_class] += parse.score
         if weighed:
             return max(weights, key=weights.__getitem__)
@@ -281,17 +267,6 @@ def pymorphy_tagger(code: str) -> Tagger:
     dictionary = f"pymorphy3-dicts-{code}"
     name = f"pymorphy3-{version('pymorphy3')}+{dictionary.removeprefix('pymorphy3-')}-{version(dictionary)}"
     return Tagger(name, _of_tokens(code, classes))
-
-
-# Language → its name in Universal Dependencies.
-TREEBANKS = dict(
-    pair.split("=")
-    for pair in (
-        "ar=Arabic bg=Bulgarian ca=Catalan cs=Czech da=Danish el=Greek es=Spanish et=Estonian eu=Basque "
-        "fa=Persian fi=Finnish fr=French he=Hebrew hi=Hindi hr=Croatian hu=Hungarian id=Indonesian "
-        "it=Italian no=Norwegian pl=Polish pt=Portuguese ro=Romanian sl=Slovenian sv=Swedish tr=Turkish"
-    ).split()
-)
 
 
 # Conditions of a rule: the words and first tags up to two places to each side, and the word's last letters.
@@ -432,8 +407,8 @@ def ripple_tagger(code: str) -> Tagger:
         (folder / "train.UniPOS.DICT").read_text(encoding="utf-8"),
         (folder / "train.UniPOS.RDR").read_text(encoding="utf-8"),
         lower=lambda word: lower(word, code),
-        endings=_ENDINGS.get(code, ()),
-        prefixes=_PREFIXES.get(code, ""),
+        endings=[(re.compile(pattern), tag) for pattern, tag in _DATA["endings"].get(code, ())],
+        prefixes=_DATA["prefixes"].get(code, ""),
     )
 
     corrected = _corrected_classes(code)
@@ -445,15 +420,3 @@ def ripple_tagger(code: str) -> Tagger:
         ]
 
     return Tagger(f"rippletagger-{version('rippletagger')}+UD_{treebank}", _of_tokens(code, classes))
-
-
-# Tags by endings or beginnings, for words that the lexicon lacks.
-_ENDINGS = {
-    "id": ((re.compile("^(?:ber|me[mn]|ter)..."), "VERB"),),
-    "tr": (
-        (re.compile("..(?:l[ıiuü]|s[ıiuü]z|[dt][ae]ki)$"), "ADJ"),
-        (re.compile("..(?:[ıiuü]yor(?:lar)?|m[ıiuü]ş|[ae]rken|[ıiuü]p)$"), "VERB"),
-    ),
-}
-# Letters for and, in, like, to, the …, written onto the following word; the treebanks separate them.
-_PREFIXES = {"ar": "وفبلك", "he": "והבלכמש"}
