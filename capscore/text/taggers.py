@@ -24,9 +24,9 @@ MAX_REMEMBERED = 20_000  # texts per language, about 30 MB of words
 MAX_WORD, MAX_TEXT = 24, 5_000
 # classes of the tags of Universal Dependencies; all other tags are "other"
 UD_CLASSES = {"NOUN": "noun", "PROPN": "noun", "VERB": "verb", "ADJ": "adjective", "ADV": "adverb"}
-# languages in Universal Dependencies; files of HanTa and classes of its tags; classes of the tags of OpenCorpora;
-# tags by endings or beginnings, for words that a lexicon lacks; letters for and, in, like, to, the, …, which are
-# written onto the next word and which the treebanks separate; corrections for `_corrected_classes`
+# Languages in Universal Dependencies; HanTa's files and classes of its tags; classes of OpenCorpora's tags;
+# tags by endings or beginnings, for words that a lexicon lacks; letters for and, in, like, to, the, …, which
+# are written onto the next word and which treebanks separate; corrections for `_corrected_classes`.
 _DATA = json.loads(Path(__file__).with_name("taggers.json").read_text(encoding="utf-8"))
 TREEBANKS: dict[str, str] = _DATA["treebanks"]
 HANTA: dict[str, list[str]] = _DATA["hanta"]
