@@ -121,7 +121,10 @@ _LETTER, _MARK, _DIGIT, _SYMBOL, _LOST = "é", "\u0300", "٣", "§", "\x01"
 # abbreviation only; both may stand in an address. Those that the Java program does not know are lost.
 _FIRM, _WIDE = "\xa0", "\u2000"
 _BY_NAME = {"mark": _MARK, "symbol": _SYMBOL, "firm": _FIRM, "wide": _WIDE}
-# ranges of characters of each kind, and lists of words
+# Ranges of characters of each kind; lists of words: abbreviations that always keep their full stop; those that
+# win over a word up to two characters longer too ("etc.a" is two words, "mr.a" is one); of the latter, those
+# that are written with a capital; those before a number ("no. 5"); more that are not plain; words before which a
+# single letter ends a sentence ("the letter l. The"); endings of files; and the spelling of the output.
 _DATA = json.loads(Path(__file__).with_name("ptb.json").read_text(encoding="utf-8"))
 
 
@@ -150,129 +153,29 @@ class _Kinds(dict):
 _KINDS = _Kinds()
 
 
-# Abbreviations that always keep their full stop; those that win over a word up to two characters longer too
-# ("etc.a" is two words, "mr.a" is one); of the latter, those that are written with a capital; those before a
-# number ("no. 5"); and words before which a single letter ends a sentence ("the letter l. The").
-_ABBREVIATIONS, _CLOSING_ABBREVIATIONS, _PLACES, _NUMBERED, _STARTERS, _FILE_ENDINGS = _DATA["words"].values()
-# Pieces of letters that are two words, or may keep a full stop.
-_NOT_PLAIN = frozenset(
-    f"cannot gonna gotta lemme gimme wanna {_ABBREVIATIONS} {_CLOSING_ABBREVIATIONS} {_PLACES} {_NUMBERED} "
-    "mfg mtg pte ptes pty ptys ppte pptes ppty pptys".split()
-)
-
-
-def _any(words: str) -> str:
-    """ "mr mrs" → a pattern for either word in any case."""
-    return f"(?i:{'|'.join(sorted(words.split(), key=len, reverse=True))})"
-
-
-# The forms of words: characters of which the text must contain one, and a pattern. The group that matched is
-# the word; the rest of the pattern is lookahead. The rule that matches the most characters, lookahead
-# included, wins; among equals, the first.
-_LETTERS, _NUMERALS = f"A-Za-z{_LETTER}", f"0-9{_DIGIT}"
-_A_DIGIT, _ALNUM = f"[{_NUMERALS}]", f"[{_LETTERS}{_NUMERALS}]+"
-_BLANK, _JOINT = f"[ \t{_FIRM}{_WIDE}]", f"[- {_FIRM}]"
-_SPACE = f"(?:{_BLANK}|&nbsp;)"
-_APOSTROPHE = "(?:['’]|(?i:&apos;))"
-_STROKE = "(?:['’‘`]|(?i:&apos;))"  # inside some words an opening quote counts as an apostrophe
-_ACCENT = "(?i:&[aeiou](?:acute|grave|uml);)"
-_STEM = f"(?:[{_LETTERS}{_MARK}]|{_ACCENT})(?:[{_LETTERS}{_MARK}{_NUMERALS}]|{_ACCENT})*"
-_WORD = f"{_STEM}(?:[.!?]{_STEM})*"
-_CLITIC = f"{_APOSTROPHE}(?i:[msd]|re|ve|ll)"
-_NEGATION = f"[nN]{_STROKE}[tT]"
-_INITIALS = r"[A-Za-z](?:\.[A-Za-z])+\."
-_PART = f"(?:[dDoOlL]{_STROKE}[{_LETTERS}{_NUMERALS}])?[{_LETTERS}{_NUMERALS}]+"
-_COMPOUND = f"{_PART}(?:[-_‐]{_PART})*"
-_HYPHENED = f"[A-Za-z0-9][A-Za-z0-9.,]*(?:-(?:{_INITIALS}|[A-Za-z0-9]+))+"
-_SLASHED = "[A-Za-z0-9]+(?:-[A-Za-z]+){0,2}"
-_CAPITALS = "[A-Z]+(?:(?:&(?i:amp);|[+&])[A-Z]+)+"
-_ADDRESS, _ADDRESS_END = '[^ \t\n"<>|(){}]', '[^ \t\n"<>|(){}.!?,-]'
-_PATH = rf'(?:/[^ \t\n"<>|()]+{_ADDRESS_END})?'
-_FACE = "[-'<=>^x~]"
-_STROKES, _DIGITS = "'’‘`&", f"0123456789{_DIGIT}"
-_RULES = [
-    # two words written as one
-    ("", "(?i:(can)not|(gon|wan)na|(got)ta|(lem|gim)me)"),
-    ("'", "('[tT])(?i:is|was)"),
-    # words, and endings with an apostrophe
-    (_STROKES, f"({_WORD}){_CLITIC}"),
-    (_STROKES, f"([A-Za-z]+){_NEGATION}"),
-    (_STROKES, f"([A-HJ-XZn]{_STROKE}[{_LETTERS}]{{2,}})"),
-    (_STROKES, f"({_NEGATION}|{_CLITIC})[^A-Za-z]"),
-    ("", f"({_WORD})"),
-    ("", f"({_COMPOUND})"),
-    (_STROKES, f"([{_LETTERS}]+[aeiouyAEIOUY]{_STROKE}[aeiouA-Z][{_LETTERS}]*)"),
-    (_STROKES, f"([dDlLjJ]{_APOSTROPHE})"),
-    (_STROKES, f"([yY]{_APOSTROPHE})[A-Za-z]"),
-    (_STROKES, f"((?i:ol|dunkin|somethin){_APOSTROPHE})"),
-    (_STROKES, f"((?i:li{_APOSTROPHE}l|c{_APOSTROPHE}(?:mon|est)|e{_APOSTROPHE}er|o{_APOSTROPHE}o))"),
-    (_STROKES, f"((?i:ev{_APOSTROPHE}ry|nat{_APOSTROPHE}l|nor{_APOSTROPHE}easter|s{_APOSTROPHE}mores))"),
-    (_STROKES, rf"((?i:cap{_APOSTROPHE}n|cont{_APOSTROPHE}d\.?))"),
-    (_STROKES, f"({_APOSTROPHE}(?i:em|till?|cause|n{_APOSTROPHE}?|[2-9]0s))"),
-    (_STROKES, rf"({_APOSTROPHE}{_A_DIGIT}{{2}})(?:{_BLANK}|\n)"),
-    ("'", "(')[A-Za-z][^ \t\n]"),
-    (_STROKES, f"({_CLITIC})"),
-    # addresses of people; before abbreviations, as "al.@x" is one
-    (
-        "@",
-        f"(<?(?i:mailto:)?[A-Za-z0-9](?:(?!{_FIRM}){_ADDRESS})*@"
-        rf"""(?:[^ \t\n{_FIRM}"<>|(){{}}.]+\.)*[^ \t\n{_FIRM}"<>|(){{}}.]+>?)""",
-    ),
-    # abbreviations and other words that keep their full stop
-    (
-        ".",
-        rf"([A-Za-z])\.{_SPACE}+(?:(?=[A-Z])(?:{_any(_STARTERS)}|(?i:m[rs])\.)|<[^<>\n]+>)(?:{_BLANK}|\n)",
-    ),
-    (".", rf"({_INITIALS}|[A-Za-z]\.|{_any(_ABBREVIATIONS)}\.|[mM][ft]g\.)"),
-    (".", rf"((?:{_any(_CLOSING_ABBREVIATIONS)}|[pP]p?t(?:es?|ys?)|(?i:(?:ph|ed)\.d))\.)(?s:.){{0,2}}"),
-    (".", rf"((?=[A-Z]){_any(_PLACES)}\.)(?s:.){{0,2}}"),
-    (".", rf"({_any(_NUMBERED)}\.){_SPACE}?{_A_DIGIT}"),
-    (",:;、", rf"((?:{_WORD}|{_HYPHENED}|{_CAPITALS}|{_COMPOUND})\.)[,:;、]"),
-    # compounds
-    ("-", f"({_HYPHENED})"),
-    ("/", rf"({_SLASHED}(?:\\?/{_SLASHED}){{1,2}})"),
-    ("&+", f"((?i:s&ls|s&p-500)|{_CAPITALS})"),
-    ("-", r"((?i:pro|anti)-|-(?i:[lr][rcs]b)-|(?i:canada|sino|korea|japan|eu|uk|pro|anti)-U\.S\.)"),
-    ("+#", r"([cC]\+\+|[cCfF]#)"),
-    # numbers
-    (_DIGITS, f"([-+]?(?:{_A_DIGIT}+(?:[.:,٬]{_A_DIGIT}+)*|(?:[.:,٬]{_A_DIGIT}+)+))"),
-    ("-/", f"({_A_DIGIT}{{1,2}}[-/]{_A_DIGIT}{{1,2}}[-/]{_A_DIGIT}{{2,4}})"),
-    ("/⁄", rf"((?:{_A_DIGIT}{{1,4}}{_JOINT})?{_A_DIGIT}{{1,4}}(?:\\?/|⁄){_A_DIGIT}{{1,4}})"),
-    ("²₂", "(⁺?(?:²+|₂+))"),
-    (
-        f"-){_FIRM} ",
-        rf"((?:\([0-9]{{2,3}}\)[ {_FIRM}]?|(?:\+\+?)?(?:[0-9]{{2,4}}{_JOINT})?[0-9]{{2,4}}{_JOINT})"
-        f"[0-9]{{3,4}}{_JOINT}?[0-9]{{3,5}})",
-    ),
-    (".", r"((?:(?:\+\+?)?[0-9]{2,4}\.)?[0-9]{2,4}\.[0-9]{3,4}\.[0-9]{3,5})"),
-    ("$", r"([A-Z]*\$)"),
-    # addresses on networks, names, files, markup
-    (":", f"((?i:https?)://{_ADDRESS}+{_ADDRESS_END})"),
-    (".", rf"""((?i:www)\.(?:[^ \t\n"<>|(){{}}.!?,]+\.)+[A-Za-z]{{2,4}}{_PATH})"""),
-    (".", rf"""((?:[^ \t\n"`'<>|.!?(){{}},-_$]+\.)+(?i:com|net|org|edu){_PATH})"""),
-    ("@#", f"(@[A-Za-z_][A-Za-z_0-9]*|#(?:[{_LETTERS}{_MARK}]|{_ACCENT})+)"),
-    (
-        ".",
-        rf"({_ALNUM}(?:\.{_ALNUM})*\.{_any(_FILE_ENDINGS)})(?:{_BLANK}|[\n.,!?])",
-    ),
-    (
-        "<",
-        r"""(</?[A-Za-z][\w.:-]*(?: +[A-Za-z_:][\w.:-]*(?: *= *(?:"[^"]*"|'[^']*'|[^ "'<>]+))?)* */?>)""",
-    ),
-    ("<", r"(<[!?][A-Za-z-][^>\n]*>)"),
-    # faces
-    (":;=", r"([<>]?[:;=]['o*-]?[()DPOdp@|\[\]\\{])[^A-Za-z0-9]"),
-    ("_(", rf"({_FACE}_{_FACE}|\({_FACE}[-_.]?{_FACE}\))"),
-    # signs, single and repeated
-    ("", r"(-+|<<|>>|\.(?:[ \xa0]\.){2,4}|\.{3,5}|@+|_+|#+|\*+|(?:\\\*){1,3}|[!?]+|''|[’‘`“]{2})"),
-    ("&", "(&(?i:lt|gt|amp|quot|apos|mdash|ndash|md|nbsp);|&#[0-9]+;)"),
-    ("", rf"([^\x00-\x20\x7f{_FIRM}{_WIDE}‐٬])"),
-]
+# Pieces of letters that are two words, or may keep a full stop: those of the first five lists.
+_NOT_PLAIN = frozenset(chain.from_iterable(map(str.split, [*_DATA["words"].values()][:5])))
 
 
 @cache
 def _rules() -> list[tuple[frozenset[str], Callable[[str, int], re.Match[str] | None]]]:
-    return [(frozenset(needed), re.compile(pattern).match) for needed, pattern in _RULES]
+    """The forms of words, from ptb.rules: characters of which a text must contain one, and a pattern."""
+    parts = {"«letter»": _LETTER, "«mark»": _MARK, "«digit»": _DIGIT, "«firm»": _FIRM, "«wide»": _WIDE}
+    for name, words in _DATA["words"].items():
+        longest_first = sorted(words.split(), key=len, reverse=True)
+        parts[f"«{name}»"] = f"(?i:{'|'.join(longest_first)})"
+    rules = []
+    for line in Path(__file__).with_name("ptb.rules").read_text(encoding="utf-8").splitlines():
+        if line.startswith("# "):
+            continue
+        for name, part in parts.items():
+            line = line.replace(name, part)
+        needed, pattern = line.split("\t")
+        if needed.startswith("«"):
+            parts[needed] = pattern
+        else:
+            rules.append((frozenset(needed), re.compile(pattern).match))
+    return rules
 
 
 _DOTS = re.compile(r"\.(?:[ \xa0]\.)+")
