@@ -121,10 +121,11 @@ _LETTER, _MARK, _DIGIT, _SYMBOL, _LOST = "é", "\u0300", "٣", "§", "\x01"
 # abbreviation only; both may stand in an address. Those that the Java program does not know are lost.
 _FIRM, _WIDE = "\xa0", "\u2000"
 _BY_NAME = {"mark": _MARK, "symbol": _SYMBOL, "firm": _FIRM, "wide": _WIDE}
-# Ranges of characters of each kind; lists of words: abbreviations that always keep their full stop; those that
-# win over a word up to two characters longer too ("etc.a" is two words, "mr.a" is one); of the latter, those
-# that are written with a capital; those before a number ("no. 5"); more that are not plain; words before which a
-# single letter ends a sentence ("the letter l. The"); endings of files; and the spelling of the output.
+# Ranges of characters of each kind; lists of words: abbreviations that always keep their full stop; those
+# that win over a word up to two characters longer too ("etc.a" is two words, "mr.a" is one); of the latter,
+# those that are written with a capital; those before a number ("no. 5"); more that are not plain; words
+# before which a single letter ends a sentence ("the letter l. The"); endings of files; and the spelling of
+# the output.
 _DATA = json.loads(Path(__file__).with_name("ptb.json").read_text(encoding="utf-8"))
 
 
