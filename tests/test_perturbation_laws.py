@@ -168,6 +168,7 @@ def test_order_other_rows_and_repeated_calls_do_not_matter(perturbation):
 def test_bad_captions_are_named_with_their_row(perturbation):
     empty = perturb([], perturbation)
     assert empty.captions == [] and empty.unchanged.shape == empty.not_found.shape == (0,)
+    assert empty.unchanged.dtype == bool
     for caption in ("", " \n\u3000", "\0 ", None, 5, "\ud83d dog"):
         with pytest.raises(InputError) as caught:
             perturb(["a dog", caption], perturbation)

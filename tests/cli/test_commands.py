@@ -19,6 +19,7 @@ from .conftest import run
 
 def test_help_has_the_common_options_first_and_those_of_the_backbone_apart():
     shown = run("score", "--help").stdout
+    assert "Score the captions of photos, of a folder, or of a file. INPUT is" in " ".join(shown.split())
     panels = re.findall(r"─ (\w[\w ]*?) ─", shown)
     assert panels[0] == "Options" and {"Output", "Columns", "Backbone", "InfoMetIC"} < {*panels}
     first, backbone = (shown.split(f"─ {name} ─")[part] for name, part in (("Columns", 0), ("Backbone", 1)))

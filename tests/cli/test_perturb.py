@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 import capscore
+from capscore.errors import CapscoreError
 from capscore.perturbations import noun_finder, perturb, perturbed_file, word_finder
 from capscore.text import segmentation, word_classes
 
@@ -163,6 +164,18 @@ BAD = [
     ({"caption": 5}, "caption: 5 is a int; expected a string"),
     ({"caption": "a goat", "objects": "goat"}, None),  # only substitution minds
 ]
+
+
+def test_a_result_that_cannot_be_finished_leaves_nothing(captions, tmp_path, monkeypatch):
+    def finish(*_):
+        assert list(tmp_path.glob("out/.*.partial"))
+        raise CapscoreError("no space")
+
+    monkeypatch.setattr("capscore.perturbations.perturbed_file.Writer.finish", finish)
+    (tmp_path / "out").mkdir()
+    done = run("perturb", captions, "--kind", "jumble", "-o", tmp_path / "out/o.jsonl")
+    assert_refused(done, "no space", 1)
+    assert not list((tmp_path / "out").iterdir())
 
 
 def test_a_bad_row_stops_or_is_left_unchanged(tmp_path):

@@ -20,6 +20,7 @@ from capscore.show.explained import (
     ExplainedCaption,
     footnotes,
     notes,
+    representatives,
     score_bars,
     segments,
     shown_regions,
@@ -31,6 +32,16 @@ from ..infometic.invented import REGIONS, SCORES, caption, explanation
 
 PHOTO = Image.new("RGB", (40, 30), (200, 30, 30))
 HOSTILE = '<script>alert(1)</script><b title="x">\'&amp;'
+
+
+def test_regions_of_one_name_that_share_half_of_the_smaller_are_one():
+    boxes = [(0, 0, 40, 10), (20, 0, 60, 10), (30, 0, 70, 10), (0, 6, 40, 16), (1, 1, 2, 9)]
+    regions = [
+        {"name": "dog", "mentioned": True, "confidence": -index, "score": 0, "box": box}
+        for index, box in enumerate(boxes)
+    ]
+    assert representatives(regions) == [0, 0, 2, 3, 0]
+    assert representatives([{**regions[0], "name": "cat"}, *regions[1:]]) == [0, 1, 1, 3, 4]
 
 
 def judged(text, *, fits=True, **p):

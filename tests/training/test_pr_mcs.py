@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 import capscore
+from capscore.backbones.embedded.backbone import FreeBackbone
 from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError, MissingExtraError
 from capscore.perturbations import KINDS
@@ -160,6 +161,8 @@ def test_few_shot_starts_from_a_tuned_tower(settings, tmp_path, monkeypatch):
         modes.append(network.training)
         return measured(settings, network, *given, **more)
 
+    # as a library may load it
+    monkeypatch.setattr(FreeBackbone, "text_network", lambda self: self.text.eval())
     monkeypatch.setattr(pr_mcs.recipe, "run_measured", run_measured)
     first = train(settings(max_steps=1))
     few = train(settings(out=str(tmp_path / "few"), base=str(first.folder), few_shot=3, max_steps=1))
