@@ -24,14 +24,9 @@ from .rows import ExtraColumn, InputRows, PreparedRows, row_settings
 from .scores import Scores
 
 _TRUTH = ("objects", "image_id")
+_DATA = json.loads(files(__package__).joinpath("coco_objects.json").read_text(encoding="utf-8"))
 # ends of plurals and of their singulars, the first that fits; the published singulars leave the first two
-_PLURALS = (
-    ("doggies", "doggies"), ("scissors", "scissors"), ("children", "child"), ("people", "person"),
-    ("men", "man"), ("geese", "goose"), ("oxen", "ox"), ("mice", "mouse"), ("knives", "knife"),
-    ("calves", "calf"), ("buses", "bus"), ("xes", "x"), ("ches", "ch"), ("shes", "sh"), ("sses", "ss"),
-    ("oes", "o"), ("ies", "y"), ("s", ""),
-)  # fmt: skip
-
+_PLURALS = [pair.split(":") for pair in _DATA["plurals"].split()]
 # What NLTK, with which the authors find words, takes for words of their own: signs, but not "/",
 # "_" or "…", and a full stop where a sentence ends; and after them what is written onto a word.
 _SEPARATE = re.compile(
@@ -48,12 +43,11 @@ def _singular(word: str) -> str:
 @cache
 def _vocabulary(rules: str) -> tuple[dict[str, str], dict[str, str]]:
     """Word, or two words, → object; two words → the one word that they are read as, "" for no object."""
-    data = json.loads(files(__package__).joinpath("coco_objects.json").read_text(encoding="utf-8"))
-    objects = {word: name for name, more in data["words"].items() for word in (name, *_listed(more))}
-    pairs = {word: word for word in objects if " " in word} | data["pairs"]
-    pairs |= {f"{first} {word}": word for first, more in data["before"].items() for word in _listed(more)}
+    objects = {word: name for name, more in _DATA["words"].items() for word in (name, *_listed(more))}
+    pairs = {word: word for word in objects if " " in word} | _DATA["pairs"]
+    pairs |= {f"{first} {word}": word for first, more in _DATA["before"].items() for word in _listed(more)}
     if rules == "mended":
-        mended = {_singular(word): name for name, more in data["mended"].items() for word in _listed(more)}
+        mended = {_singular(word): name for name, more in _DATA["mended"].items() for word in _listed(more)}
         objects |= mended
         pairs |= {word: word for word in mended if " " in word}
     # wine glass: "glas" is the singular of glass as well

@@ -27,16 +27,7 @@ _BEAM = 40
 _MATCH, _CHUNK = 1 << 48, 1 << 24
 
 # counts of a row whose sums make the METEOR of a corpus, as `_score` takes them, and 1
-_COUNTS = (
-    "matched",
-    "other_matched",
-    "total",
-    "other_total",
-    "n_words",
-    "n_other_words",
-    "n_chunks",
-    "n_rows",
-)
+_COUNTS = tuple("matched other_matched total other_total n_words n_other_words n_chunks n_rows".split())
 
 _Related = dict[str, dict[str, list[int]]]  # see `Knowledge.matches`
 # start in the reference, way, order among those, start in the candidate, numbers of words there and there
