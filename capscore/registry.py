@@ -28,7 +28,7 @@ from typing import Any, Generic, TypeVar
 from .errors import CapscoreError
 
 # kind → name → "module:object"
-_REGISTERED = json.loads(Path(__file__).with_name("registered.json").read_text(encoding="utf-8"))
+_REGISTERED = json.loads(Path(__file__).with_name("registry.json").read_text(encoding="utf-8"))
 T = TypeVar("T")
 Item = TypeVar("Item")
 
@@ -38,7 +38,7 @@ class Registry(Generic[T]):
 
     Args:
         kind: What they are, in the singular, such as "metric"; entry points are in the group
-            `capscore.<kind>s`. registered.json has those of the library.
+            `capscore.<kind>s`. registry.json has those of the library.
         listed: "module:function" for further names of the library, which a data file or a folder brings: the
             function returns {spelling: name}, and a name may have several spellings.
         load: "module:function" of the function that returns the thing of such a name.

@@ -256,7 +256,6 @@ class Judge(Scorer):
 
     @property
     def settings(self) -> dict[str, object]:
-        """The settings of the signature that do not depend on rows, in its order."""
         reading = self.reading
         settings: dict[str, object] = {
             "backbone": f"{self.model.name}@{self.model.revision}",

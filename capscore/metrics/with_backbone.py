@@ -168,7 +168,6 @@ class BackboneScorer(Scorer):
 
     @property
     def settings(self) -> dict[str, object]:
-        """The settings of the signature that do not depend on rows, in its order."""
         return {**self.first_settings, **self.last_settings}
 
     @property
@@ -295,7 +294,6 @@ class BackboneScorer(Scorer):
         return parts
 
     def warn_about_languages(self, languages: Iterable[str]) -> None:
-        """Warn about languages that the backbone was not trained on; one code per row."""
         known = self.backbone.languages
         if known is None:
             return
@@ -307,7 +305,6 @@ class BackboneScorer(Scorer):
             warn(LanguageWarning(message))
 
     def warn_about_truncation(self, truncated: np.ndarray) -> None:
-        """Warn about rows whose text was cut at the backbone's number of tokens; one bool per row."""
         if truncated.any():
             message = (
                 f"{truncated.sum():,} of {len(truncated):,} rows have a text longer than the "
