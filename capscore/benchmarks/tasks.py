@@ -434,10 +434,11 @@ class ThumbTask(Task):
         return protocols.thumb(scores, ratings, _column(rows, "system"), **options.for_rows(rows))
 
 
-class DetailTask(Task):
+class DetailTask(RatingTask):
     """DetailCaps: agreement with the grades that GPT-4 gave to detailed captions of several models."""
 
-    ranks = False
+    def __init__(self) -> None:
+        super().__init__("pearson")
 
     def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> ProtocolResult:
         grades, photos = _column(rows, "rating"), _column(rows, "image_id")

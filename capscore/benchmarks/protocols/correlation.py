@@ -148,6 +148,9 @@ def detailcaps(
 
         how = {"unit": "image", "sampling": sampling, "n_units": n_units, "n_rows": len(units)}
         found, notes = estimates(statistics, names, **how)
+    undefined = [name for name in names[:3] if found[name][0] is None]
+    if undefined:
+        notes.append(f"no {', '.join(undefined)}: a side is constant, or there are no rows")
     if n_without:
         notes.append(f"no τ within {counted(n_without, 'photo')}: all scores or all grades of it are equal")
     sizes = {"sample_tau": n_units - n_without}

@@ -47,7 +47,9 @@ def test_sample_tau_is_the_mean_of_scipys_tau_b_of_photos_of_any_size():
 
 
 def test_what_has_no_spread_is_undefined_and_what_has_no_score_is_left_out():
-    assert values([0.5] * 4, [1, 2, 3, 4], ["a", "a", "b", "b"]) == [None] * 4
+    constant = detailcaps([0.5] * 4, [1, 2, 3, 4], ["a", "a", "b", "b"])
+    assert [row.value for row in constant.statistics] == [None] * 4
+    assert constant.notes[0] == "no pearson, one_minus_r2, tau_b: a side is constant, or there are no rows"
     assert values([0.1, 0.2], [0, 0], ["a", "a"])[1] == pytest.approx(0.05 / 0.005)
     assert values([0.1, 0.2, 0.3], [1, 2, 3], ["a", "b", "c"])[2:] == [pytest.approx(1), None]
     whole = values(SCORES[1:], GRADES[1:], PHOTOS[1:])
