@@ -22,6 +22,7 @@ from ..registry import METRICS
 FORMAT, FORMAT_VERSION = "capscore-results", 1
 # Packages that numbers come out of.
 _PACKAGES = "numpy scipy torch torchvision transformers open_clip_torch datasets pillow".split()
+_LOW_IS_GOOD = frozenset({"one_minus_r2"})
 # content of a file of results, or one of its parts; result_schema.json says what is in it
 Document = dict[str, Any]
 
@@ -96,10 +97,10 @@ def read_results(paths: Iterable[str | Path]) -> list[ReportedNumber]:
 
 
 def _best_first(number: ReportedNumber) -> tuple[object, ...]:
-    """Sorts numbers of one statistic from the highest to the lowest, undefined ones last."""
+    """Sorts numbers of one statistic from the best to the worst, undefined ones last."""
     best = math.inf
     if number.value is not None:
-        best = -number.value
+        best = number.value if number.statistic in _LOW_IS_GOOD else -number.value
     statistic = (number.benchmark, number.config, not number.main, number.statistic)
     return *statistic, best, *metric_order(number.metric), number.backbone, number.file
 

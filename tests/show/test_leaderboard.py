@@ -169,3 +169,12 @@ def test_results_are_of_the_weights_that_ship(embedded, embedded_free):
         if towers := shipped.get(number.backbone):
             backbone = parse_signature(number.signature)[1]["backbone"]
             assert backbone == f"{towers.name}@{towers.revision}", number.file
+
+
+def test_of_one_minus_r2_less_is_better_and_it_may_be_above_1(tmp_path):
+    results = [
+        result(name, None, name, 9, ("one_minus_r2", value, [value, value], {}))
+        for name, value in (("worse", 54.75), ("better", 8.29))
+    ]
+    numbers = read_results([written(tmp_path, stamped({**RUN, "results": results}))])
+    assert [one.metric for one in numbers] == ["better", "worse"]
