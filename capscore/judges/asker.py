@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import xxhash
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from .base import PhotoModel
     from .readings import Reading
 
+Result = TypeVar("Result")
 WRITE_EVERY = 64  # answers that are written to disk together: each takes long
+_TEXTS = "texts"  # questions without a photo: keys of photos are hexadecimal
 _TEXT_DIM = 2048  # numbers of a text in the cache, three bytes each
 MAX_RATIO = 150  # of a photo's sides: processors of Qwen refuse 200
 _LOCK = threading.RLock()  # models keep what they counted of a photo until the next pass
@@ -81,11 +84,18 @@ class Asker(PhotoPipeline):
             answers: dict[str, np.ndarray] = {}
             if self.cache is not None:
                 answers.update(self.cache.get(fingerprint, d, names))
-            # photo → its distinct questions that were not answered yet, by name
+            # photo → its distinct questions that were not answered yet, by name; those about text alone
             todo: dict[str, dict[str, Prompt]] = {}
+            texts: dict[str, Prompt] = {}
             for name, (row, prompt) in zip(names, questions, strict=True):
-                if photos.keys[row] and name not in answers:
+                if not photos.keys[row] or name in answers:
+                    continue
+                if prompt.has_photo:
                     todo.setdefault(photos.keys[row], {})[name] = prompt
+                else:
+                    texts[name] = prompt
+            for number, some in enumerate(in_batches(texts.items(), self.model.batch_size)):
+                todo[f"{_TEXTS} {number}"] = dict(some)
             too_long = self._answer(photos, todo, reading, answers, fingerprint, max_pixels)
             self.find_blank(photos)
             failures: dict[int, InputError] = {}
@@ -113,8 +123,9 @@ class Asker(PhotoPipeline):
         """
         too_long: dict[str, InputError] = {}
 
-        def prepare(key: str, image: Image.Image) -> Any:
-            image = _sized(image, max_pixels)
+        def prepare(key: str, image: Image.Image | None = None) -> Any:
+            if image is not None:
+                image = _sized(image, max_pixels)
             try:
                 photo = self.model.prepare(image, [*todo[key].values()])
             except TooLong as error:
@@ -131,7 +142,9 @@ class Asker(PhotoPipeline):
 
         model, size = self.model, self.model.batch_size
         ahead = 4 * size if model.waits else max(self.workers, size)  # the next batch is ready in time
-        prepared = photos.each(prepare, todo, ahead)
+        of_texts = [key for key in todo if key.startswith(_TEXTS)]
+        of_photos = [key for key in todo if not key.startswith(_TEXTS)]
+        prepared = chain(photos.each(prepare, of_photos, ahead), self._each(prepare, of_texts))
         name = f"{model.name}@{model.revision}"
         with (
             model.asking(),
@@ -158,6 +171,15 @@ class Asker(PhotoPipeline):
                     advance(len(numbers))
         return too_long
 
+    def _each(self, work: Callable[[str], Result], keys: Iterable[str]) -> Iterator[tuple[str, Result]]:
+        """Keys in order with what is made of each, by several threads where the model waits."""
+        size = 1
+        if self.model.waits:
+            size = self.workers
+        with ThreadPoolExecutor(size, thread_name_prefix="capscore") as pool:
+            for batch in in_batches(keys, size):
+                yield from zip(batch, pool.map(work, batch), strict=True)
+
     def written(self, prompts: Mapping[str, Prompt], fingerprint: str, max_new_tokens: int) -> dict[str, str]:
         """What the model writes in answer to prompts without a photo, by their names; "" where it refuses.
 
@@ -172,30 +194,25 @@ class Asker(PhotoPipeline):
             stored = self.cache.get(fingerprint, _TEXT_DIM, [*names])
         found = {names[key]: unpacked_text(vector) for key, vector in stored.items()}
         todo = [key for key in names if key not in stored]
-        size = 1
-        if self.model.waits:
-            size = self.workers
 
         def said(key: str) -> str | None:
             try:
                 return self.model.generate(None, prompts[names[key]], max_new_tokens)
-            except InputError:  # a server refuses this question, and may answer others
+            except (InputError, TooLong):  # a server refuses this question, and may answer others
                 return None
 
         label = f"{self.model.name}@{self.model.revision}"
         with (
             _LOCK,
-            ThreadPoolExecutor(size, thread_name_prefix="capscore") as pool,
             self.model.asking(),
             self.bar("Listing claims", len(todo)) as advance,
             stored_in_groups(self.cache, fingerprint, WRITE_EVERY, name=label) as store,
         ):
-            for batch in in_batches(todo, size):
-                for key, text in zip(batch, pool.map(said, batch), strict=True):
-                    found[names[key]] = text or ""
-                    if text is not None:
-                        store({key: packed_text(text)})
-                    advance(1)
+            for key, text in self._each(said, todo):
+                found[names[key]] = text or ""
+                if text is not None:
+                    store({key: packed_text(text)})
+                advance(1)
         return found
 
     def texts(
@@ -233,7 +250,9 @@ class Asker(PhotoPipeline):
 
 
 def answer_key(image_key: str, prompt: Prompt) -> str:
-    """The key of an answer: of the photo, and of all text."""
+    """The key of an answer: of the photo, if there is one, and of all text."""
+    if not prompt.has_photo:
+        image_key = ""
     return f"{image_key}:{xxhash.xxh3_128_hexdigest(json.dumps([prompt.turns, prompt.data]).encode())}"
 
 

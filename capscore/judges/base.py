@@ -83,8 +83,8 @@ class PhotoModel(ABC, Generic[Photo]):
         return {}
 
     @abstractmethod
-    def prepare(self, image: Image.Image, prompts: Sequence[Prompt]) -> Photo:
-        """A photo and its prompts, ready for `read`; threads may prepare several at once."""
+    def prepare(self, image: Image.Image | None, prompts: Sequence[Prompt]) -> Photo:
+        """A photo, or none, and its prompts, ready for `read`; threads may prepare several at once."""
 
     @abstractmethod
     def read(self, photos: Sequence[Photo], reading: Reading) -> list[np.ndarray]:

@@ -156,18 +156,18 @@ class JudgeModel(LocalModel[PhotoRows]):
         import torch
 
         speaker: Any = self.model  # not every class of transformers speaks
-        if image is None:
-            ids = self._padded([self.prompter.ids(prompt)])
-            inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-        else:
-            photo = self.prepare(image, [prompt])
-            inputs = self._inputs([photo], photo.ids, [0])
+        photo = self.prepare(image, [prompt])
+        inputs = self._inputs([photo], photo.ids, [0])
         with torch.inference_mode(), clear_errors(self):
             made = speaker.generate(**inputs, max_new_tokens=max_new_tokens, do_sample=False)
         new = made[0, inputs["input_ids"].shape[1] :]
         return self.prompter.tokenizer.decode(new, skip_special_tokens=True).strip()
 
-    def prepare(self, image: Image.Image, prompts: Sequence[Prompt]) -> PhotoRows:
+    def prepare(self, image: Image.Image | None, prompts: Sequence[Prompt]) -> PhotoRows:
+        if image is None:
+            ids = [self.prompter.ids(prompt) for prompt in prompts]
+            self._check_places(ids, 0)
+            return PhotoRows(ids, 0, 0, {})
         harmless = self.prompter.harmless(prompts[0])
         photo_ids, made = self.prompter.photo_inputs(image, harmless)
         mark = getattr(self.processor, "image_token_id", None)

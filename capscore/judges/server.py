@@ -155,7 +155,9 @@ class Server(PhotoModel[ServerPhoto]):
         line = f"{self.name} at {self.client.shown}: {spent['answered']:,} requests, {tokens}"
         return f"{line}; {spent['again']:,} tried again" if spent["again"] else line
 
-    def prepare(self, image: Image.Image, prompts: Sequence[Prompt]) -> ServerPhoto:
+    def prepare(self, image: Image.Image | None, prompts: Sequence[Prompt]) -> ServerPhoto:
+        if image is None:
+            return ServerPhoto("", [*prompts])
         file = io.BytesIO()
         image.convert("RGB").save(file, "PNG")
         coded = base64.b64encode(file.getvalue()).decode("ascii")
@@ -178,8 +180,8 @@ class Server(PhotoModel[ServerPhoto]):
         return photo.problems
 
     def generate(self, image: Image.Image | None, prompt: Prompt, max_new_tokens: int = 160) -> str:
-        photo = "" if image is None else self.prepare(image, [prompt]).address
-        answer = self.ask(photo, prompt, {"max_tokens": max_new_tokens})
+        photo = self.prepare(image, [prompt])
+        answer = self.ask(photo.address, prompt, {"max_tokens": max_new_tokens})
         text = inside(answer, "choices", 0, "message", "content")
         return self.client.blotted(str(text or "").strip())
 

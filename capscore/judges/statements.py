@@ -24,7 +24,7 @@ class Statements(Yes):
     A caption is split into claims, by rule (`capscore.text.claims`) or, with claims_by="model", by the model
     itself (`capscore.judges.listing`), and each is asked about as `Yes` asks, on the same photo. With
     references, "recall" is the mean probability that the caption says a claim of theirs, by the caption's
-    words alone, and "f1" the harmonic mean of both. So statements are what DCScore (Ye et
+    words alone, without the photo, and "f1" the harmonic mean of both. So statements are what DCScore (Ye et
     al. 2025) and FActScore (Min et al. 2023) ask, with probabilities in place of verdicts.
     """
 
@@ -50,7 +50,7 @@ class Statements(Yes):
             for claim in _claims(reference, splits):
                 (prompt,) = super().prompts(caption, (), "")
                 turns = (*prompt.turns[:-1], ("user", _TOLD))
-                asked.append(Prompt(turns, {**prompt.data, "reference_0": claim.text}))
+                asked.append(Prompt(turns, {**prompt.data, "reference_0": claim.text}, has_photo=False))
         return asked
 
     def joined(self, numbers: np.ndarray, prompts: Sequence[Prompt]) -> np.ndarray:

@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 import rich.console
+import torch
 import transformers
 
 import capscore
@@ -20,6 +21,7 @@ from capscore.judges.statements import Statements
 from capscore.text.claims import claims
 
 from .chat_server import MODEL, ChatServer
+from .test_parity import spellings
 from .test_trained import photo, rows_of, taught
 from .tiny_models import FAMILIES, load, tiny_judge
 
@@ -47,20 +49,36 @@ def test_a_score_is_the_mean_probability_of_the_claims():
     assert found.details[0]["false_claims"] == "; ".join(false)
 
 
-def test_references_are_recalled_by_the_words_of_the_caption():
-    references = [["A dog runs. It is brown.", "two men"], ["a cat"]]
-    found = load(reading="statements", with_references=True).score(
-        [CAPTION, "a cat"], [PHOTO, PHOTO], references
-    )
-    told = (
-        'Here is a description of a photo: "{text}"\nDoes the description say this: "{caption}"? '
+def recalled(family, claims, text):
+    """The mean probability of yes where the library itself asks, without a photo, if a text says a claim."""
+    question = (
+        f'Here is a description of a photo: "{text}"\nDoes the description say this: "{{}}"? '
         "Judge by the description alone. Answer yes or no."
     )
-    recall = chances(["A dog runs", "It is brown", "two men"], told.replace("{text}", CAPTION)).mean()
-    assert found.components["recall"][0] == pytest.approx(recall, abs=1e-6)
-    precision = found.components["precision"]
-    f1 = 2 * precision * found.components["recall"] / (precision + found.components["recall"])
-    assert found.components["f1"] == pytest.approx(f1, abs=1e-9)
+    model, processor = tiny_judge(family).model, tiny_judge(family).processor
+    yes, no = (spellings(processor.tokenizer, word) for word in ("yes", "no"))
+    chances = []
+    for claim in claims:
+        said = [{"role": "user", "content": [{"type": "text", "text": question.format(claim)}]}]
+        settings = {"tokenize": True, "return_dict": True, "return_tensors": "pt"}
+        inputs = processor.apply_chat_template([said], add_generation_prompt=True, **settings)
+        with torch.inference_mode():
+            logits = model(**inputs).logits[0, -1].double()
+        chances.append(torch.sigmoid(logits[yes].logsumexp(0) - logits[no].logsumexp(0)).item())
+    return np.mean(chances)
+
+
+@pytest.mark.parametrize("family", ["qwen2_5_vl", "smolvlm", "gemma3"])
+def test_references_are_recalled_by_the_words_of_the_caption(family):
+    references = [["A dog runs. It is brown.", "two men"], ["a cat"], ["a cat"]]
+    found = load(family, reading="statements", with_references=True).score(
+        [CAPTION, "a cat", "a cat"], [PHOTO, PHOTO, PHOTO[::-1, :21]], references
+    )
+    expected = [recalled(family, ["A dog runs", "It is brown", "two men"], CAPTION)]
+    expected += [recalled(family, ["a cat"], "a cat")] * 2
+    assert found.components["recall"] == pytest.approx(expected, abs=1e-6)
+    precision, recall = found.components["precision"], found.components["recall"]
+    assert found.components["f1"] == pytest.approx(2 * precision * recall / (precision + recall), abs=1e-9)
 
 
 def test_a_claim_of_one_photo_is_asked_once_and_ten_claims_share_its_photo(passes):
@@ -228,24 +246,24 @@ def test_a_list_is_asked_for_without_a_photo(family):
     assert [claim["text"] for claim in details["claims"]] == [claim.text for claim in split.claims]
 
 
-def test_a_server_lists_claims_without_a_photo(tiny_model):
+def test_a_server_lists_and_recalls_claims_without_a_photo(tiny_model):
     def listed(handler, answer):
-        content = handler.server.asked[-1]["messages"][-1]["content"]
-        if isinstance(content, str):  # no photo
+        if "logprobs" not in handler.server.asked[-1]:
             answer["choices"][0]["message"]["content"] = json.dumps(["A dog runs"])
         return False
 
+    rows = [CAPTION], [PHOTO], [["A dog runs"]]
     with ChatServer(tiny_model("qwen2_5_vl")) as server:
         server.fault = listed
-        options = {"backbone": server.address, "model": MODEL, "top_logprobs": 2000, "cache": False}
-        found = capscore.load("judge", **options, reading="statements", claims_by="model").score(
-            [CAPTION], [PHOTO]
-        )
-        asked = [body for body in server.asked if "logprobs" not in body]
+        options = {"backbone": server.address, "model": MODEL, "top_logprobs": 2000, "reading": "statements"}
+        found = load(**options, claims_by="model", with_references=True).score(*rows)
+        texts = [body for body in server.asked if isinstance(body["messages"][0]["content"], str)]
         server.shutdown()
-    (body,) = asked
-    assert body["max_tokens"] == MAX_TOKENS and CAPTION in body["messages"][0]["content"]
+    assert sorted(body["max_tokens"] for body in texts) == [1, MAX_TOKENS, MAX_TOKENS]
     assert found.scores == pytest.approx(chances(["A dog runs"]), abs=1e-4)
+    assert found.components["recall"] == pytest.approx(
+        recalled("qwen2_5_vl", ["A dog runs"], CAPTION), abs=1e-4
+    )
 
 
 @pytest.mark.parametrize(
