@@ -57,7 +57,8 @@ class Matcher(LocalModel[MatchRows]):
                 problems[row] = InputError(given, field="candidate")
         return problems
 
-    def prepare(self, image: Image.Image, prompts: Sequence[Prompt]) -> MatchRows:
+    def prepare(self, image: Image.Image | None, prompts: Sequence[Prompt]) -> MatchRows:
+        assert image is not None, "a head for matching is asked about photos alone"
         return image, [prompt.data["caption"] for prompt in prompts]
 
     def read(self, photos: Sequence[MatchRows], reading: Reading) -> list[np.ndarray]:

@@ -375,7 +375,7 @@ class Judge(Scorer):
                 rows.failures[row] = InputError(f"expected a caption, got {problem}", field=RIVAL).at(row)
         return rivals
 
-    def _fingerprint(self, *more: str) -> str:
+    def _fingerprint(self, *more: object) -> str:
         """Digest of everything that an answer depends on besides photo and question."""
         return fingerprint_of(*self.settings.values(), *self.model.identity, *more)
 

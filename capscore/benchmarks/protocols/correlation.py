@@ -132,7 +132,8 @@ def detailcaps(
     n_units = int(units.max(initial=-1)) + 1
     names = ("pearson", "one_minus_r2", "tau_b", "sample_tau")
     found: dict[str, tuple[float | None, tuple[float, float] | None]] = dict.fromkeys(names, (None, None))
-    notes, n_without = [], n_units
+    notes: list[str] = []
+    n_without = n_units
     if n_units:
         pairs = Correlations(values, given, units)
         distances = _Distances(values, given / max(1.0, rated.max()), units)
@@ -146,8 +147,8 @@ def detailcaps(
                 sample_tau = (np.nan_to_num(taus) @ drawn) / (defined @ drawn)
             return np.array([both["pearson"], distances.values(drawn), both["tau_b"], sample_tau])
 
-        how = {"unit": "image", "sampling": sampling, "n_units": n_units, "n_rows": len(units)}
-        found, notes = estimates(statistics, names, **how)
+        size = {"n_units": n_units, "n_rows": len(units)}
+        found, notes = estimates(statistics, names, unit="image", sampling=sampling, **size)
     undefined = [name for name in names[:3] if found[name][0] is None]
     if undefined:
         notes.append(f"no {', '.join(undefined)}: a side is constant, or there are no rows")
