@@ -74,7 +74,8 @@ class Judge(Scorer):
         answers: The two words that are read, yes first, such as ja/nein; in a battle the numbers of the
             captions, such as A/B. Default: yes/no, in a battle 1/2.
         with_references: Whether references of the rows join the question; in Python, giving them is enough.
-        explain: Whether the model is asked what is wrong, which takes about as long as a hundred scores.
+        explain: Whether the model is asked what is wrong, which takes about as long as a hundred scores; of
+            "statements", the false claims say it.
         claims_by: What splits a caption into claims, for reading="statements": "rules" (default); "model"
             lets the model itself list them, which takes longer than `explain`.
         max_pixels: Number of pixels to which larger photos are scaled down; 0 for no limit. Default: 602112.
@@ -112,8 +113,8 @@ class Judge(Scorer):
     battling: ClassVar[Mapping[str, object]] = {"reading": "battle"}
     about_scores = (
         "What a vision–language model says of each caption. The score is from 0 to 1, the margin is its "
-        "log-odds, and the mass is the probability that the model answers as asked. The reason was asked for "
-        "afterwards; the score does not depend on it."
+        "log-odds, and the mass is the probability that the model answers as asked. What is marked is "
+        "likelier false than true. A reason was asked for afterwards; the score does not depend on it."
     )
 
     @classmethod
