@@ -228,15 +228,10 @@ def karpathy(document: Row, notes: list[str]) -> list[Row] | None:
         return None
     rows: list[Row] = []
     for number, image in enumerate(images):
-        sentences = _objects(image, "sentences")
-        if not sentences:
-            raise InputError(f"entry {number} of `images` has no list `sentences`")
-        about = {
-            "image": image.get("filename"),
-            "image_id": image.get("cocoid", image.get("imgid")),
-            "split": image.get("split"),
-        }
-        rows += ({**about, "caption": sentence.get("raw")} for sentence in sentences)
+        found = sentences_of_photo(image, notes)
+        if not found:
+            raise InputError(f"entry {number} of `images` has no list `sentences`, each with `raw`")
+        rows += found
     return rows
 
 
@@ -281,8 +276,7 @@ def captions_by_photo(document: Row, notes: list[str]) -> list[Row] | None:
         rows.append({"image": image, "caption": captions or None})
     lengths = {len(value) for value in document.values() if isinstance(value, list)}
     if len(document) > 1 and len(lengths) == 1 and lengths != {1} and not any(map(_names_a_photo, document)):
-        lists = all(isinstance(value, list) for value in document.values())
-        if lists:
+        if all(isinstance(value, list) for value in document.values()):
             raise InputError(
                 f"the lists {', '.join(map(repr, document))!s:.80} are of one length: are they columns of a "
                 "table, or captions of photos? Columns need a name such as caption or references; photos "
