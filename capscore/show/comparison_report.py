@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..comparing.comparison import column_title, interval_text, p_text
+from ..comparing.published_order import agreement_parts
 from ..errors import InputError
 from ..files.columns import columns_of, read_inputs
 from ..files.image_folder import ImageFolder
@@ -84,6 +85,7 @@ def write_comparison_report(path: Path, read: SystemScores, found: Comparison) -
         charts={column_title(name): bars(parts[0]) for name, parts in found.metrics.items()},
         baseline=baseline,
         languages=languages,
+        orders=[*agreement_parts(found.orders)],
         metric=column_title(metric),
         lists=lists,
         cards=_cards(read, metric, shown),

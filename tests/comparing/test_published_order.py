@@ -152,6 +152,9 @@ def test_the_command_takes_an_order_for_files_battles_and_sets(tmp_path):
         done = run("compare", *files, "-m", "mcs", "--published", paper, "--samples", 50, "--json", *more)
         (order,) = json.loads(done.stdout)["published_orders"]
         assert (order["n_agree"], order["n_pairs"], order["published"]) == (n_agree, 5, "CLIPScore")
+    page = tmp_path / "page.html"
+    done = run("compare", *files, "-m", "mcs", "--published", paper, "--report", page, "--quiet")
+    assert done.exit_code == 0 and "3 of 5" in page.read_text() and "c above b" in page.read_text()
     assert_refused(
         run("compare", *files, "--published", "xm3600"), "--published xm3600: there is no such file"
     )
