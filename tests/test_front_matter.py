@@ -12,6 +12,8 @@ from huggingface_hub import DatasetCard, ModelCard, RepoCard, SpaceCard
 
 from capscore.benchmarks.result_file import read_results
 
+from .test_readme import run_examples, write_photos
+
 ROOT = Path(__file__).resolve().parents[1]
 KINDS = {
     "metrics/*/README.md": SpaceCard,
@@ -60,6 +62,21 @@ def test_figures_of_a_model_index(path):
     for one in found:
         assert one.task_type and one.dataset_type and one.metric_type
         assert isinstance(one.metric_value, (int, float)) and math.isfinite(one.metric_value)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(
+    "path", sorted(ROOT.glob("weights/capscore_weights/*/README.md")), ids=lambda path: path.parent.name
+)
+def test_weights_are_loaded_as_their_card_says(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_photos()
+    examples = re.findall(r"^```python\n(.*?)^```", path.read_text(encoding="utf-8"), re.S | re.M)
+    own = {"path/to/this/folder": str(path.parent), "…": "a cat", "photo.jpg": "cat.jpg", '"ar"': '"en"'}
+    for shown, here in own.items():
+        examples = [example.replace(shown, here) for example in examples]
+    assert len(examples) == 2 and "|version:" in run_examples(examples, path.parent.name)
 
 
 def test_measured_figures_of_cards_are_those_of_the_files():
