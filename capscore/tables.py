@@ -19,7 +19,9 @@ MAX_TEXT_WIDTH = 28
 MIN_WIDE_WIDTH, MIN_NAME_WIDTH = 20, 12
 _MAX_HEADING_WIDTH = 12
 _GAP = 2  # characters between two columns
-_IN_ASCII = dict(zip("τρΔ−·†…", ("tau", "rho", "diff", "-", "-", "^", "~"), strict=True))
+_IN_ASCII: dict[str, str | int | None] = dict(
+    zip("τρΔ−·†…", ("tau", "rho", "diff", "-", "-", "^", "~"), strict=True)
+)
 
 
 def fixed(value: float | None, decimals: int = 4, missing: str = "–") -> str:

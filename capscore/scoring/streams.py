@@ -194,9 +194,9 @@ class BatchScorer:
             self._failures.append({"row": self._n_rows + row, "line": None, "error": errors[row]})
         self._n_rows += len(rows)
         ranked = {metric: scores[metric] for metric in self._ranked}
-        places = {metric: placed(part, self._calibration) for metric, part in ranked.items()}
-        found_ranks = {metric: where.ranks for metric, where in places.items()}
-        for metric, standing in standings(ranked, places, self._calibration).items():
+        found = {metric: placed(part, self._calibration) for metric, part in ranked.items()}
+        found_ranks = {metric: where.ranks for metric, where in found.items()}
+        for metric, standing in standings(ranked, found, self._calibration).items():
             before = self._standings.get(metric)
             self._standings[metric] = standing if before is None else before + standing
         return column_values(new, scores, errors, range(len(rows)), found_ranks)

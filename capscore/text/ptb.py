@@ -29,7 +29,9 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import chain
 from pathlib import Path
+from typing import TypeAlias
 
+_Form: TypeAlias = "tuple[frozenset[str], Callable[[str, int], re.Match[str] | None]]"
 NAME = "ptb2"  # in signatures; the digit grows whenever a word can change
 
 
@@ -159,13 +161,13 @@ _NOT_PLAIN = frozenset(chain.from_iterable(map(str.split, [*_DATA["words"].value
 
 
 @cache
-def _rules() -> list[tuple[frozenset[str], Callable[[str, int], re.Match[str] | None]]]:
+def _rules() -> list[_Form]:
     """The forms of words, from ptb.rules: characters of which a text must contain one, and a pattern."""
     parts = {"«letter»": _LETTER, "«mark»": _MARK, "«digit»": _DIGIT, "«firm»": _FIRM, "«wide»": _WIDE}
     for name, words in _DATA["words"].items():
         longest_first = sorted(words.split(), key=len, reverse=True)
         parts[f"«{name}»"] = f"(?i:{'|'.join(longest_first)})"
-    rules = []
+    rules: list[_Form] = []
     for line in Path(__file__).with_name("ptb.rules").read_text(encoding="utf-8").splitlines():
         if line.startswith("# "):
             continue
