@@ -401,11 +401,3 @@ def score_bars(caption: ExplainedCaption, end: float) -> list[ScoreBar]:
         part = min(max(np.nan_to_num(part), -0.5), 0.5)
         bars.append(ScoreBar(label, fixed(score, 2, "no score"), 0.5 + min(part, 0.0), abs(part)))
     return bars
-
-
-def bars_note(end: float) -> str:
-    return (
-        f"Bars of precision and recall go from −{end:g} to {end:g}, that of their sum, overall, from "
-        f"−{2 * end:g} to {2 * end:g}, with 0 in the middle, on every page of the same weights. Scores are "
-        "scaled cosines; a score below 0 means that the two are less alike than unrelated ones"
-    )

@@ -59,7 +59,6 @@ def templates_of(folder: Path | None = None) -> Environment:
         in_language=language_attributes,
         language_names=language_names,
         fixed=fixed,
-        bars_note=explained.bars_note,
         metric_title=metric_title,
         benchmark_title=benchmark_title,
         statistic_name=statistic_name,
