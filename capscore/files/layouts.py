@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path, PurePath
 from typing import Any
@@ -48,9 +48,17 @@ class ColumnLayout:
 
 # name of a layout → its example, whether it is one of lines, and its marks; or columns
 _KNOWN = json.loads(Path(__file__).with_name("layouts.json").read_text(encoding="utf-8"))
+_LAYOUTS: dict[str, object] = {
+    name: ColumnLayout(about["columns"], json.dumps(about["example"]), about.get("marks", ()))
+    for name, about in _KNOWN.items()
+    if "columns" in about
+}
+known_layout = _LAYOUTS.__getitem__
 
 
-_FUNCTIONS: dict[str, object] = {}
+def known_layouts() -> dict[str, str]:
+    """{name: name} of the layouts that come with the library; see `capscore.registry.Registry`."""
+    return {name: name for name in _KNOWN}
 
 
 def _layout(name: str) -> Callable[[Item], Item]:
@@ -60,23 +68,10 @@ def _layout(name: str) -> Callable[[Item], Item]:
         about = _KNOWN[name]
         function.example = json.dumps(about["example"], ensure_ascii=False)
         function.lines, function.marks = about.get("lines", False), about.get("marks", ())
-        _FUNCTIONS[name] = function
+        _LAYOUTS[name] = function
         return function
 
     return named
-
-
-def known_layouts() -> dict[str, str]:
-    """{name: name} of the layouts that come with the library; see `capscore.registry.Registry`."""
-    return {name: name for name in _KNOWN}
-
-
-@cache
-def known_layout(name: str) -> object:
-    about = _KNOWN[name]
-    if "columns" in about:
-        return ColumnLayout(about["columns"], json.dumps(about["example"]), about.get("marks", ()))
-    return _FUNCTIONS[name]
 
 
 def rows_of_document(document: object, notes: list[str]) -> list[Row] | None:
