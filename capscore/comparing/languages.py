@@ -11,6 +11,7 @@ import numpy as np
 from ..benchmarks.captioned import CaptionedPhotos, captioned_photos, configs_by_language, languages_of
 from ..benchmarks.published import orders_of
 from ..benchmarks.reading import Configuration, collected_warnings
+from ..benchmarks.results import BenchmarkRun
 from ..benchmarks.run import named_metrics
 from ..errors import CapscoreError, InputError, Setting
 from ..files.columns import FAMILIAR, ColumnNames, columns_of, named_columns
@@ -44,7 +45,7 @@ class _Photo(NamedTuple):
 
 class _Language(NamedTuple):
     code: str
-    where: str
+    run: BenchmarkRun
     photos: list[_Photo]
 
 
@@ -66,27 +67,8 @@ def compare_on_benchmark(
     """
     named, _ = named_metrics(metrics, load)
     orders = None if published is None else published_orders(published, [*systems])
-    chosen, known = configs_by_language(where.slug, configs), languages_of(where.slug)
-    may_be_empty = load.metric_options.get("empty", "worst") != "raise"
-    read: dict[str, Captions] = {}
-    notes: list[str] = []
-    for name, path in systems.items():
-        say_step(f"{where.slug}: {path}", shown=load.progress)
-        read[name], more = read_captions(path, list(chosen), known=known, may_be_empty=may_be_empty)
-        notes += more
-    spoken = [code for code in chosen if configs or any(code in captions for captions in read.values())]
-    if not spoken:
-        raise InputError(f"no file has a caption in {', '.join(chosen)}")
     images = None if any(metric.kind.needs_images for metric in named) else False
-    readings: dict[tuple[str, str], object] = {}  # a file of all languages is read once
-    runs, languages = [], []
-    for code in spoken:
-        say_step(f"{where.slug} · {chosen[code]}", shown=load.progress)
-        of_language = where._replace(config=chosen[code])
-        found = captioned_photos(code, of_language, rows, images=images, readings=readings)
-        runs.append(found.run)
-        languages.append(_Language(code, found.run.name, _with_captions(found, read)))
-    notes += _notes_by_config([(run.config, note) for run in runs for note in run.notes])
+    languages, notes = _read_languages(where, systems, configs, rows, load, images)
     measured: dict[str, list[SystemComparison]] = {}
     agreeing: list[OrderAgreement] = []
     signatures: dict[str, str] = {}
@@ -95,7 +77,7 @@ def compare_on_benchmark(
         measured[metric.name] = []
         with collected_warnings() as said:
             for language in languages:
-                say_step(f"{language.where}: {metric.name}", shown=load.progress)
+                say_step(f"{language.run.name}: {metric.name}", shown=load.progress)
                 scores, signature = _scored(metric.name, scorer, language, partial)
                 photos = range(max(len(part.scores) for part in scores.values()))
                 compared = compare_figures(
@@ -108,22 +90,17 @@ def compare_on_benchmark(
                 )
                 known = orders
                 if known is None:
-                    known = orders_among(orders_of(where.slug, chosen[language.code]), [*systems])
+                    known = orders_among(orders_of(where.slug, language.run.config), [*systems])
                 agreeing += tested_orders(known, metric.name, compared, scores, photos, sampling)
                 measured[metric.name].append(compared)
                 of_languages.append(signature)
         signatures[metric.name] = _joined(of_languages)
         notes += [f"{metric.name}: {warning}" for warning in said]
     files: dict[str, str] = {}
-    for run in runs:
-        files.update(run.files)
-    first = runs[0]
-    about: dict[str, object] = {
-        "benchmark": where.slug,
-        "split": first.split,
-        "script_version": first.version,
-        "files": files,
-    }
+    for language in languages:
+        files.update(language.run.files)
+    first = languages[0].run
+    about = {"benchmark": where.slug, "split": first.split, "script_version": first.version, "files": files}
     if len(systems) > 1:
         notes += captioner_caution(signatures.values())
     names = {name: str(path) for name, path in systems.items()}
@@ -131,6 +108,37 @@ def compare_on_benchmark(
     return Comparison(
         names, measured, signatures, "photo and language", no_rows, notes, about, tuple(agreeing)
     )
+
+
+def _read_languages(
+    where: Configuration,
+    systems: Mapping[str, str | Path],
+    configs: Sequence[str],
+    rows: RowOptions,
+    load: LoadOptions,
+    images: bool | None,
+) -> tuple[list[_Language], list[str]]:
+    """The languages of configurations, or all in which a system has captions; and notes."""
+    chosen, known = configs_by_language(where.slug, configs), languages_of(where.slug)
+    may_be_empty = load.metric_options.get("empty", "worst") != "raise"
+    read: dict[str, Captions] = {}
+    notes: list[str] = []
+    for name, path in systems.items():
+        say_step(f"{where.slug}: {path}", shown=load.progress)
+        read[name], more = read_captions(path, list(chosen), known=known, may_be_empty=may_be_empty)
+        notes += more
+    spoken = [code for code in chosen if configs or any(code in captions for captions in read.values())]
+    if not spoken:
+        raise InputError(f"no file has a caption in {', '.join(chosen)}")
+    readings: dict[tuple[str, str], object] = {}  # a file of all languages is read once
+    languages = []
+    for code in spoken:
+        say_step(f"{where.slug} · {chosen[code]}", shown=load.progress)
+        of_language = where._replace(config=chosen[code])
+        found = captioned_photos(code, of_language, rows, images=images, readings=readings)
+        languages.append(_Language(code, found.run, _with_captions(found, read)))
+    by_config = [(language.run.config, note) for language in languages for note in language.run.notes]
+    return languages, notes + _notes_by_config(by_config)
 
 
 def read_captions(
@@ -236,12 +244,12 @@ def _scored(
             scores = scorer.score(captions, images, references, language.code)
         except InputError as error:
             photo = "" if error.row is None else f", photo {photos[error.row].key}"
-            raise InputError(f"{name} on {language.where}: {system}{photo}: ", *error.parts) from error
+            raise InputError(f"{name} on {language.run.name}: {system}{photo}: ", *error.parts) from error
         systems[system] = statistics_of(scores, component)
         signature = signature or scores.signature
     # empty captions that the scorer leaves out have no score
     if not np.isfinite([part.scores for part in systems.values()]).all(axis=0).any():
-        raise CapscoreError(f"{name} has no score for any photo of {language.where}")
+        raise CapscoreError(f"{name} has no score for any photo of {language.run.name}")
     return systems, f"{signature}|component:{component}" if component else signature
 
 
@@ -257,7 +265,7 @@ def _scorable(name: str, scorer: Scorer, language: _Language, partial: bool) -> 
         return photos
     gone = next(photo.key for photo in language.photos if photo not in photos)
     raise CapscoreError(
-        f"{name}: {n_gone:,} of the {len(language.photos):,} photos of {language.where} cannot be "
+        f"{name}: {n_gone:,} of the {len(language.photos):,} photos of {language.run.name} cannot be "
         f"scored; for example, {gone} is missing or has no references; ",
         Setting("partial", True),
         " scores the others",
