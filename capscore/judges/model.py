@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources import files
+from os.path import commonprefix
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -191,7 +192,11 @@ class JudgeModel(LocalModel[PhotoRows]):
                 dtype = self.model.dtype if tensor.is_floating_point() else tensor.dtype
                 with clear_errors(self):
                     tensors[name] = tensor.to(self.model.device, dtype)
-        head, end = _n_common(rows), max(starts) + len(photo.ids)
+        # each row keeps at least one id of its own
+        head, end = (
+            min(len(commonprefix(rows)), *(len(row) - 1 for row in rows)),
+            max(starts) + len(photo.ids),
+        )
         return PhotoRows(rows, end, head if head >= end else 0, tensors, marks)
 
     def _check_places(self, rows: Sequence[Sequence[int]], n_of_photo: int) -> None:
@@ -419,12 +424,3 @@ def _model_and_processor(folder: Path, dtype: str, device: str) -> tuple[PreTrai
     with quietly_refusing(f"the processor in {folder}"):
         processor = transformers.AutoProcessor.from_pretrained(folder, **where)
     return model.eval().to(device), processor
-
-
-def _n_common(rows: Sequence[Sequence[int]]) -> int:
-    """Number of first ids that all rows share; each row keeps at least one of its own."""
-    limit = min(map(len, rows)) - 1
-    for at in range(limit):
-        if len({row[at] for row in rows}) > 1:
-            return at
-    return limit

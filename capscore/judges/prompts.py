@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from os.path import commonprefix
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -386,11 +387,11 @@ class PhotoTokens:
         # up to two ids may follow the text: as many as make most of its end agree
         n_after, n_added = -1, 0
         for n in range(3):
-            agreeing = _n_alike(text[::-1], whole[: len(whole) - n][::-1])
+            agreeing = len(commonprefix([text[::-1], whole[: len(whole) - n][::-1]]))
             if agreeing > n_after:
                 n_after, n_added = agreeing, n
         stop = len(whole) - n_added
-        start = _n_alike(text, whole)
+        start = len(commonprefix([text, whole]))
         if start == len(text) and mark in text:
             start = text.index(mark) + 1
         if start + n_after >= len(text):  # the mark is the first of the photo's ids too
@@ -406,11 +407,3 @@ class PhotoTokens:
             return None
         start = places[0]
         return [*text[:start], *self.ids, *text[start + width :], *self.end], start
-
-
-def _n_alike(left: Sequence[int], right: Sequence[int]) -> int:
-    """Number of first ids in which two lists agree."""
-    for n, (one, other) in enumerate(zip(left, right, strict=False)):
-        if one != other:
-            return n
-    return min(len(left), len(right))
