@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources import files
-from os.path import commonprefix
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +39,7 @@ from ..embedding.photos import in_batches
 from ..errors import BackboneUnavailable, CapscoreError, InputError, Part, Setting
 from .base import LocalModel, TooLong, clear_errors
 from .matching import MATCHERS, Matcher
-from .prompts import ChatPrompter, PhotoTokens, Prompt
+from .prompts import ChatPrompter, PhotoTokens, Prompt, n_alike
 
 if TYPE_CHECKING:
     import torch
@@ -193,10 +192,7 @@ class JudgeModel(LocalModel[PhotoRows]):
                 with clear_errors(self):
                     tensors[name] = tensor.to(self.model.device, dtype)
         # each row keeps at least one id of its own
-        head, end = (
-            min(len(commonprefix(rows)), *(len(row) - 1 for row in rows)),
-            max(starts) + len(photo.ids),
-        )
+        head, end = min(n_alike(*rows), *(len(row) - 1 for row in rows)), max(starts) + len(photo.ids)
         return PhotoRows(rows, end, head if head >= end else 0, tensors, marks)
 
     def _check_places(self, rows: Sequence[Sequence[int]], n_of_photo: int) -> None:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from os.path import commonprefix
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -387,11 +386,11 @@ class PhotoTokens:
         # up to two ids may follow the text: as many as make most of its end agree
         n_after, n_added = -1, 0
         for n in range(3):
-            agreeing = len(commonprefix([text[::-1], whole[: len(whole) - n][::-1]]))
+            agreeing = n_alike(text[::-1], whole[: len(whole) - n][::-1])
             if agreeing > n_after:
                 n_after, n_added = agreeing, n
         stop = len(whole) - n_added
-        start = len(commonprefix([text, whole]))
+        start = n_alike(text, whole)
         if start == len(text) and mark in text:
             start = text.index(mark) + 1
         if start + n_after >= len(text):  # the mark is the first of the photo's ids too
@@ -407,3 +406,9 @@ class PhotoTokens:
             return None
         start = places[0]
         return [*text[:start], *self.ids, *text[start + width :], *self.end], start
+
+
+def n_alike(*rows: Sequence[int]) -> int:
+    """Number of first ids in which rows agree."""
+    places = enumerate(zip(*rows, strict=False))
+    return next((at for at, ids in places if len({*ids}) > 1), min(map(len, rows)))
