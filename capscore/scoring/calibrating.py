@@ -251,6 +251,8 @@ def calibrate_metric(
     owners, others = other_captions(rows, shuffled, seed)
     if not owners:
         and_references = " and references" if scorer.needs_references else ""
+        if and_references and n_references is not None:
+            and_references = f" and {n_references} other captions as references"
         raise InputError(
             f"{scorer.metric}: no language that the metric knows has {MIN_PHOTOS} photos with "
             f"captions{and_references}; photos: {', '.join(present) or 'none'}"

@@ -140,6 +140,8 @@ def test_a_metric_that_compares_texts_is_given_references():
     )
     with pytest.raises(InputError, match="have their own references"):
         calibrate_metric(ROUGEL(), own, n_references=1)
+    with pytest.raises(InputError, match="captions and 2 other captions as references; photos: none"):
+        calibrate_metric(ROUGEL(), rows, n_references=2)
 
 
 def test_a_photo_with_a_long_caption_does_not_make_rows_depend_on_each_other(scorer, rows):
