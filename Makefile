@@ -19,7 +19,8 @@ OFFLINE := HF_HUB_OFFLINE=1 HF_DATASETS_OFFLINE=1 HF_EVALUATE_OFFLINE=1 TRANSFOR
 # One test more at once than there are cores, as some wait for processes, but no more than memory is likely
 # to hold (1.5 GB each).
 WORKERS = $(shell $(PYTHON) -c 'import os; print(min(4, 1 + (os.cpu_count() or 1)))')
-PYTEST = $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadscope
+# Modules are compiled once, not by each process, whatever the machine's own settings are.
+PYTEST = env PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadscope
 # Tests whose numbers come out of torch or NumPy.
 NUMERIC := tests/backbones tests/embedding tests/infometic tests/metrics tests/statistics tests/modules \
 	tests/benchmarks tests/training/engine tests/training/test_infometic.py tests/training/test_pr_mcs.py \

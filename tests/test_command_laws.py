@@ -11,7 +11,6 @@ import shutil
 from typing import NamedTuple
 
 import pytest
-import typer.main
 
 import capscore
 from capscore.cli import app
@@ -19,6 +18,7 @@ from capscore.perturbations import perturb
 from docs.handbook.made_pages import command_pages
 
 from .benchmarks.test_run import rated
+from .cli.conftest import command as tree
 from .cli.conftest import run as run_words
 from .cli.conftest import write_jsonl
 from .datasets_scripts.conftest import _own_cache, official
@@ -131,7 +131,7 @@ def listed(folder):
 
 
 def command_named(name):
-    found = typer.main.get_command(app)
+    found = tree(app)
     for word in name.split():
         found = found.commands[word]
     return found
