@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from dataclasses import replace
 
@@ -10,7 +11,6 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from sentence_transformers import SentenceTransformer
 
 from capscore import backbones as loading
 from capscore.backbones import Known, base, checkpoint, text_towers
@@ -96,9 +96,17 @@ def test_a_student_by_hand_which_is_the_same_when_it_is_saved_and_loaded(kind, t
     assert said == marker
 
 
-def test_sentence_transformers_are_what_the_library_encodes(checkpoints, backbones, load, tmp_path):
+@pytest.fixture
+def library():
+    """Of sentence-transformers, which only the worker that runs these tests reads."""
+    from sentence_transformers import SentenceTransformer
+
+    return functools.partial(SentenceTransformer, device="cpu")
+
+
+def test_sentence_transformers_are_what_the_library_encodes(checkpoints, backbones, load, library, tmp_path):
     texts = [*TEXTS, "  a cat\n"]
-    model = SentenceTransformer(checkpoints("sentence-transformers").spec, device="cpu")
+    model = library(checkpoints("sentence-transformers").spec)
     expected = model.encode(texts, normalize_embeddings=True)
     np.testing.assert_allclose(backbones("sentence-transformers").encode_texts(texts), expected, atol=1e-5)
     model.save(str(tmp_path / "anew"), create_model_card=False)  # as the version of today writes it
@@ -106,11 +114,11 @@ def test_sentence_transformers_are_what_the_library_encodes(checkpoints, backbon
     np.testing.assert_allclose(anew.encode_texts(texts), expected, atol=1e-5)
 
 
-def test_a_default_prompt_becomes_the_prefix(load, tmp_path):
+def test_a_default_prompt_becomes_the_prefix(load, library, tmp_path):
     folder = tiny.write_sentence_transformer(tmp_path / "model", prompt="photo: ")
     loaded = load("sentence-transformers", folder)
     assert loaded.prefix == "photo: "
-    expected = SentenceTransformer(str(folder), device="cpu").encode(["a cat"], normalize_embeddings=True)
+    expected = library(str(folder)).encode(["a cat"], normalize_embeddings=True)
     np.testing.assert_allclose(loaded.encode_texts(["photo: a cat"]), expected, atol=1e-5)
     edit_json(folder / "1_Pooling" / "config.json", "include_prompt", value=False)
     with pytest.raises(CapscoreError, match="leaves its prompt out"):

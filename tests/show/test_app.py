@@ -21,7 +21,11 @@ from ..judges.tiny_models import tiny_judge
 from ..photos import encode
 from ..toy import RED, ColourBackbone
 
-gr = pytest.importorskip("gradio")
+
+@pytest.fixture(autouse=True)
+def gr():
+    """Gradio, which only the worker that runs these tests reads."""
+    return pytest.importorskip("gradio")
 
 
 @pytest.fixture
@@ -93,7 +97,7 @@ def test_references_of_one_photo_and_of_texts(photo):
     assert signature == direct.signature
 
 
-def test_any_metric_can_be_chosen_in_the_tab(photo):
+def test_any_metric_can_be_chosen_in_the_tab(photo, gr):
     page = build_app(backbone=ColourBackbone())
     tabs = [block.label for block in page.blocks.values() if isinstance(block, gr.Tab)]
     assert tabs == ["Explain", "Score", "Compare"]
@@ -104,7 +108,7 @@ def test_any_metric_can_be_chosen_in_the_tab(photo):
     assert [value for _, value in dropdown.choices] == METRICS.names()
 
 
-def test_captions_are_compared_by_several_metrics(photo):
+def test_captions_are_compared_by_several_metrics(photo, gr):
     page = build_app(backbone=ColourBackbone())
     compare = next(f.fn for f in page.fns.values() if f.api_name == "compare")
     table, signatures = compare(photo, "red\nred blue\ngreen", "red\nblue", "en", ["mcs", "rouge_l"])
@@ -121,7 +125,7 @@ def test_captions_are_compared_by_several_metrics(photo):
         compare(photo, "red", "", "en", [])
 
 
-def test_boxes_begin_with_an_example():
+def test_boxes_begin_with_an_example(gr):
     captions = [block.value for block in build_app("cider").blocks.values() if isinstance(block, gr.Textbox)]
     assert captions[0].count("\n") == 2 and captions[1]
 
@@ -143,7 +147,7 @@ def test_boxes_begin_with_an_example():
         ({0: bytes(20 * 2**20 + 1)}, "20 MB at most"),
     ],
 )
-def test_errors_are_shown(scored, photo, tmp_path, change, message):
+def test_errors_are_shown(scored, photo, tmp_path, gr, change, message):
     values = dict(enumerate((photo, "red", "red", ""))) | change
     if isinstance(values[0], bytes):
         values[0], content = str(tmp_path / "<b>x.png"), values[0]
@@ -211,7 +215,7 @@ def test_marks_are_the_librarys_and_captions_cannot_change_the_page(photo):
 # ---- the server ----
 
 
-def test_no_folder_of_the_server_is_in_an_error_or_a_heading(photo, monkeypatch):
+def test_no_folder_of_the_server_is_in_an_error_or_a_heading(photo, monkeypatch, gr):
     def fail(*_, **__):
         raise CapscoreError("spice needs Java: no java in /opt/a folder/bin, C:\\jdk\\bin or ~/tools/java")
 
@@ -290,7 +294,7 @@ def test_the_server_reads_uploads_alone(photo, tmp_path, monkeypatch):
     ],
 )
 def test_the_page_and_the_command_say_what_a_remote_judge_is_sent(
-    metric, backbone, variable, host, monkeypatch
+    metric, backbone, variable, host, monkeypatch, gr
 ):
     monkeypatch.setenv("CAPSCORE_JUDGE", variable)
     monkeypatch.setattr(app_module, "launch", lambda page, **_: pages.append(page))
@@ -304,7 +308,7 @@ def test_the_page_and_the_command_say_what_a_remote_judge_is_sent(
         assert ("sends each photo and its captions to" in text) == bool(host) and host in text
 
 
-def test_no_telemetry_and_a_style_for_phones():
+def test_no_telemetry_and_a_style_for_phones(gr):
     page = build_app("cider")
     assert page.analytics_enabled is False and page.delete_cache == (600, 3600)
     html_parts = [part.value for part in page.blocks.values() if isinstance(part, gr.HTML)]
