@@ -11,6 +11,7 @@ from pathlib import Path
 import datasets
 import numpy as np
 import pyarrow
+import pyarrow.parquet
 import pytest
 
 import capscore
@@ -447,3 +448,14 @@ def test_detailcaps_leaves_out_photos_without_grades_and_takes_further_models(tm
         *zip(detailcaps.SYSTEMS, (2, 5, 2), ["Flickr"] * 3, strict=True),
         ("Ours", 1, "Flickr"),
     ]
+
+
+def test_a_damaged_photo_in_a_file_of_polaris_is_named(written):
+    path = written("polaris", "write_parquet") / "data" / "test-00000-of-00002.parquet"
+    rows = pyarrow.parquet.read_table(path).to_pylist()
+    rows[1]["img"]["bytes"] = rows[1]["img"]["bytes"][:-300]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    with pytest.raises(
+        capscore.AnnotationError, match=r"00000-of-00002\.parquet, entry 1: 'img' holds no photo"
+    ):
+        rows_of("polaris", None, path.parent.parent)
