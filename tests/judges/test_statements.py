@@ -235,12 +235,13 @@ def test_the_model_lists_the_claims_each_text_once(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("family", [family for family in FAMILIES if family not in BOTH_WAYS])
-def test_a_list_is_asked_for_without_a_photo(family):
+def test_a_list_is_asked_for_without_a_photo(family, monkeypatch):
     """Random models write anything: what is read of it has a word of the caption, or rules split it."""
+    monkeypatch.setattr("capscore.judges.listing.MAX_TOKENS", 40)
     scorer = load(family, reading="statements", claims_by="model")
     (details,) = scorer.score([CAPTION], [PHOTO]).details
     prompt = Prompt((("user", LIST),), {"caption": CAPTION}, has_photo=False)
-    split = split_by(scorer.model.generate(None, prompt, MAX_TOKENS), CAPTION)
+    split = split_by(scorer.model.generate(None, prompt, 40), CAPTION)
     assert details["claims_by"] == ("model" if split.is_listed else "rules")
     assert details["dropped"] == split.dropped
     assert [claim["text"] for claim in details["claims"]] == [claim.text for claim in split.claims]
