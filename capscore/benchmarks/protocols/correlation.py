@@ -136,7 +136,9 @@ def detailcaps(
     n_without = n_units
     if n_units:
         pairs = Correlations(values, given, units)
-        distances = _Distances(values, given / max(1.0, rated.max()), units)
+        centred, distances = values - values.mean(), values - given / max(1.0, rated.max())
+        parts = (np.ones(len(units)), distances**2, centred, centred**2)
+        sums = np.array([np.bincount(units, part) for part in parts])
         taus = _taus_within(values, given, units)
         defined = ~np.isnan(taus)
         n_without = int((~defined).sum())
@@ -145,7 +147,7 @@ def detailcaps(
             both = pairs.values(["pearson", "tau_b"], drawn)
             with np.errstate(invalid="ignore"):
                 sample_tau = (np.nan_to_num(taus) @ drawn) / (defined @ drawn)
-            return np.array([both["pearson"], distances.values(drawn), both["tau_b"], sample_tau])
+            return np.array([both["pearson"], _one_minus_r2(*sums @ drawn), both["tau_b"], sample_tau])
 
         size = {"n_units": n_units, "n_rows": len(units)}
         found, notes = estimates(statistics, names, unit="image", sampling=sampling, **size)
@@ -162,20 +164,11 @@ def detailcaps(
     )
 
 
-class _Distances:
-    """Sums per unit, from which 1 − R² under any weighting follows."""
-
-    def __init__(self, scores: np.ndarray, grades: np.ndarray, units: np.ndarray):
-        centred = scores - scores.mean()
-        parts = (np.ones_like(scores), (scores - grades) ** 2, centred, centred**2)
-        self.sums = np.array([np.bincount(units, part) for part in parts])
-
-    def values(self, drawn: np.ndarray) -> np.ndarray:
-        """1 − R² under weights of the units (units, b); NaN where all scores are equal."""
-        n, residual, first, second = self.sums @ drawn
-        with np.errstate(divide="ignore", invalid="ignore"):
-            spread = second - first**2 / n
-            return np.where(spread > 1e-12 * second, residual / spread, np.nan)
+def _one_minus_r2(n: np.ndarray, residual: np.ndarray, total: np.ndarray, squares: np.ndarray) -> np.ndarray:
+    """1 − R² from sums over n rows: of (score − grade)², scores and their squares; NaN if all are equal."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        spread = squares - total**2 / n
+        return np.where(spread > 1e-12 * squares, residual / spread, np.nan)
 
 
 def _taus_within(scores: np.ndarray, grades: np.ndarray, units: np.ndarray) -> np.ndarray:
