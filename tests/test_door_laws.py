@@ -63,8 +63,11 @@ def test_a_row_has_one_name_whatever_holds_it(ids):
     for named in ([7, 8], ids):
         metric.update(["a dog", "a cat"], references=[["a dog"], ["a bus"]], ids=named)
     assert int(metric.n_rows) == 2
+    for one in (7, "7", "x.jpg", ["x.jpg"]):
+        metric.update(["a"], references=[["a"]], ids=one)
+    assert int(metric.n_rows) == 3
     metric.update(["a", "b"], references=[["a"], ["b"]], ids=[None, float("nan")])
-    assert int(metric.n_rows) == 4
+    assert int(metric.n_rows) == 5
     with pytest.raises(InputError, match="ids: got 1; expected 2, one per caption"):
         metric.update(["a", "b"], references=[["a"], ["b"]], ids=[1])
 

@@ -191,18 +191,17 @@ def _open_folder(path: Path, options: RowOptions) -> RowSource:
         for kind in _OTHER_PHOTOS
         if kind in suffixes_found
     )
-    hint: list[str | Setting] = []
-    if photos and texts:  # in folders of their own
-        folder = path / os.path.dirname(photos[0].photos[0])
-        hint = [
-            f"; to pair photos with texts of another folder, read {path / os.path.dirname(texts[0].key)} "
-        ]
-        hint += ["with ", Setting("images", folder)]
+    hint = ""
+    if photos and texts:  # in folders of their own; not every command has an option for the photos
+        text_folder, photo_folder = (
+            path / os.path.dirname(name) for name in (texts[0].key, photos[0].photos[0])
+        )
+        hint = f"; to pair them, read the texts in {text_folder} with {photo_folder} as the folder of images"
     raise InputError(
         Setting("path", path),
         f" is a folder with {len(photos):,} photos{unread} and no saved data set; expected {EXPECTED}; or "
         "photos with a text file beside each (dog.jpg and dog.txt, one caption per file) or metadata.csv",
-        *hint,
+        hint,
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import capscore.cli
-from capscore.cli.options import on_backbones, split_metrics
+from capscore.cli.options import named_files, on_backbones, split_metrics
 from capscore.cli.terminal import is_usage_error, spell
 from capscore.errors import BackboneUnavailable, CapscoreError, InputError, OptionError, Setting
 
@@ -45,6 +45,7 @@ def test_a_shell_completes_commands_options_and_metrics(typed, offered):
 
 def test_metrics_are_separated_by_commas():
     assert split_metrics(None) == [] and split_metrics(["mcs, cider,", "mcs"]) == ["mcs", "cider"]
+    assert named_files(["a=b=c.json"]) == {"a": Path("b=c.json")}
     assert on_backbones([], ["embedded"]) == []  # as where only files of scores are named
     assert split_metrics(["mcs@folder,pr_mcs@other"]) == ["mcs@folder", "pr_mcs@other"]
 

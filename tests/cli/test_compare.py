@@ -96,6 +96,14 @@ def test_files_without_scores_are_scored_and_the_last_line_says_who_wins(tmp_pat
     assert done.stdout.strip().endswith("no difference between same and large is shown, p 1.")
 
 
+def test_columns_are_the_ones_that_are_named(tmp_path):
+    row = {"photo": "1.jpg", "said": "ein Hund", "right": ["ein Hund"], "code": "de"}
+    files = [write_jsonl(tmp_path / f"{name}.jsonl", [{**row, "key": key} for key in "12"]) for name in "ab"]
+    named = ("--candidate-column", "said", "--references-column", "right", "--language-column", "code")
+    done = run("compare", *files, "-m", "rouge_l", *named, "--id-column", "key", "--json")
+    assert done.exit_code == 0 and "|lang:de|" in done.stdout, done.output
+
+
 def with_signature(path, old, new):
     """A copy of a system's files as other.jsonl, its signature changed."""
     summary = json.loads(path.with_name(f"{path.stem}.summary.json").read_text())

@@ -122,8 +122,6 @@ def test_markdown_gives_rows_with_language_context_and_line(tmp_path):
     assert "2 pictures, the first at blog/page.md:6" in source.notes[0]
     alone, _ = rows_of(tmp_path / "blog/page.md", "image", images=tmp_path)
     assert alone == [row[:1] for row in rows]
-    write_site(tmp_path, {"own.md": '\n<img src="a.png" alt="a" data-capscore-line="x">'})
-    assert rows_of(tmp_path / "own.md", "caption", "line")[0] == [("a", 2)]
 
 
 META = '<meta http-equiv="Content-Type" content="text/html; charset={}">'

@@ -192,6 +192,7 @@ def test_the_table_of_paraphrases_is_kept_and_made_anew_where_it_is_cut_short(tm
     try:
         assert found() == expected
         arrays, entries = sorted((tmp_path / "cache" / "tables").iterdir())
+        assert entries.stem.endswith(f"-{(tmp_path / 'table.gz').read_bytes()[-8:].hex()}")  # its checksum
         for damaged in (entries, arrays):
             damaged.write_bytes(damaged.read_bytes()[:-9])
             assert found() == expected == found()
