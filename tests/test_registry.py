@@ -8,7 +8,7 @@ import pytest
 
 import capscore
 from capscore import registry
-from capscore.registry import Registry
+from capscore.registry import METRICS, Registry, register_metric
 
 REGISTERS = {
     value.kind: value for value in vars(registry).values() if isinstance(value, Registry) and value.names()
@@ -112,3 +112,11 @@ def test_a_registered_entry_can_be_taken_back_and_registered_twice(kind):
         register.register("theirs")(newcomer)
     register.unregister("theirs")
     assert "theirs" not in register and register.outside() == []
+
+
+def test_a_function_may_say_how_rows_become_the_number_of_a_set():
+    register_metric("n_signs", aggregate=max)(lambda candidate: float(len(candidate)))
+    try:
+        assert [*capscore.load("n_signs").score(["a", "abc"]).corpus.values()] == [3.0]
+    finally:
+        METRICS.unregister("n_signs")

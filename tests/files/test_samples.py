@@ -135,9 +135,7 @@ def test_one_of_two_texts_is_chosen_by_the_column(kind, tmp_path):
 
 def test_texts_in_a_folder_of_their_own_are_rows_and_photos_are_found_elsewhere(tmp_path):
     path = written("folder", tmp_path, {"texts/0.txt": b"a", "texts/1.txt": b"b", "photos/0.jpg": b"x"})
-    with pytest.raises(
-        InputError, match=r"read the texts in .*/texts with .*/photos as the folder of"
-    ):
+    with pytest.raises(InputError, match=r"read the texts in .*/texts with .*/photos as the folder of"):
         open_rows(path)
     assert open_rows(path / "texts").cells("image", "caption") == [["0", "1"], ["a", "b"]]
 

@@ -18,6 +18,7 @@ from PIL import Image
 from capscore.metrics.infometic import InfoMetIC
 from capscore.show.explained import (
     ExplainedCaption,
+    Segment,
     footnotes,
     notes,
     representatives,
@@ -25,6 +26,7 @@ from capscore.show.explained import (
     segments,
     shown_regions,
     verdict,
+    wrong_because,
 )
 from capscore.show.pages import explain_page
 
@@ -42,6 +44,12 @@ def test_regions_of_one_name_that_share_half_of_the_smaller_are_one():
     ]
     assert representatives(regions) == [0, 0, 2, 3, 0]
     assert representatives([{**regions[0], "name": "cat"}, *regions[1:]]) == [0, 1, 1, 3, 4]
+
+
+def test_only_strong_doubt_about_nouns_is_explained():
+    doubts = [(0.001, True), (None, True), (0.4, True), (0.001, False)]
+    said = [wrong_because([Segment("dog", "wrong", -1.0, None, p, noun)]) for p, noun in doubts]
+    assert [bool(text) for text in said] == [True, False, False, False]
 
 
 def judged(text, *, fits=True, **p):
