@@ -123,7 +123,7 @@ OTHER = {
 }
 # see tests/metrics/test_infometic*.py, test_chair.py, test_long_texts.py and test_pairs.py, and tests/judges
 ELSEWHERE = {"instances", "long", "pairs", "weights", "marks", "false_alarms"}
-ELSEWHERE |= {"regions", "with_references", "explain"}
+ELSEWHERE |= {"regions", "with_references", "explain", "claims_by"}
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -223,7 +223,8 @@ def test_a_calibration_applies_to_its_own_signature_only(scorer, file, rows):
     assert "there are ranks in de, en, not in fr" in standing(spoken, file).reason
     assert standing(spoken) is None  # nothing ships for the toy
     other = {"rouge_l": load("rouge_l").score(["a"], references=[["a"]])}
-    assert standings(other, file)["rouge_l"].reason.endswith(f": {file} has no calibration of rouge_l")
+    found = standings(other, {"rouge_l": placed(other["rouge_l"], file)}, file)["rouge_l"]
+    assert found.reason.endswith(f": {file} has no calibration of rouge_l")
     with pytest.raises(InputError, match="capscore has no calibration for these scores"):
         spoken.percentiles()
     with pytest.raises(InputError, match="expected 'right' or 'shuffled'"):
