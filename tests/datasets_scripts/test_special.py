@@ -357,8 +357,9 @@ def test_a_parquet_file_with_other_columns_or_a_photo_without_a_name(tmp_path):
         parquet.write_table(pyarrow.Table.from_pylist([row]), tmp_path / "test-00000-of-00001.parquet")
         return [row["image_id"] for row in rows_of(slug, "default", tmp_path)]
 
-    named = read("polaris", refs=["a"], cand="b", img={"bytes": b"some photo", "path": None}, human_score=1.0)
-    assert named == [f"{hashlib.md5(b'some photo').hexdigest()}.jpg"]  # after its content
+    photo = encode(noise(), "JPEG")
+    named = read("polaris", refs=["a"], cand="b", img={"bytes": photo, "path": None}, human_score=1.0)
+    assert named == [f"{hashlib.md5(photo).hexdigest()}.jpg"]  # after its content
     with pytest.raises(
         capscore.AnnotationError, match="entry 0: lacks the field 'file_name'; it has refs, mt"
     ):
