@@ -27,7 +27,7 @@ from ..statistics.systems import TEN_THOUSAND, RowStatistics, SystemComparison, 
 from ..text.languages import language_code
 from ..text.suspicious import is_empty
 from .comparison import Comparison
-from .published_order import OrderAgreement, Published, orders_among, published_orders, tested_orders
+from .published_order import OrderAgreement, Published, orders_among, published_orders, order_agreements
 from .systems import captioner_caution, statistics_of
 
 # language → photo, as the file names it → caption, and where it stands in words
@@ -91,7 +91,7 @@ def compare_on_benchmark(
                 known = orders
                 if known is None:
                     known = orders_among(orders_of(where.slug, language.run.config), [*systems])
-                agreeing += tested_orders(known, metric.name, compared, scores, photos, sampling)
+                agreeing += order_agreements(known, metric.name, compared, scores, photos, sampling)
                 measured[metric.name].append(compared)
                 of_languages.append(signature)
         signatures[metric.name] = _joined(of_languages)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -156,7 +157,7 @@ def agreements(
         )
 
 
-def tested_orders(
+def order_agreements(
     orders: Sequence[PublishedOrder],
     metric: str,
     compared: SystemComparison,
@@ -201,7 +202,9 @@ def agreement_parts(found: Sequence[OrderAgreement]) -> Iterator[Table | str]:
             if not pair.agrees:
                 cells = f"{pair.better} above {pair.worse}", signed(pair.measured) + "†" * part.is_shown(pair)
                 opposite.setdefault(part.metric, {}).setdefault(cells, []).append(title)
-    rows = [[title, *(of.get(name, "") for name in metrics)] for title, of in counts.items()]
+    rows = []
+    for title, of in counts.items():
+        rows.append([title, *(of.get(name, "") for name in metrics)])
     yield Table(("published", *metrics), rows, "Pairs of systems in the published order")
     for metric, pairs in opposite.items():
         listed = [[pair, ", ".join(titles), measured] for (pair, measured), titles in pairs.items()]
@@ -251,7 +254,7 @@ def published_orders(given: Published, systems: Sequence[str]) -> list[Published
     columns = [*_columns(given)]
     if found := orders_among(columns, systems):
         return found
-    names = [*dict.fromkeys(name for order in columns for name in order.values)]
+    names = [*dict.fromkeys(itertools.chain.from_iterable(order.values for order in columns))]
     more = f" and {len(names) - 12:,} more" if len(names) > 12 else ""
     raise InputError(
         Setting("published", given if isinstance(given, str | Path) else None),
@@ -261,11 +264,17 @@ def published_orders(given: Published, systems: Sequence[str]) -> list[Published
 
 
 def orders_among(columns: Iterable[PublishedOrder], systems: Sequence[str]) -> list[PublishedOrder]:
-    """The columns with numbers of at least two systems, by the names that these have here."""
-    found = []
+    """The columns with numbers of at least two systems, by the names that these have here.
+
+    Of systems whose names differ only in what does not count, one has a number if it has the exact name.
+    """
+    found, shared = [], Counter(map(_folded, systems))
     for order in columns:
         numbers = {_folded(name): number for name, number in order.values.items()}
-        values = {name: numbers[_folded(name)] for name in systems if _folded(name) in numbers}
+        values = {}
+        for name in systems:
+            if name in order.values or (shared[_folded(name)] == 1 and _folded(name) in numbers):
+                values[name] = numbers[_folded(name)]
         if len(values) > 1:
             found.append(replace(order, values=values))
     return found

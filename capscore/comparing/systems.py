@@ -31,7 +31,7 @@ from ..statistics.systems import TEN_THOUSAND, RowStatistics, SystemComparison, 
 from ..tables import counted
 from ..text.sentences import RULE as SENTENCE_RULE
 from .comparison import Comparison
-from .published_order import OrderAgreement, tested_orders
+from .published_order import OrderAgreement, order_agreements
 
 
 def compare_systems(
@@ -245,7 +245,9 @@ class SystemScores:
                 missing="skip",
                 higher_is_better=not is_lower_better(column),
             )
-            agreeing += tested_orders(orders, column, metrics[column][0], systems, self.rows.photos, sampling)
+            agreeing += order_agreements(
+                orders, column, metrics[column][0], systems, self.rows.photos, sampling
+            )
         return Comparison(
             self.files,
             metrics,

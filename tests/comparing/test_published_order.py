@@ -91,6 +91,11 @@ def test_lists_have_the_best_first(tmp_path):
         assert order.values == {"d": 1, "a": 2, "b": 3} and not order.higher_is_better
 
 
+def test_of_names_that_mean_one_system_the_exact_one_has_the_number():
+    (order,) = published_orders({"BLIP-2": 1, "X": 2, "Y": 3}, ["blip2", "BLIP-2", "x", "y!", "Y."])
+    assert order.values == {"BLIP-2": 1, "x": 2}
+
+
 def test_what_capscore_compare_wrote_is_an_order(tmp_path):
     path = tmp_path / "found.json"
     path.write_text(json.dumps(capscore.battles(systems(), "mcs", bootstrap=0).to_dict()))
