@@ -27,7 +27,7 @@ from ..statistics.systems import TEN_THOUSAND, RowStatistics, SystemComparison, 
 from ..text.languages import language_code
 from ..text.suspicious import is_empty
 from .comparison import Comparison
-from .published_order import OrderAgreement, Published, orders_among, published_orders, order_agreements
+from .published_order import OrderAgreement, Published, order_agreements, orders_among, published_orders
 from .systems import captioner_caution, statistics_of
 
 # language → photo, as the file names it → caption, and where it stands in words
