@@ -100,7 +100,8 @@ def compare_on_benchmark(
     for language in languages:
         files.update(language.run.files)
     first = languages[0].run
-    about = {"benchmark": where.slug, "split": first.split, "script_version": first.version, "files": files}
+    about: dict[str, object] = {"benchmark": where.slug, "split": first.split}
+    about |= {"script_version": first.version, "files": files}
     if len(systems) > 1:
         notes += captioner_caution(signatures.values())
     names = {name: str(path) for name, path in systems.items()}

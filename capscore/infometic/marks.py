@@ -262,8 +262,8 @@ def _features(
     for item, *parts in zip(items, *(column.cpu().numpy() for column in columns), strict=True):
         n, k = len(item.numbers), len(item.row.regions)
         classes, single, word, region, right, fits, mentioned, near = parts
-        of_words, logits = (classes[:n], single[:n], word[:n]), (right[:n], fits, mentioned[:k])
-        found.append(RowFeatures(item.row, item.numbers, *of_words, region[:k], logits, near[:n]))
+        judged_words, of_all = (classes[:n], single[:n], word[:n]), (right[:n], fits, mentioned[:k])
+        found.append(RowFeatures(item.row, item.numbers, *judged_words, region[:k], of_all, near[:n]))
     return found
 
 

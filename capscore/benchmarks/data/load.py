@@ -153,7 +153,8 @@ def config_names(slug: str, configs: Sequence[str] | None = None) -> list[str]:
     >>> config_names("marvl", ["all"]), config_names("nocaps", ["foil", "all"])
     (['id', 'sw', 'ta', 'tr', 'zh'], ['foil', 'all'])
     """
-    if means_all(slug, configs or ()):
+    configs = configs or ()
+    if means_all(slug, configs):
         return [config.name for config in builder_class(slug).BUILDER_CONFIGS]
     return list(dict.fromkeys(config_name(slug, name) for name in configs))
 
