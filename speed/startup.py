@@ -31,7 +31,8 @@ main()
 FIRST_SCORE = """
 import numpy, capscore
 scorer = capscore.load("mcs", backbone="embedded", device="cpu", cache=False)
-scorer.score(["a grey square"], [numpy.full((64, 64, 3), 128, numpy.uint8)], language="en")
+photo = numpy.arange(64 * 64 * 3, dtype=numpy.uint8).reshape(64, 64, 3)
+scorer.score(["grey stripes"], [photo], language="en")
 """
 SCORE_FILE = """
 import sys

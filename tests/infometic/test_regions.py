@@ -214,3 +214,9 @@ def test_order_does_not_matter(count, n, seed, random):
     again = choose(given.take(order), embeddings[order], n, seed=7)
     assert sorted(order[again].tolist()) == chosen.tolist()
     assert len(chosen) == min(count, n)
+
+
+def test_maps_of_photos_that_no_reader_has_seen_are_made(embedded):
+    photo = Image.fromarray(np.arange(48 * 64 * 3, dtype=np.uint8).reshape(48, 64, 3))
+    expected = embedded.feature_maps([embedded.preprocess(photo)] * 2)
+    assert torch.allclose(Embedder(embedded, cache=None).maps([photo] * 2), expected, atol=1e-6)
