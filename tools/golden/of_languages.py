@@ -164,9 +164,9 @@ def _(place: Place) -> Any:
             own["objects"] = [result.captions, result.unchanged, result.not_found, result.settings]
         found[language] = own
     texts = texts_of(place, "en")
-    for name, kind, options in (("p 0", "repetition", {"p": 0.0}), ("p 1", "repetition", {"p": 1.0})):
-        result = perturbations.perturb(texts, kind, "en", **options)
-        found[name] = [result.captions, result.unchanged, result.settings]
+    for p in (0.0, 1.0):
+        result = perturbations.perturb(texts, "repetition", "en", p=p)
+        found[f"p {p:g}"] = [result.captions, result.unchanged, result.settings]
     found["nouns"] = [perturbations.find_nouns(texts_of(place, code), code) for code in ("en", "de", "ja")]
     found["finders"] = [
         [perturbations.noun_finder(c), perturbations.word_finder(c)] for c in ("en", "fr", "zh")

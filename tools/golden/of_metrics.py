@@ -197,7 +197,8 @@ def _two(place: Place) -> tuple[list[str], list[str], list[str]]:
         for mark in ("right", "half")
         for entry, photo in list(zip(place.entries.values(), photos, strict=True))[:2]
     ]
-    return tuple(map(list, zip(*rows, strict=True)))
+    captions, shown, languages = map(list, zip(*rows, strict=True))
+    return captions, shown, languages
 
 
 for _name, _weights in (("infometic", None), ("infometic_info_clip", "info_clip")):
@@ -244,7 +245,7 @@ def _(place: Place) -> Any:
     for metric in (*OF_PHOTOS, "pr_mcs", "infometic"):
         backbone = toy.ColourBackbone(prefix="")
         backbone.recipe = "pr_mcs" if metric == "pr_mcs" else ""
-        options = {"weights": "info_clip"} if metric == "infometic" else {}
+        options: dict[str, Any] = {"weights": "info_clip"} if metric == "infometic" else {}
         scorer = capscore.load(metric, backbone=backbone, cache=False, **options)
         given = references if metric in ("ref_clip_score", "clip_cider", "text_score") else None
         found[metric] = all_of(scorer.score(texts, photos, given, "en"))

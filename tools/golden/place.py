@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import cached_property
-from importlib.util import find_spec
+from importlib.resources import files
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -120,8 +120,7 @@ class Place:
 
     def photos(self, folder: str = "photos") -> list[str]:
         """Put the demo's photos into a folder of the case: their paths."""
-        spec = find_spec("skimage")
-        home = Path(next(iter(spec.submodule_search_locations))) / "data"
+        home = Path(str(files("skimage").joinpath("data")))
         Path(folder).mkdir(exist_ok=True)
         paths = []
         for entry in self.entries.values():

@@ -56,7 +56,7 @@ def moved(before: Scores, after: Scores) -> dict[str, float]:
 
     Numbers count as the same within 1e-5, or, if they are large, within that share of them.
     """
-    found = {}
+    found: dict[str, float] = {}
     for place in sorted(before.keys() & after.keys()):
         if before[place]["signature"] == after[place]["signature"]:
             difference = _largest(before[place]["scores"], after[place]["scores"])
