@@ -41,7 +41,11 @@ QUIET = {"HF_HUB_OFFLINE": "1", "HF_EVALUATE_OFFLINE": "1", "HF_HUB_DISABLE_PROG
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m speed", description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="a minute instead of several; rougher numbers")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="fewer rows, photos and repetitions: under ten minutes; rougher numbers",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to this file")
     parser.add_argument("--only", choices=PARTS, action="append", help="only this part; repeatable")
     arguments = parser.parse_args()
