@@ -229,14 +229,16 @@ calibrate: $(VENV)/.installed ## measure what a good score is: DATA=folder PHOTO
 		--set-name "325 photos of Flickr8k" --output capscore/metrics/calibrations/embedded.json
 	$(BIN)/python docs/scores.py
 
+# The network that every figure of measure-embedded-infometic is of
+MEASURED_INFOMETIC = --backbone $(or $(BACKBONE),$(INFOMETIC_BASE)) --weights $(INFOMETIC) $(if $(MARKS),--marks $(MARKS))
 measure-embedded-infometic: $(VENV)/.installed ## measure InfoMetIC's weights: DATA=folder
 	@test -n "$(DATA)" -a -n "$(PHOTOS)" || { \
 		echo "make measure-embedded-infometic DATA=<folder with flickr8k, multi30k, xflickrco>" \
 			"PHOTOS=<folder of Flickr8k's photos> [COCO=<folder with annotations and photos>]"; exit 2; }
 	$(PIPELINE) --only texts mark_rows
 	$(OFFLINE) $(BIN)/python -m weights.measuring.believable_marks --rows $(TRAINING)/mark_rows.jsonl --data $(DATA) \
-		--backbone $(or $(BACKBONE),$(INFOMETIC_BASE)) --weights $(INFOMETIC) $(if $(MARKS),--marks $(MARKS)) $(if $(COCO),--boxes $(COCO)) --output $(TRAINING)/marks.json
-	$(OFFLINE) $(BIN)/capscore benchmark --metric infometic --backbone $(INFOMETIC_BASE) --data flickr8k_human \
+		$(MEASURED_INFOMETIC) $(if $(COCO),--boxes $(COCO)) --output $(TRAINING)/marks.json
+	$(OFFLINE) $(BIN)/capscore benchmark --metric infometic $(MEASURED_INFOMETIC) --data flickr8k_human \
 		--config expert --data-dir $(DATA)/flickr8k --image-dir $(or $(wildcard $(PHOTOS)/flickr8k),$(PHOTOS)) --output $(TRAINING)/infometic-expert.json --force
 
 # What is not there is listed as not measured.

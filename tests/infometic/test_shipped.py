@@ -38,7 +38,7 @@ def scorer(base):
 
 def test_the_files_and_what_their_card_says():
     assert sum(path.stat().st_size for path in FOLDER.iterdir()) < 15e6
-    names = {"README.md", "config.json", "model.safetensors", "result.json", "settings.yaml"}
+    names = {"README.md", "config.json", "model.safetensors", "result.json", "run.json", "settings.yaml"}
     assert {path.name for path in FOLDER.iterdir()} == names
     config = json.loads((FOLDER / "config.json").read_text(encoding="utf-8"))
     assert config["dtype"] == "float16" and config["context_width"] is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import itertools
 import re
 import shlex
 import shutil
@@ -65,6 +66,21 @@ def test_every_program_takes_its_options(target, monkeypatch):
     assert lines
     for name, *arguments in map(shlex.split, lines):
         only_parse(name, arguments, monkeypatch)
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+def test_every_figure_of_infometic_is_of_the_given_network():
+    given = {"BACKBONE": "own-tower", "INFOMETIC": "own-network", "MARKS": "own-marks"}
+    command = ["make", "-n", "measure-embedded-infometic", *GIVEN.split(), *map("=".join, given.items())]
+    made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    lines = made.stdout.replace("\\\n", " ").splitlines()
+    scored = [
+        shlex.split(line) for line in lines if "believable_marks" in line or "capscore benchmark" in line
+    ]
+    assert len(scored) == 2
+    for words in scored:
+        options = dict(itertools.pairwise(words))
+        assert [options[f"--{name}"] for name in ("backbone", "weights", "marks")] == list(given.values())
 
 
 @pytest.mark.parametrize("step", read_plan(), ids=lambda step: step.name)
