@@ -53,16 +53,9 @@ class Caption(NamedTuple):
 
 
 def generate(n: int, languages: Sequence[str] = LANGUAGES, seed: int = 0) -> list[dict[str, Caption]]:
-    """Captions of n scenes, each a dict from language to its `Caption` of the scene.
+    """Captions of n scenes, each a dict from language to its `Caption`; InputError for one without a grammar.
 
     Scene i and its words depend on the seed alone, not on n or the other languages.
-
-    Raises:
-        InputError: a language has no grammar.
-
-    >>> scene = generate(1, ["en", "es"], seed=3)[0]
-    >>> scene["en"].text[slice(*scene["en"].nouns[0])]
-    'women'
     """
     grammars = {language: load(language) for language in languages}
     scenes = Scenes(seed)
@@ -128,7 +121,6 @@ class Grammar:
         }
 
     def say(self, scene: Scene) -> Caption:
-        """A scene's caption."""
         state = (scene.style * 0x9E3779B97F4A7C15 + self._salt * 0xD1342543DE82EF95) & 0xFFFFFFFFFFFFFFFF
         state ^= state >> 29
         state = state * 0xBF58476D1CE4E5B9 & 0xFFFFFFFFFFFFFFFF
@@ -230,7 +222,6 @@ class Grammar:
         return self._expand(phrase.text, "things", self._forms["things"].index(form), None)
 
     def _expand(self, text: str, category: str, form: int, governor: _Phrase | None) -> str:
-        """Text with its alternatives chosen."""
 
         def choice(of: list[str], index: int) -> Callable[[re.Match[str]], str]:
             def chosen(found: re.Match[str]) -> str:

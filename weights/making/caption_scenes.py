@@ -28,12 +28,10 @@ class Scene(NamedTuple):
 
 @cache
 def concepts() -> dict[str, Any]:
-    """The content of `concepts.json`."""
     return read_grammar(FOLDER / "concepts.json")
 
 
 def read_grammar(path: Path) -> dict[str, Any]:
-    """A file of the grammar."""
     return json.loads(path.read_text(encoding="utf-8"))
 
 
@@ -112,7 +110,6 @@ class Scenes:
                 self._often[kind].append(size**0.5 + (self._often[kind] or [0.0])[-1])
 
     def draw(self) -> Scene:
-        """The next scene."""
         kind = self._kinds[bisect(self._weights, self._random.random() * self._weights[-1])]
         slots: dict[str, str] = getattr(self, f"_{kind}_scene")()
         return Scene(kind, slots, self._random.getrandbits(60))

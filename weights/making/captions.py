@@ -70,9 +70,6 @@ class Settings:
         out: File to write.
         package_texts: Number of texts of the packages per language, as language:number.
         grammar: Number of captions of the grammar per language.
-
-    Raises:
-        InputError: a setting is out of range.
     """
 
     data: str
@@ -245,7 +242,6 @@ def _rows(folder: Path, language: str) -> Iterator[dict[str, str]]:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command."""
     counts = write_captions(parse(Settings, argv, __doc__ or ""))
     for language, sources in sorted(counts.items(), key=lambda entry: -entry[1].total()):
         listed = ", ".join(f"{n:,} {name}" for name, n in sources.most_common())

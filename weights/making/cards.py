@@ -66,7 +66,6 @@ def _card(
 def image_tower_card(
     settings: TowerSettings, rows: TrainingRows, held: HeldOut, *, w: float, compute: str
 ) -> ModelCard:
-    """The card of an image tower that these rows taught."""
     trained_with = f"{len(rows.photos):,} photos and the captions of {len(rows.texts):,} more"
     return _card(
         settings,
@@ -108,7 +107,6 @@ def image_tower_data(settings: TowerSettings, rows: TrainingRows) -> list[DataSo
 
 
 def noise_gate_card(settings: NoiseGateSettings, *, results: Sequence[Result], compute: str) -> ModelCard:
-    """The card of a noise gate."""
     share = f"{settings.validation_share:.0%}"
     return _card(
         settings,
@@ -202,12 +200,7 @@ def image_tower_results(
 
 
 def measured_card(weights: Path, figures: Path, *, base: str = "embedded-free") -> ModelCard:
-    """The card of an image tower with its figures; arguments are those of the command.
-
-    Raises:
-        InputError: the file is missing, damaged, or has no figures of these weights.
-        CapscoreError: the folder has no weights, or its card is none of a recipe.
-    """
+    """The card of an image tower with its figures; an error if the file has none of these weights."""
     card, revision = read_card(weights), load_backbone(str(weights), device="cpu").revision
     try:
         reports = json.loads(figures.read_text(encoding="utf-8"))["backbones"]
@@ -223,7 +216,6 @@ def measured_card(weights: Path, figures: Path, *, base: str = "embedded-free") 
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--weights", type=Path, required=True, help="folder of the weights")
     parser.add_argument("--figures", type=Path, required=True, help="JSON file of the figures")

@@ -20,7 +20,6 @@ from capscore.backbones.embedded.text_encoder import text_encoder
 
 
 def class_descriptions() -> tuple[list[str], list[str]]:
-    """WordNet's names of the 1,000 ImageNet classes, and the same with their definitions."""
     from timm.data import ImageNetInfo
 
     info = ImageNetInfo()

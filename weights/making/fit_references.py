@@ -29,7 +29,6 @@ from training.engine.config import main as run_as_command
 
 
 def development_captions(flickr8k: Path, photos: Path) -> list[CaptionedPhoto]:
-    """Captions of the development split's photos, in English."""
     listed = set(listed_photos(AnnotationSource(flickr8k / "Flickr_8k.devImages.txt")))
     captions = token_captions(AnnotationSource(flickr8k / "Flickr8k.token.txt"))
     return [
@@ -50,7 +49,6 @@ def learned_curve(rows: Sequence[CaptionedPhoto], backbone: str, calibration: Pa
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command; see the top of this file."""
     parser = argparse.ArgumentParser(description="Measure the curve of captions with references.")
     parser.add_argument("--flickr8k", type=Path, required=True, help="folder of Flickr8k's text files")
     parser.add_argument("--photos", type=Path, required=True, help="folder of its photos")

@@ -37,10 +37,7 @@ VAL2014_FILE = Path("coco") / "captions_val2014.json"
 
 
 class Photo(NamedTuple):
-    """A photo, whatever a data set calls it: its collection and its number there.
-
-    The number is, of VOC, the year and the number in one (2008003849).
-    """
+    """A photo by its collection and its number there; of VOC, year and number in one (2008003849)."""
 
     collection: Literal["flickr", "coco", "voc"]
     number: int
@@ -50,15 +47,7 @@ class Photo(NamedTuple):
 
 
 def photo_of(name: str) -> Photo | None:
-    """The photo that a file name or caption id names; None if it names none.
-
-    >>> str(photo_of("1000268201_693b08cb0e.jpg#zhc#0")), str(photo_of("1000268201.jpg"))
-    ('Flickr 1000268201', 'Flickr 1000268201')
-    >>> str(photo_of("COCO_train2014_000000000009.jpg#367178")), str(photo_of("train2017/000000000009.jpg"))
-    ('COCO 9', 'COCO 9')
-    >>> str(photo_of("VOC2012/JPEGImages/2008_003849.jpg")), photo_of("sunset.jpg")
-    ('VOC 2008003849', None)
-    """
+    """The photo that a file name or caption id names; None if it names none."""
     path = name.partition("#")[0].strip()
     last = path.rpartition("/")[2]
     if coco := _COCO.match(last):
@@ -76,11 +65,6 @@ def coco_split(name: str) -> str:
 
     The photos of val2017 are all of val2014. Those of train2017 are of train2014 or of val2014, so their
     names tell nothing.
-
-    >>> coco_split("COCO_train2014_000000000009.jpg"), coco_split("val2017/000000000139.jpg")
-    ('train2014', 'val2014')
-    >>> coco_split("train2017/000000000009.jpg"), coco_split("1000268201_693b08cb0e.jpg")
-    ('', '')
     """
     path = name.partition("#")[0].strip()
     if coco := _COCO.match(path.rpartition("/")[2]):
@@ -143,14 +127,7 @@ class HeldOut:
     val2014_is_complete: bool = False  # whether every photo of val2014 is in `sets`
 
     def reason(self, photo: Photo, name: str = "") -> str:
-        """Why a photo may not be trained on, for a message; "" if it may. Its name may tell COCO's split.
-
-        >>> held = HeldOut({Photo("flickr", 666): ("Flickr8k-Expert",)}, train2014=frozenset({9}))
-        >>> held.reason(Photo("flickr", 666)), held.reason(Photo("flickr", 667))
-        ('it is in Flickr8k-Expert', '')
-        >>> held.reason(Photo("coco", 7), "COCO_val2014_000000000007.jpg"), held.reason(Photo("coco", 9))
-        ('it is in COCO val2014', '')
-        """
+        """Why a photo may not be trained on, for a message; "" if it may. Its name may tell COCO's split."""
         if photo in self.sets:
             return f"it is in {', '.join(self.sets[photo])}"
         if photo.collection != "coco":
@@ -163,7 +140,6 @@ class HeldOut:
         return "nothing shows that it is in COCO train2014, not in val2014"
 
     def statement(self) -> str:
-        """What was held out, for a card."""
         counts = Counter(name for names in self.sets.values() for name in names if name != VAL2014)
         listed = ", ".join(f"{name} ({n:,})" for name, n in counts.items())
         return (
@@ -174,15 +150,9 @@ class HeldOut:
 
 
 def held_out_photos(data: Path, names: Iterable[str] = (), sets: Mapping[str, Names] = SETS) -> HeldOut:
-    """Read which photos are held out.
+    """Read which photos of some sets are held out; further `names` may tell the splits of COCO photos.
 
-    Args:
-        data: Folder of the official files, one folder per benchmark.
-        names: Further names of photos, from which the splits of COCO photos are learned.
-        sets: Sets to hold out.
-
-    Raises:
-        CapscoreError: an official file is missing or damaged, or no name of a set has a photo's number.
+    CapscoreError if an official file is missing or damaged, or no name of a set has a photo's number.
     """
     found: dict[Photo, dict[str, None]] = {}
     train2014: set[int] = set()

@@ -50,9 +50,6 @@ class Settings:
         out: File to write.
         most: Most captions per language, as language:number; languages that are not named have none.
         beginnings: Share of the captions whose beginning is a row as well.
-
-    Raises:
-        InputError: a setting is out of range.
     """
 
     data: str
@@ -71,12 +68,10 @@ class Settings:
 
 
 class PhotoCaption(NamedTuple):
-    """A caption of a photo, which `photo` names by its file."""
-
     caption: str
     language: str
     source: str
-    photo: str
+    photo: str  # its file name
 
 
 def captions_of_photos(
@@ -95,14 +90,9 @@ def captions_of_photos(
 
 
 def beginning(caption: str, language: str, words: Sequence[CaptionWord], chance: random.Random) -> str:
-    """A beginning of a caption that has at least two semantic words and leaves out a noun.
+    """A beginning of a caption that has at least two semantic words and leaves out a noun; "" for none.
 
-    It ends before a word that is not semantic, such as a preposition, except in Japanese and Chinese; "" if
-    there is none.
-
-    >>> text = "Two dogs run on the beach"
-    >>> beginning(text, "en", caption_words([text], "en")[0], random.Random(0))
-    'Two dogs run'
+    It ends before a word that is not semantic, such as a preposition, except in Japanese and Chinese.
     """
     semantic = [word.semantic for word in words]
     anywhere = language in _NO_PREPOSITIONS
@@ -182,7 +172,6 @@ def _beginnings(chosen: Sequence[PhotoCaption], share: float, chance: random.Ran
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command."""
     counts = write_rows(parse(Settings, argv, __doc__ or ""))
     for language, sources in sorted(counts.items()):
         print(f"{language}: {', '.join(f'{name} {n:,}' for name, n in sources.most_common())}")

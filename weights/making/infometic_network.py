@@ -80,7 +80,6 @@ class Settings(infometic.Settings):
 
     @property
     def weights(self) -> dict[str, float]:
-        """Name of a term → its weight."""
         return named_numbers(self.terms, "terms", float)
 
     @property
@@ -114,13 +113,7 @@ class LikeReplacements(Replacements):
 
 
 def like_words(frequent: Mapping[str, Sequence[str]], embed: Embed) -> dict[str, dict[str, list[str]]]:
-    """Class → frequent word, in lower case → the words of its class most like it, without the very first.
-
-    >>> places = {"dog": 0.0, "puppy": 0.1, "cat": 0.4, "car": 1.2}
-    >>> embed = lambda words: np.array([[np.cos(places[word]), np.sin(places[word])] for word in words])
-    >>> like_words({"noun": ["dog", "cat", "puppy", "car"]}, embed)["noun"]["dog"]
-    ['cat', 'car']
-    """
+    """Class → frequent word, in lower case → the words of its class most like it, without the very first."""
     found: dict[str, dict[str, list[str]]] = {}
     for kind, words in frequent.items():
         rows = np.asarray(embed(words), np.float64)
@@ -135,13 +128,9 @@ def like_words(frequent: Mapping[str, Sequence[str]], embed: Embed) -> dict[str,
 
 @dataclass(frozen=True, eq=False)
 class ContextData(AlignmentData):
-    """Features with what words add to their texts.
+    """Features with what words add to their texts."""
 
-    Attributes:
-        added: float16 (…, d), for each of `words` in a row; a memory map.
-    """
-
-    added: np.ndarray
+    added: np.ndarray  # float16 (…, d), for each of `words` in a row; a memory map
 
     def context(self, numbers: Sequence[int], shares: np.ndarray, device: str) -> WordContext:
         shape = shares.shape[:2]
@@ -176,8 +165,6 @@ def prepare_context(
 
 
 class UntouchedBatches(AlignmentBatches):
-    """Batches in which a share of the rows of text batches keep their caption."""
-
     def __init__(self, *arguments: Any, untouched: float, **options: Any):
         super().__init__(*arguments, **options)
         self.untouched = untouched
@@ -219,7 +206,7 @@ class WeightedLoss(AlignmentLoss):
 def set_sharpness(model: InfoMetIC, check: Callable[..., Mapping[str, float]], share: float) -> None:
     """Set a network's sharpness so that by `AlignmentCheck` at most a share of the right words is wrong.
 
-    A sharper network has more of these words. The search halves the range from 0.1 to 10 twelve times.
+    A sharper network has more of these words.
     """
     low, high, plain = -1.0, 1.0, model.config
     for _ in range(_HALVINGS):
@@ -245,7 +232,6 @@ def train(settings: Settings) -> recipe.Trained:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command; see the top of this file."""
     recipe.run_recipe(Settings, train, argv, "Train the InfoMetIC network of capscore-weights.")
 
 

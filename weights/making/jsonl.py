@@ -22,10 +22,7 @@ def beside(module: str, name: str) -> Any:
 
 
 def read_lines(path: str | Path, convert: Callable[[Any], T], field: str, expected: str) -> Iterator[T]:
-    """The rows of a JSONL file, converted; an error of `convert` means that a line is malformed.
-
-    `field` is the setting that names the file, `expected` describes a row, for InputError.
-    """
+    """The rows of a JSONL file, converted; an InputError of the setting `field` says where that fails."""
     number = 0
     try:
         with open(path, encoding="utf-8") as lines:
@@ -53,7 +50,6 @@ def with_texts(*names: str) -> Callable[[Any], dict[str, Any]]:
 
 
 def write_lines(path: str | Path, rows: Iterable[Any]) -> None:
-    """Write rows as JSONL, one by one."""
     with whole_file(Path(path), "rows", make_folders=True) as file:
         for row in rows:
             file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
@@ -66,5 +62,4 @@ def write_sources(rows: str | Path, sources: Sequence[Mapping[str, Any]], held_o
 
 
 def sources_file(rows: str | Path) -> Path:
-    """The file that lists the origins of a file of rows."""
     return Path(f"{rows}{SOURCES}")

@@ -14,11 +14,7 @@ Number = TypeVar("Number", int, float)
 def named_numbers(entries: Sequence[str], setting: str, kind: Callable[[str], Number]) -> dict[str, Number]:
     """Entries of a setting, of the form name:number → name → number of a kind (int, float), in order.
 
-    Raises:
-        InputError: an entry of another form, or a name that stands there twice; names the setting.
-
-    >>> named_numbers(["ja:8000", "en:2000"], "most", int)
-    {'ja': 8000, 'en': 2000}
+    InputError for an entry of another form, or a name that stands there twice; it names the setting.
     """
     numbers: dict[str, Number] = {}
     for entry in entries:

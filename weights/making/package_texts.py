@@ -166,7 +166,7 @@ def write_texts(
 ) -> dict[str, Counter[str]]:
     """Write `<language>.jsonl` for each language; returns language → number of rows per source.
 
-    The first source of a repeated text is kept; `folder` and errors are those of `source_texts`.
+    The first source of a repeated text is kept.
     """
     if unknown := set(languages) - set(LANGUAGES):
         raise InputError(f"no texts in {unknown}; there are {', '.join(LANGUAGES)}", field="languages")
@@ -202,7 +202,6 @@ def photo_name(row_id: str) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command; see the top of this file."""
     known = {source.name: source for source in TEXTS}
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, required=True, help="folder to write <language>.jsonl to")

@@ -37,26 +37,17 @@ DONE = "steps.json"
 class Step:
     """A step, as the plan describes it.
 
-    Attributes:
-        name: Name of the step.
-        run: Module whose command it is.
-        minutes: How long it takes, in words.
-        makes: File that is there once the step is finished, in the folder of the outcomes.
-        config: File of its settings, beside the plan; "" for none.
-        options: Its other options; {data}, {photos}, {sources} and {out} stand for these folders, {tower} for
-            the image tower.
-        after: Steps whose outcomes it takes.
-        of_tower: Whether it makes the image tower, and is left out where another one is named.
+    In its options {data}, {photos}, {sources} and {out} stand for these folders, {tower} for the image tower.
     """
 
     name: str
-    run: str
-    minutes: str
-    makes: str
-    config: str = ""
+    run: str  # module
+    minutes: str  # how long it takes, in words
+    makes: str  # file that is there once the step is finished, in the folder of the outcomes
+    config: str = ""  # file of its settings, beside the plan
     options: Mapping[str, str | list[str]] = field(default_factory=dict)
-    after: Sequence[str] = ()
-    of_tower: bool = False
+    after: Sequence[str] = ()  # steps whose outcomes it takes
+    of_tower: bool = False  # whether it is left out where an image tower is named
 
     def arguments(self, folders: Mapping[str, Path | str], plan: Path) -> list[str]:
         """The command line, without the program."""
@@ -107,18 +98,11 @@ def run_steps(
     only: Sequence[str] = (),
     run: Callable[[str, Sequence[str]], None] = in_a_process,
 ) -> list[str]:
-    """Run the steps that are not done; returns their names.
+    """Run the steps that are not done, of those named in `only` if there are any; returns their names.
 
-    Args:
-        steps: Steps of a plan, in order.
-        folders: "data", "photos", "sources" and "out" → their folders; "tower" → the image tower, as
-            `capscore.load_backbone` takes it.
-        plan: File of the plan, beside which the settings are.
-        only: Names of the steps to run; () for all.
-        run: What runs a command, given its module and arguments.
-
-    Raises:
-        CapscoreError: a step failed or is not finished; the next call goes on with it.
+    `folders` are "data", "photos", "sources" and "out", and "tower", the image tower as
+    `capscore.load_backbone` takes it; the settings are beside `plan`. CapscoreError if a step fails or is not
+    finished; the next call goes on with it.
     """
     out, ran = Path(folders["out"]), []
     known = out / DONE
@@ -148,7 +132,6 @@ def run_steps(
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command; see the top of this file."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--plan", type=Path, default=PLAN, help="default: %(default)s")
     parser.add_argument("--out", type=Path, required=True, help="folder of the outcomes")

@@ -44,40 +44,23 @@ TEST = "-test"
 
 @dataclass(frozen=True)
 class Source:
-    """A source, as the manifest describes it.
-
-    Attributes:
-        name: Name of the source.
-        licence: SPDX name, or the licence's own short name, as its owners state it.
-        to: Folder of its files.
-        files: Number of its files.
-        sha256: Checksum of the list of its files.
-        repository, commit: Address of a git repository, and the commit.
-        package: npm package, as name@version, for a source that is no repository.
-        request: How to get what no program can fetch.
-        paths: Regular expression for the whole path of its files, in the repository or package.
-        under: Beginning of these paths that is left out in `to`.
-        held_out: What of it no training may see, and why.
-        title, url: Name and address for cards; "" for `name` and the repository.
-        form: What reads its texts (`weights.making.package_texts.READERS`); "" for a source without.
-        languages: Languages of its texts.
-    """
+    """A source, as the manifest describes it."""
 
     name: str
-    licence: str
-    to: str
-    files: int
-    sha256: str
+    licence: str  # SPDX name, or the licence's own short name, as its owners state it
+    to: str  # folder of its files
+    files: int  # how many there are
+    sha256: str  # checksum of the list of its files
     repository: str = ""
     commit: str = ""
-    package: str = ""
-    request: str = ""
-    paths: str = ".*"
-    under: str = ""
-    held_out: str = ""
-    title: str = ""
-    url: str = ""
-    form: str = ""
+    package: str = ""  # npm package, as name@version, for a source that is no repository
+    request: str = ""  # how to get what no program can fetch
+    paths: str = ".*"  # regular expression for the whole path of its files, in the repository or package
+    under: str = ""  # beginning of these paths that is left out in `to`
+    held_out: str = ""  # what of it no training may see, and why
+    title: str = ""  # for cards; "" for `name`
+    url: str = ""  # for cards; "" for the repository
+    form: str = ""  # what reads its texts (`weights.making.package_texts.READERS`)
     languages: Sequence[str] = field(default=LANGUAGES)
 
     def described(self, rows: int | None) -> dict[str, Any]:
@@ -90,10 +73,7 @@ class Source:
         return path.removeprefix(self.under) if re.fullmatch(self.paths, path) else None
 
     def problem(self, folder: Path, names: Iterable[str] | None = None) -> str:
-        """What is wrong with the source's files in a folder; "" if they are whole.
-
-        `names` are those that it should have, where they are known.
-        """
+        """What is wrong with the files in a folder, of which `names` may be known; "" if they are whole."""
         found = {name: _sha256(folder / self.to / name) for name in self._there(folder)}
         if missing := sorted(set(names or ()) - found.keys()):
             return f"{len(missing):,} of {self.files:,} files are missing, such as {self.to}/{missing[0]}"
@@ -121,11 +101,7 @@ class Source:
 
 
 def listed_digest(files: Iterable[tuple[str, str]]) -> str:
-    """The checksum of (path, SHA-256 of the content) of all files.
-
-    >>> listed_digest([("b", "22"), ("a", "11")]) == hashlib.sha256(b"11  a\\n22  b\\n").hexdigest()
-    True
-    """
+    """The checksum of (path, SHA-256 of the content) of all files, as the top of this file says."""
     lines = [f"{digest}  {path}\n" for path, digest in sorted(files)]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
@@ -135,11 +111,7 @@ def _sha256(path: Path) -> str:
 
 
 def read_manifest(path: Path = MANIFEST) -> tuple[Source, ...]:
-    """The sources of a manifest, in its order.
-
-    Raises:
-        InputError: an entry is malformed, or a name stands there twice.
-    """
+    """The sources of a manifest, in its order; InputError if one is malformed, or stands there twice."""
     known: dict[str, Source] = {}
     for entry in tomllib.loads(path.read_text(encoding="utf-8"))["source"]:
         try:
@@ -156,16 +128,11 @@ SOURCES = read_manifest()
 
 
 def source_named(name: str) -> Source:
-    """The source of a name."""
     return next(source for source in SOURCES if source.name == name)
 
 
 def fetch(source: Source, folder: Path, mirror: Path | None = None) -> None:
-    """Write a source's files into a folder, unless they are there and whole.
-
-    Raises:
-        CapscoreError: it cannot be reached, or its files are not those of the manifest.
-    """
+    """Write a source's files into a folder, unless they are there and whole; CapscoreError if that fails."""
     if not source.problem(folder):
         return
     if source.request:
@@ -231,7 +198,6 @@ def _run(command: list[str], folder: Path, given: bytes = b"") -> bytes:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command; see the top of this file."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("what", choices=("fetch", "check"))
     parser.add_argument("--to", type=Path, required=True, help="folder of the sources")

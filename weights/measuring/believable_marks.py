@@ -61,8 +61,6 @@ def read_measured(rows: Path) -> dict[str, dict[str, list[str]]]:
 
 
 class Row(NamedTuple):
-    """A caption to score with a photo, given by its file."""
-
     photo: str
     caption: str
     language: str
@@ -71,16 +69,13 @@ class Row(NamedTuple):
 class Case(NamedTuple):
     """A caption beside a photo.
 
-    Attributes:
-        kind: "right", "long" (several right ones joined), "other" (of another photo), one of `KINDS` (with a
-            planted word, `caption[start:end]`), or "shorter" (without its last clauses).
-        row: The caption and its photo.
-        original: The caption before a word was planted or clauses were dropped.
+    It is "right", "long" (several right ones joined), "other" (of another photo), one of `KINDS` (with a
+    planted word, `caption[start:end]`), or "shorter" (without its last clauses).
     """
 
     kind: str
     row: Row
-    original: str = ""
+    original: str = ""  # the caption before a word was planted or clauses were dropped
     start: int = 0
     end: int = 0
 
@@ -216,9 +211,6 @@ def expected_calibration_error(p: Sequence[float] | np.ndarray, right: Sequence[
     """Calibration error with 10 bins (Naeini et al. 2015): mean |share right − mean p|.
 
     What is right and what is wrong count half each.
-
-    >>> round(expected_calibration_error([0.9, 0.9, 0.1, 0.1], [True, True, False, False]), 3)
-    0.1
     """
     values, truth = np.asarray(p, np.float64), np.asarray(right, bool)
     if truth.all() or not truth.any():
@@ -244,7 +236,7 @@ def region_accuracy(scorer: InfoMetIC, folder: Path) -> dict[str, Any]:
     """Share of the boxes of named things that are mentioned, and of unnamed ones that are not; chance is 0.5.
 
     A thing is named by a caption that has its COCO name or a form of it (`_is_named`); of the others only
-    those count that no caption of the photo names. `folder` is in COCO's layout.
+    those count that no caption of the photo names.
     """
     photos: dict[str, Path] = {}
     for path in folder.rglob("*"):
@@ -303,14 +295,12 @@ def _is_named(name: str, text: str) -> bool:
 
 
 def measure(scorer: InfoMetIC, photos: Photos, seed: int = 0) -> dict[str, Any]:
-    """Language → `report`."""
     cases = {language: language_cases(photos, language, _MOST, seed) for language in _LANGUAGES}
     scored = score_cases(scorer, [case for own in cases.values() for case in own])
     return {language: report(own, scored) for language, own in cases.items() if own}
 
 
 def table(result: Mapping[str, Any]) -> Report:
-    """The table of percentages."""
     languages = list(result["languages"].values())
     titles = [title for title in languages[0] if title not in ("photos", "kinds")]
     rows = [["photos", *(str(found["photos"]) for found in languages)]]
@@ -327,7 +317,6 @@ def table(result: Mapping[str, Any]) -> Report:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command."""
     import capscore
 
     parser = study_parser("believable_marks", __doc__, data_required=False)

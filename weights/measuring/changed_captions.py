@@ -69,9 +69,8 @@ class ChangedCaptions:
     def style(self, language: str, title: str, rows: Sequence[tuple[Path | str, str]]) -> None:
         """Change of the mean, and of the order of two captions of a photo of which one is changed.
 
-        A row is a caption beside its photo's file, or beside a text that stands for the photo. In English
-        each style and each opener has its figures; in other languages the openers together have. A winner
-        that ties with the other caption afterwards has changed too.
+        In English each style and each opener has its figures; in other languages the openers together have. A
+        winner that ties with the other caption afterwards has changed too.
         """
         sides, texts = self._sides([side for side, _ in rows]), [plain(text, language) for _, text in rows]
         before, one = self._scores(texts, sides), sides.index

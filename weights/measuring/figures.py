@@ -19,7 +19,6 @@ from capscore.statistics.bootstrap import bootstrap_intervals
 
 
 def mean(values: Sequence[float]) -> float | None:
-    """The mean; None of nothing."""
     return float(np.mean(values)) if len(values) else None
 
 
@@ -61,9 +60,6 @@ def ratio(
     """Of columns a and b, one number per photo, Σa / Σb; of a, b, c and d, (Σa / Σb) / (Σc / Σd).
 
     In percent, with the interval of a bootstrap that draws photos; None where it is undefined.
-
-    >>> ratio([np.array([1.0, 3.0]), np.array([2.0, 6.0])], TaskOptions())
-    (50.0, (50.0, 50.0))
     """
     matrix = np.stack(columns).astype(float)
 

@@ -68,10 +68,7 @@ def shared_rows(
 ) -> Rows:
     """One row per caption of a photo of Flickr8k that a test set of Flickr30k's photos shares.
 
-    Args:
-        photos: Folder of all of Flickr8k's photos.
-        xflickrco, multi30k, descriptions: Folders of captions.
-        apart: Photos that are left out, by their names.
+    `photos` is the folder of all of Flickr8k's photos, of which those named in `apart` are left out.
     """
     known = {photo_of(name) for name in apart}
     names = sorted(path.name for path in photos.iterdir() if photo_of(path.name) not in known)
@@ -109,7 +106,6 @@ def english_rows(folder: Path) -> Rows:
 
 
 def dutch_rows(folder: Path, multi30k: Path) -> Rows:
-    """Five descriptions per photo."""
     english = gzip.decompress((multi30k / "test_2016_flickr.en.gz").read_bytes()).decode("utf-8").splitlines()
     return [
         _row(str(photo), stand_in, caption, "nl")
@@ -152,9 +148,9 @@ def described_photo(name: str) -> Photo | None:
 def translated(
     folder: Path, slug: str, language: str, photos: Iterable[str], splits: Sequence[str] = ()
 ) -> list[tuple[str, str]]:
-    """(name of a photo, caption) of those of the photos that a benchmark shares, known by their numbers.
+    """(photo's name, caption) of those of the photos that a benchmark shares, known by their numbers.
 
-    `folder` has the files of the benchmark `slug`, Multi30k or XFlickr&CO; `splits` are all unless named.
+    `splits` are all unless named.
     """
     names = {photo_of(photo): photo for photo in photos}
     builder = benchmark_builder(slug, language, data_dir=folder, images=False)
@@ -176,7 +172,6 @@ def _lines(path: Path) -> list[str]:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -112,11 +112,7 @@ def measure(
     *,
     xtd10: Path | None = None,
 ) -> list[Figure]:
-    """Measure a backbone; each photo and each text is embedded once.
-
-    `data`, `photos`, `sources` and `xtd10` are folders; what one of them that is None would serve is not
-    measured. `options` say how many draws the intervals take.
-    """
+    """Measure a backbone; what a folder that is None would serve is not measured."""
     figures: list[Figure] = []
     with noting(figures, _RETRIEVAL, "1,000 test photos"):
         search = Search(embedder, data, photos, options, figures)
@@ -135,10 +131,6 @@ def ranks(texts: np.ndarray, photos: np.ndarray, own: np.ndarray) -> np.ndarray:
 
     Texts (q, d) and photos (n, d) are rows of unit length; `own` (q,) are the numbers of the captions'
     photos. Cosines at most 10⁻⁶ apart are tied, as in `capscore benchmark`.
-
-    >>> texts, photos = np.array([[1.0, 0.0], [0.8, 0.6]]), np.eye(2)
-    >>> ranks(texts, photos, np.array([0, 1])).tolist()
-    [1, 2]
     """
     rank = np.empty(len(texts), dtype=np.int64)
     for start in range(0, len(texts), _CAPTIONS):
@@ -150,11 +142,7 @@ def ranks(texts: np.ndarray, photos: np.ndarray, own: np.ndarray) -> np.ndarray:
 
 
 class Search:
-    """A backbone's search among Flickr8k's test photos; what is measured goes into `figures`.
-
-    Raises:
-        InputError: photos are missing.
-    """
+    """A backbone's search among Flickr8k's test photos; what is measured goes into `figures`."""
 
     def __init__(
         self, embedder: Embedder, data: Path, photos: Path, options: TaskOptions, figures: list[Figure]
@@ -172,7 +160,6 @@ class Search:
         self.photos = rows.matrix[rows.index]
 
     def english(self) -> Counts | None:
-        """Search for Flickr8k's own captions."""
         title = f"en, {len(self.index):,} test photos"
         with noting(self.figures, f"{_RETRIEVAL}/en", title):
             lines = token_captions(AnnotationSource(self.flickr8k / "Flickr8k.token.txt"))
@@ -364,7 +351,6 @@ def _cell(figure: Figure | None, digits: int = 1) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command."""
     parser = study_parser("image_tower", __doc__)
     parser.add_argument("--photos", type=Path, required=True, help="folder of the photos")
     parser.add_argument("--sources", type=Path, help="folder of weights.making.sources")

@@ -66,17 +66,8 @@ def plant(
 ) -> Planted | None:
     """The first caption in random order that can have a wrong word, which agrees as the right one did.
 
-    Args:
-        captions: Language → captions of the photo, in any order. What any of them mentions is not planted.
-        language: Language of the changed caption, one of `LANGUAGES`.
-        kind: One of `KINDS`: a noun of a group far from the replaced one's ("blatant"), one of its own group
-            ("same_kind"), a colour, number or verb.
-        rng: Chooses caption, word and replacement.
-
-    >>> photo = {"en": ["A dog sleeps on the beach ."], "de": ["Ein Hund schläft am Strand."]}
-    >>> found = plant(photo, "de", "same_kind", random.Random(1))
-    >>> found.caption[found.start:found.end] == found.caption.split()[1] != "Hund"
-    True
+    Nothing is planted that any of the photo's captions mentions. `kind` is one of `KINDS`: a noun of a group
+    far from the replaced one's ("blatant"), one of its own group ("same_kind"), a colour, number or verb.
     """
     table = _TABLES[kind]
     mentioned = mentions(captions, table)
@@ -103,11 +94,6 @@ def drop_clause(caption: str, language: str) -> str | None:
 
     At least three words stay (Chinese: four characters), two go, and no colour is torn from another. A
     Chinese caption without such a clause loses what stands before its last 的, at least four characters.
-
-    >>> drop_clause("A black and white dog runs , while a man watches .", "en")
-    'A black and white dog runs'
-    >>> drop_clause("在草地上奔跑的狗。", "zh")
-    '狗。'
     """
     starts = "|".join(map(re.escape, CLAUSES[language]))
     for place in re.finditer(f"(?=({starts}))", caption):
@@ -135,9 +121,6 @@ def mentions(captions: Mapping[str, Sequence[str]], table: Sequence[Concept]) ->
     """Names of a table's concepts that any of a photo's captions mentions in any of `LANGUAGES`.
 
     German words also mention what they end on (Rennhund), Chinese ones what they hold.
-
-    >>> sorted(mentions({"en": ["Two puppies ."], "de": ["Rennhunde auf einer Wiese"]}, NOUNS))
-    ['dog', 'field', 'grass']
     """
     texts = ((caption, language) for language in LANGUAGES for caption in captions.get(language, ()))
     return frozenset().union(*(_mentioned(*text, tuple(table)) for text in texts))

@@ -79,8 +79,6 @@ class TextsForPhotos(Embedder):
 
 
 class Measured(NamedTuple):
-    """What was measured of one set of captions."""
-
     every_kind: SetResult  # as published, with styles and degrees
     every_object_moved: SetResult
 
@@ -274,7 +272,6 @@ class Study:
         return {item.title: item.value for item in figures if item.value is not None}
 
     def document(self) -> dict[str, Any]:
-        """Everything, ready for JSON."""
         names = [f"{tower.own.backbone.name}@{tower.own.backbone.revision}" for tower in self.towers]
         sets = []
         for measured in self.sets:
@@ -284,7 +281,6 @@ class Study:
         return {"backbones": names, "sets": sets, **parts}
 
     def markdown(self) -> str:
-        """All tables."""
         reports: list[Report] = []
         for data in dict.fromkeys(part.every_kind.captions.data for part in self.sets):
             own = [part for part in self.sets if part.every_kind.captions.data == data]
@@ -318,7 +314,6 @@ def _alarms(kept: np.ndarray) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command."""
     parser = study_parser("pr_mcs_alarms", __doc__)
     parser.add_argument("--held-out", type=Path, required=True, help="folder of weights.measuring.held_out")
     parser.add_argument("--photos", type=Path, help="folder with Flickr8k's photos, flickr8k")

@@ -52,7 +52,6 @@ def of_pr_mcs(document: Mapping[str, Any]) -> Measured:
 
 
 def of_image_tower(document: Mapping[str, Any]) -> Measured:
-    """The figures of the last backbone."""
     for figure in document["backbones"][-1]["measures"]:
         yield f"image_tower/{figure['key']}", figure["value"]
 
@@ -80,16 +79,11 @@ STUDIES: dict[str, Callable[[Mapping[str, Any]], Measured]] = {
 
 
 def read_wanted() -> list[Wanted]:
-    """The figures of `summary.yaml`."""
     return [Wanted(*entry) for entry in beside(__file__, "summary.yaml")]
 
 
 def measured_figures(folder: Path) -> dict[str, float | None]:
-    """Key → figure in percent of all studies whose files are in the folder.
-
-    Raises:
-        InputError: there is none, or one is no study's.
-    """
+    """Key → figure in percent of all studies whose files are in the folder; InputError if there is none."""
     found: dict[str, float | None] = {}
     for name, read in STUDIES.items():
         if (path := folder / name).exists():
@@ -104,7 +98,6 @@ def measured_figures(folder: Path) -> dict[str, float | None]:
 
 
 def summary(wanted: Sequence[Wanted], found: Mapping[str, float | None]) -> Report:
-    """The table."""
     rows = []
     for figure in wanted:
         value = found.get(figure.key)
@@ -118,7 +111,6 @@ def summary(wanted: Sequence[Wanted], found: Mapping[str, float | None]) -> Repo
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--run", type=Path, required=True, help="folder of the studies' results")
     given = parser.parse_args(argv)

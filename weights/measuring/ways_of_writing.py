@@ -54,7 +54,6 @@ def _filled(form: str, text: str) -> str:
 
 
 def _sentence(text: str) -> str:
-    """A text with a capital and a final stop."""
     return f"{text[:1].upper()}{text[1:].rstrip(' .。')}."
 
 
@@ -83,10 +82,7 @@ WAYS: dict[str, Callable[[str], str]] = {
 def changes(
     scorer: Scorer, rows: Sequence[Mapping[str, str]], ways: Mapping[str, Callable[[str], str]]
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Way of writing → language → change of each caption's score, for those that the way writes otherwise.
-
-    `rows` have the keys image, caption and language.
-    """
+    """Way of writing → language → change of the score of each caption that the way writes otherwise."""
     captions = [row["caption"] for row in rows]
     images = [row["image"] for row in rows]
     languages = np.array([row["language"] for row in rows])
@@ -123,7 +119,6 @@ def table(found: Mapping[str, Mapping[str, np.ndarray]]) -> Table:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Read rows, measure, print."""
     parser = study_parser("ways_of_writing", __doc__, data_required=False)
     parser.add_argument("--rows", type=Path, required=True, help="JSON Lines: image, caption, language")
     parser.add_argument("--languages", default="", help="comma-separated; default: all of the file")

@@ -65,7 +65,6 @@ def train(settings: ImageTowerSettings) -> RunResult:
 
 
 def save(settings: TowerSettings, tower: ImageTower, result: RunResult, card: ModelCard, w: float) -> None:
-    """Write the weights of a finished run, its settings and its card."""
     out = Path(settings.out).expanduser()
     save_image_tower(
         tower,
@@ -80,7 +79,6 @@ def save(settings: TowerSettings, tower: ImageTower, result: RunResult, card: Mo
 
 
 def say_counts(rows: TrainingRows) -> None:
-    """Say how many photos and captions there are, and how many are left out."""
     say(f"{len(rows.photos):,} photos, and captions of {len(rows.texts):,} without pixels")
     for source in sorted({*rows.left_out, *(source for source, _ in rows.counts)}):
         n = sum(n for (item, _), n in rows.counts.items() if item == source)
@@ -99,7 +97,6 @@ def sentence_encoder(settings: TowerSettings) -> SentenceEncoderBackbone:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command; see the top of this file."""
     settings = parse(ImageTowerSettings, argv, "Train the image side of the backbone `embedded`.")
     finished = train(settings).finished
     say(f"saved to {settings.out}" if finished else "not finished: the same command continues")

@@ -52,7 +52,6 @@ def stored(path: Path, computed: Callable[[], np.ndarray]) -> np.ndarray:
 
 
 def encoding(encoder: Backbone) -> Encode:
-    """Texts → the rows that a backbone gives them."""
 
     def encode(texts: Sequence[str]) -> np.ndarray:
         found = Embedder(encoder, cache=EmbeddingCache(None)).texts(texts)
@@ -74,10 +73,7 @@ class CaptionEmbeddings:
 def caption_embeddings(
     rows: Sequence[PhotoRow], encode: Encode, fingerprint: str, folder: Path
 ) -> CaptionEmbeddings:
-    """The embeddings of all captions of the rows; `fingerprint` identifies the encoder.
-
-    Raises CapscoreError if a row of the encoder is not finite; names the caption.
-    """
+    """The embeddings of all captions, an error if one is not finite; `fingerprint` identifies the encoder."""
     languages = sorted({language for row in rows for language in row.captions})
     offsets, texts = {}, []
     for language in languages:
@@ -100,14 +96,8 @@ def caption_embeddings(
 class CaptionDraws:
     """The captions of n rows in some languages.
 
-    Args:
-        embeddings: Embeddings of their captions.
-        languages: Languages to draw from; captions in others count as missing.
-        english: Chance that a row's English is drawn where it has other languages too; those share the rest.
-            None for the same chance as any other language.
-
-    Attributes:
-        counts: (n,) int64, number of captions of each row.
+    `english` is the chance that a row's English is drawn where it has other languages too; those share the
+    rest. None for the same chance as any other language.
     """
 
     def __init__(
@@ -119,7 +109,7 @@ class CaptionDraws:
         found = [embeddings.offsets[language] for language in self.languages]
         self.offsets = np.array(found, dtype=np.int64) if found else np.zeros((0, 1), dtype=np.int64)
         counts = np.diff(self.offsets)
-        self.counts = counts.sum(axis=0)
+        self.counts = counts.sum(axis=0)  # captions of each row
         # (languages, n): odds of each language, at first the same for all
         odds = (counts > 0).astype(np.float64)
         if "en" in self.languages and english is not None:
@@ -152,7 +142,6 @@ class CaptionDraws:
         return torch.from_numpy((found / self.counts[rows][:, None]).astype(np.float32))
 
     def at(self, places: np.ndarray) -> Tensor:
-        """Rows of `matrix` in float32."""
         return torch.from_numpy(self.matrix[places].astype(np.float32))
 
 
@@ -199,8 +188,6 @@ def _placed(adapter: nn.Module, rows: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class TrainingData:
-    """What the image tower is trained on."""
-
     # per view float16 (photos, channels, height, width), memory-mapped; view 0 is the whole photo
     views: list[np.ndarray]
     captions: CaptionEmbeddings  # of the photos, centred, of unit length
@@ -211,7 +198,6 @@ class TrainingData:
 
 
 def rows_of(settings: TowerSettings) -> tuple[TrainingRows, HeldOut]:
-    """The rows to train on, and what is held out."""
     data, texts = Path(settings.data).expanduser(), Path(settings.texts).expanduser()
     folder = Path(settings.photos).expanduser()
     files = photo_files(folder)

@@ -60,9 +60,8 @@ def photo_features(
     """Files of the features of all views, computed where they are not in the folder.
 
     Per view, the whole photo and `views` − 1 random ones, an array (photos, channels, height, width) of
-    float16 by `network`, the frozen half of the trunk. The digest of photos, weights and settings is in the
-    name. Random views are computed in bfloat16 if wanted, the whole photo always in float32. InputError if a
-    photo cannot be read, or its features are not finite.
+    float16 by `network`, the frozen half of the trunk. Random views are computed in bfloat16 if wanted, the
+    whole photo always in float32. InputError if a photo cannot be read, or its features are not finite.
     """
     network = network.eval().to(memory_format=torch.channels_last)
     photos = [[row.name, row.file.stat().st_size if row.file else 0] for row in rows]
@@ -124,10 +123,6 @@ def view_pixels(
     """The pixels of a view, as the network reads them, float32 (3, side, side) in [−1, 1].
 
     View 0 is the whole photo, resized as the backbone does; others are random, drawn by the photo's number.
-
-    >>> image = Image.new("RGB", (300, 200), (255, 0, 0))
-    >>> view_pixels(image, Photo("flickr", 1), 0, 4)[:, 0, 0].tolist()
-    [1.0, -1.0, -1.0]
     """
     size = (side, side)
     if view == 0:
@@ -195,12 +190,6 @@ def _strided(block: FoldedBlock, rows: torch.Tensor) -> torch.Tensor:
 
 
 def blocks_of_stages(stages: Sequence[Stage], frozen: int) -> int:
-    """Number of blocks in the first `frozen` stages.
-
-    >>> from capscore.backbones.embedded.image_tower import STAGES
-    >>> blocks_of_stages(STAGES, 4)
-    11
-    """
     return sum(stage[0] for stage in stages[:frozen])
 
 

@@ -56,8 +56,7 @@ _SIDES = (0.35, 0.95)
 def fit(settings: ImageTowerSettings, data: TrainingData, out: Path) -> tuple[RunResult, float]:
     """Train the image tower of `data` in place, from the newest checkpoint in `out` or from the start.
 
-    Returns how far the run has come, and w, the factor on cosines of photos and captions: the published one
-    where the run is not finished. The tower has the average of its weights.
+    Returns how far the run has come, and w, the factor on cosines of photos and captions.
     """
     tower = data.tower
     frozen = nn.ModuleList([tower.trunk.stem, tower.trunk.blocks[: data.frozen_blocks], tower.text])
@@ -120,7 +119,6 @@ def spread(photos: np.ndarray) -> np.ndarray:
 
 
 def whole_maps(data: TrainingData, half: TrainedHalf) -> Callable[[np.ndarray], Tensor]:
-    """Numbers of photos → maps of the whole photos."""
     views = data.views[0]
     return lambda rows: half(torch.from_numpy(views[rows]).to(device_of(data.tower)).float())
 
@@ -188,7 +186,6 @@ class Learner(nn.Module):
 
     @torch.no_grad()
     def remember(self, photos: Tensor, rows: Tensor) -> None:
-        """Put the photos of a step before the others."""
         kept = len(self.recent)
         self.recent.copy_(torch.cat([photos.detach(), self.recent])[:kept])
         self.recent_rows.copy_(torch.cat([rows, self.recent_rows])[:kept])
@@ -318,7 +315,6 @@ def caption_contrast(
 
 
 def soft_target(settings: TowerSettings, hard: Tensor, near: Tensor) -> Tensor:
-    """Targets (n, k), of which a share is spread by the logits `near`."""
     return (1.0 - settings.soft_share) * hard + settings.soft_share * near.softmax(dim=-1)
 
 
@@ -344,10 +340,8 @@ def random_boxes(n: int, chance: np.random.Generator) -> Tensor:
 
 
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
-    """The mean cross entropy of logits and targets (n, k)."""
     return -(target * logits.log_softmax(dim=-1)).sum(dim=-1).mean()
 
 
 def device_of(tower: ImageTower) -> torch.device:
-    """Where the tower's weights are."""
     return next(tower.parameters()).device

@@ -33,8 +33,6 @@ PHOTO_SUFFIXES = (".jpg", ".jpeg", ".png")
 
 
 class Caption(NamedTuple):
-    """A caption of a photo."""
-
     photo: Photo
     name: str  # file name of the photo or id of the caption, as its source has it
     language: str
@@ -43,8 +41,6 @@ class Caption(NamedTuple):
 
 
 class PhotoRow(NamedTuple):
-    """A photo with its captions."""
-
     photo: Photo
     name: str  # path in the folder of photos; for captions alone, its name in the first source
     file: Path | None  # where its pixels are; None for captions alone
@@ -84,10 +80,7 @@ def photo_files(folder: Path) -> dict[str, Photo]:
 def read_captions(
     data: Path, texts: Path, coco: Sequence[Path] = (), sources: Sequence[str] = SOURCES
 ) -> list[Caption]:
-    """The captions of all sources, held out or not; raises InputError if a source has none.
-
-    `data` holds the official files, `texts` those of `package_texts`; `coco` are files for `coco_captions`.
-    """
+    """The captions of all sources, held out or not; InputError if a source has none."""
     found = list(training_captions(data, sources))
     for language in dict.fromkeys(PACKAGE_TEXTS[source] for source in sources if source in PACKAGE_TEXTS):
         found += [
@@ -108,10 +101,10 @@ def read_captions(
 
 
 def coco_captions(path: Path) -> Iterator[Caption]:
-    """The captions of a file of COCO's photos.
+    """The captions of a file of COCO's photos; CapscoreError if it is missing or damaged.
 
     It has COCO's own annotations (`captions_train2014.json`), or JSONL rows {"photo": 9, "caption": …,
-    "language": "en"}. Raises CapscoreError if it is missing or damaged; names the line or entry.
+    "language": "en"}.
     """
     source = AnnotationSource(path)
     if path.suffix != ".jsonl":
@@ -142,10 +135,7 @@ def training_rows(
     files: Mapping[str, Photo],
     held: HeldOut,
 ) -> TrainingRows:
-    """Captions, and the photos in a folder by their paths → rows, without what is held out.
-
-    InputError if no photo has a caption.
-    """
+    """Captions → rows, without what is held out; InputError if no photo in the folder has a caption."""
     # the first path of a photo
     names = {photo: name for name, photo in reversed(files.items())}
     found: dict[Photo, dict[str, dict[str, Caption]]] = {}

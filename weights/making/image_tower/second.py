@@ -342,7 +342,6 @@ def train(settings: SecondStageSettings) -> RunResult:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command; see the top of this file."""
     settings = parse(SecondStageSettings, argv, "Train the image tower of `embedded` further.")
     finished = train(settings).finished
     say(f"saved to {settings.out}" if finished else "not finished: the same command continues")

@@ -101,7 +101,6 @@ class TowerSettings(LoopSettings):
 
     @property
     def features_folder(self) -> Path:
-        """Folder of the features and of the embeddings of captions."""
         return Path(self.features or Path(self.out) / "features").expanduser()
 
 

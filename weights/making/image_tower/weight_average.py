@@ -15,23 +15,11 @@ from training.engine.loop_settings import require
 
 
 class WeightAverage(nn.Module):
-    """A model with the exponential moving average of its weights.
+    """A model with the exponential moving average of those of its weights that require gradients.
 
     Pass it to `training.engine.loop.run` in the model's place, with `after_step=WeightAverage.update`.
-
-    Args:
-        model: The model; its parameters that require gradients are averaged.
-        decay: Share of the average that stays in a step. In the first steps it is less, (1 + n) / (10 + n)
-            after n steps, so that the weights at the start are soon forgotten.
-
-    >>> line = nn.Linear(1, 1, bias=False)
-    >>> with torch.no_grad():
-    ...     _ = line.weight.fill_(0.0)
-    ...     average = WeightAverage(line, decay=0.5)
-    ...     _ = line.weight.fill_(1.0)
-    >>> average.update()                            # the decay is (1 + 0) / (10 + 0)
-    >>> round(average.keep().weight.item(), 2)
-    0.9
+    `decay` is the share of the average that stays in a step. In the first steps it is less,
+    (1 + n) / (10 + n) after n steps, so that the weights at the start are soon forgotten.
     """
 
     steps: Tensor
@@ -52,7 +40,6 @@ class WeightAverage(nn.Module):
 
     @torch.no_grad()
     def update(self) -> None:
-        """Take the weights after a step into the average."""
         n = int(self.steps)
         decay = min(self.decay, (1 + n) / (10 + n))
         for name, buffer in self._averages:

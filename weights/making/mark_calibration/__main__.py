@@ -198,7 +198,6 @@ def background_of(features: MarkFeatures, number: int, seed: int) -> torch.Tenso
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command; see the top of this file."""
     settings = parse(MarkCalibrationSettings, argv, "Train the network of InfoMetIC's marks.")
     finished = train(settings).finished
     say(f"saved to {settings.out}" if finished else "not finished: the same command continues")

@@ -49,8 +49,6 @@ class Settings:
 
 
 class Detector:
-    """A YOLOX detector in ONNX."""
-
     def __init__(self, file: str):
         try:
             import onnxruntime
@@ -102,7 +100,6 @@ def decoded(found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command."""
     settings = parse(Settings, argv, __doc__ or "")
     detector = Detector(settings.detector)
     files = [row["file"] for row in read_mark_rows(settings.rows) if row["split"] == "train"]

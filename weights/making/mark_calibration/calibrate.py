@@ -49,8 +49,6 @@ Embed = Callable[[Sequence[str]], np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class CaptionCase:
-    """A caption beside a photo."""
-
     photo: int
     row: MarkedRow  # what the network reads
     kind: str  # "right", "planted" (one word is wrong) or "other" (of another photo)
@@ -149,7 +147,6 @@ def curves_of_words_alone(
 
 
 def logits_of(network: MarkNetwork, features: MarkFeatures, rows: Sequence[PhotoWords]) -> list[np.ndarray]:
-    """Logits of the words of each row, float32 (m,)."""
     words, classes, _, there = padded(rows)
     embeddings = torch.from_numpy(features.embeddings[words.numpy()].astype(np.float32))
     with torch.inference_mode():
@@ -324,24 +321,15 @@ def fit_layers(
 
 
 def _curve(right: np.ndarray, wrong: np.ndarray, prior: np.ndarray | None = None) -> MarkCurve | None:
-    """`fit_curve`, if there are enough logits."""
     return None if min(len(right), len(wrong)) < LEAST else fit_curve(right, wrong, prior)
 
 
 def fit_curve(right: np.ndarray, wrong: np.ndarray, prior: np.ndarray | None = None) -> MarkCurve:
-    """Calibrate logits of what is right and of what is wrong, each with half of the weight.
+    """Calibrate logits of what is right and of what is wrong, at least 2 each, with half of the weight each.
 
-    Platt's method (Platt 1999) without his smoothing, by Newton's method.
-
-    Args:
-        right, wrong: (n,) and (m,) logits, at least 2 of each; CapscoreError if one is not finite.
-        prior: Logits of what is right in other languages, which count as `PRIOR` further ones for the
-            quantiles: the lowest few per cent of a few hundred logits are a matter of chance.
-
-    >>> chance = np.random.default_rng(0)
-    >>> curve = fit_curve(chance.normal(1, 1, 4000), chance.normal(-1, 1, 4000))
-    >>> round(curve.scale), round(curve.bias)
-    (2, 0)
+    Platt's method (Platt 1999) without his smoothing, by Newton's method. `prior` are logits of what is
+    right in other languages, which count as `PRIOR` further ones for the quantiles: the lowest few per cent
+    of a few hundred logits are a matter of chance.
     """
     if min(len(right), len(wrong)) < 2:
         raise CapscoreError(f"{len(right)} right and {len(wrong)} wrong logits: expected at least 2 of each")

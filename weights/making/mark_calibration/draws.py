@@ -44,8 +44,6 @@ NOUN = MARKED_CLASSES.index("noun")
 
 
 class PhotoWords(NamedTuple):
-    """A photo of a batch, by its place, with m words."""
-
     photo: int
     words: np.ndarray  # int64, places among the distinct words
     classes: np.ndarray  # int64
@@ -64,11 +62,8 @@ def words_of_caption(features: MarkFeatures, photo: int, caption: int) -> PhotoW
 class WordDraws:
     """Batches of photos with words; a pure function of seed, epoch and step.
 
-    Args:
-        captions: Captions per photo.
-        others: Words of other photos per right word.
-        rare: Rare things per photo.
-        weights: Language → how likely its captions are drawn; 1 for languages that are not named.
+    `others` are words of other photos per right word, `rare` rare things per photo, `weights` how likely
+    captions of a language are drawn; 1 for those not named.
     """
 
     def __init__(
@@ -100,14 +95,12 @@ class WordDraws:
         self.steps_per_epoch = max(1, len(self.photos) // batch_size)
 
     def batch(self, epoch: int, step: int) -> list[PhotoWords]:
-        """The photos of a step, with their words."""
         order = np.random.default_rng([self.seed, epoch]).permutation(self.photos)
         start, stop = (len(order) * place // self.steps_per_epoch for place in (step, step + 1))
         chance = np.random.default_rng([self.seed, epoch, step])
         return self.draw(order[start:stop], chance)
 
     def draw(self, photos: np.ndarray, chance: np.random.Generator) -> list[PhotoWords]:
-        """Words for these photos."""
         features = self.features
         drawn = [
             (number, caption)
@@ -166,10 +159,7 @@ def rare_things(features: MarkFeatures) -> dict[str, np.ndarray]:
 
 
 def like_words(features: MarkFeatures) -> np.ndarray:
-    """For each distinct word, the nouns of its language most like it that mean something else, int64 (v, n).
-
-    −1 where a language has too few.
-    """
+    """For each word, the nouns of its language most like it of another meaning, int64 (v, n), or −1."""
     language = np.array([item for item, _ in features.words])
     nouns = Counter(features.word[features.word_class == NOUN].tolist())
     alike = np.full((len(features.words), _NEIGHBOURS), -1, np.int64)
@@ -212,7 +202,6 @@ class MarkLoss:
         self.embeddings = torch.from_numpy(np.array(features.embeddings))
 
     def __call__(self, model: nn.Module, rows: Sequence[PhotoWords], gather: Gather) -> dict[str, Tensor]:
-        """Loss and terms over the rows of all processes."""
         assert isinstance(model, MarkNetwork)
         seen = seen_photos(self.features, [row.photo for row in rows])
         words, classes, right, there = padded(rows)
@@ -247,7 +236,6 @@ class MarkLoss:
 
 
 def seen_photos(features: MarkFeatures, photos: Sequence[int]) -> PhotoBatch:
-    """What the network sees of these photos."""
     arrays = features.cells, features.whole, features.windows
     seen = (torch.from_numpy(part[list(photos)].astype(np.float32)) for part in arrays)
     return PhotoBatch(*seen, torch.from_numpy(features.there[list(photos)]))
@@ -262,12 +250,7 @@ def padded(rows: Sequence[PhotoWords]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def cell_boxes(boxes: np.ndarray, height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """The smallest box around each cell's centre, float32 (h · w, 4), and whether there is one, (h · w,).
-
-    >>> wanted, there = cell_boxes(np.array([[0.0, 0.0, 0.5, 1.0]]), 2, 2)
-    >>> there.tolist(), wanted[0].tolist()
-    ([True, False, True, False], [0.0, 0.0, 0.5, 1.0])
-    """
+    """The smallest box around each cell's centre, float32 (h · w, 4), and whether there is one, (h · w,)."""
     row, column = np.mgrid[:height, :width]
     x, y = ((column + 0.5) / width).ravel()[:, None], ((row + 0.5) / height).ravel()[:, None]
     wanted, there = np.zeros((height * width, 4), np.float32), np.zeros(height * width, bool)

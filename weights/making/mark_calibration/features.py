@@ -68,12 +68,10 @@ class MarkFeatures:
 
     @cached_property
     def place_of(self) -> dict[tuple[str, str], int]:
-        """(language, word in lower case) → its place among the distinct words."""
         return {word: index for index, word in enumerate(self.words)}
 
     @cached_property
     def captions_of(self) -> list[np.ndarray]:
-        """For each photo its captions, int64 (m,)."""
         order = np.argsort(self.photo, kind="stable")
         return np.split(order, np.searchsorted(self.photo[order], np.arange(1, len(self.files))))
 
@@ -88,11 +86,9 @@ class MarkFeatures:
         }
 
     def words_of(self, caption: int) -> slice:
-        """Where the words of a caption lie."""
         return slice(int(self.start[caption]), int(self.start[caption + 1]))
 
     def of_split(self, name: str) -> list[int]:
-        """The photos of a split."""
         return np.flatnonzero(self.split == name).tolist()
 
 
@@ -101,8 +97,7 @@ def prepare(
 ) -> MarkFeatures:
     """Features of a file of `mark_calibration.rows`, with `reduced` channels of the backbone's feature map.
 
-    They are read from the folder if they were computed before, else computed and stored there; then it is
-    replaced as a whole.
+    They are read from the folder if it has them; else they replace what it has.
     """
     digest = xxhash.xxh3_128(rows_file.read_bytes())
     digest.update(f"{_FORMAT}|{backbone.fingerprint}|{reduced}".encode())
@@ -119,7 +114,6 @@ def prepare(
 
 
 def load(folder: Path) -> MarkFeatures:
-    """Features of a folder that `prepare` wrote."""
     index = json.loads((folder / "index.json").read_text(encoding="utf-8"))
     index["words"] = [(language, word) for language, word in index["words"]]
     with np.load(folder / "arrays.npz") as stored:

@@ -63,7 +63,6 @@ class ObjectRegions:
     thing: np.ndarray  # int64 (t,), places in `COCO_THINGS`
 
     def of_photo(self, photo: int) -> slice:
-        """Where the things of a photo lie."""
         first, after = np.searchsorted(self.photo, [photo, photo + 1]).tolist()
         return slice(first, after)
 
@@ -71,7 +70,6 @@ class ObjectRegions:
 def object_regions(
     features: MarkFeatures, boxes: Mapping[int, np.ndarray], backbone: Backbone, say: Callable[[str], None]
 ) -> ObjectRegions:
-    """Embeddings of the boxes of `read_boxes`."""
     kept = {
         photo: own[np.argsort(-own[:, 5], kind="stable")[:MOST]]
         for photo, own in sorted(boxes.items())

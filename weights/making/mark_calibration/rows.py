@@ -75,10 +75,6 @@ def split_of(photo: Photo, name: str, held: HeldOut, always: frozenset[Photo] = 
     """The split of a photo; None for one that may not be trained on, but is in no measured set either.
 
     Its file name may tell COCO's split; photos of `always` are always measured on.
-
-    >>> held = HeldOut({Photo("flickr", 666): ("Flickr8k test",), Photo("flickr", 668): ("Flickr8k test",)})
-    >>> [split_of(Photo("flickr", number), f"{number}.jpg", held) for number in (665, 666, 668)]
-    ['train', 'calibrate', 'measure']
     """
     if photo in always:
         return "measure"
@@ -88,7 +84,6 @@ def split_of(photo: Photo, name: str, held: HeldOut, always: frozenset[Photo] = 
 
 
 def photo_files(folder: Path) -> dict[Photo, Path]:
-    """The photos of a folder and its folders."""
     files: dict[Photo, Path] = {}
     for path in sorted(folder.rglob("*.jpg")):
         if (photo := photo_of(path.name)) is not None:
@@ -119,12 +114,7 @@ def captions_of(data: Path, texts: Path) -> Iterator[tuple[Photo, str, str, str]
 
 @cache
 def names_of_things() -> tuple[dict[str, str], ...]:
-    """For each thing: language → its name, in lower case; only names of one word, always one in English.
-
-    >>> violin, = (names for names in names_of_things() if names["en"] == "violin")
-    >>> violin["de"], violin["zh"]
-    ('geige', '小提琴')
-    """
+    """For each thing: language → its name, in lower case; only names of one word, always one in English."""
     import emoji
 
     languages = [code for code in emoji.LANGUAGES if code != "alias"]
@@ -197,7 +187,6 @@ def read_mark_rows(file: str | Path) -> list[dict[str, Any]]:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command."""
     for split, languages in write_rows(parse(Settings, argv, __doc__ or "")).items():
         print(f"{split}: {', '.join(f'{code} {n:,}' for code, n in languages.most_common())}")
 

@@ -60,5 +60,4 @@ class MarkCalibrationSettings(LoopSettings):
 
     @property
     def weights(self) -> dict[str, float]:
-        """Language → how likely its captions are drawn."""
         return named_numbers(self.languages, "languages", float)

@@ -129,8 +129,7 @@ def _finish(
 def split_texts(settings: NoiseGateSettings) -> tuple[list[MarkedText], list[MarkedText], str]:
     """Captions to train on, captions of other photos for validation, and a digest of all.
 
-    A photo is known by its number, or else by its name, so that it is on one side in every data set and
-    language.
+    A photo, by its number or else its name, is on one side in every data set and language.
     """
     training, validation = [], []
     digest = hashlib.sha256()
@@ -165,7 +164,6 @@ def _backbone(settings: NoiseGateSettings, name: str) -> SentenceEncoderBackbone
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command; see the top of this file."""
     settings = parse(NoiseGateSettings, argv, "Train the noise gate of PR-MCS behind an embedded backbone.")
     finished = train(settings).finished
     say(f"saved to {settings.out}" if finished else "not finished: the same command continues")

@@ -47,7 +47,6 @@ class NoiseGateLoss:
         self.right_weights = right_weights or {}
 
     def __call__(self, model: nn.Module, rows: Sequence[Sample], gather: Gather) -> dict[str, Tensor]:
-        """Loss and terms over the rows of all processes."""
         # PyTorch's fused attention is several times slower than plain products on short texts, on a CPU
         with sdpa_kernel(SDPBackend.MATH):
             found = read(model, rows)
@@ -73,7 +72,6 @@ class NoiseGateLoss:
 
 
 def read(model: nn.Module, rows: Sequence[Sample]) -> GateLogits:
-    """The noise gate's answers on n samples."""
     assert isinstance(model, GatedSentenceEncoder)
     device = next(model.parameters()).device
     ids, mask = (part.to(device) for part in pad_batch([row.ids for row in rows], pad_id=0))

@@ -58,8 +58,6 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Damaged:
-    """A damaged text, or a right one."""
-
     text: str
     touched: tuple[Span, ...] = ()  # places where noise is, or where a word is missing
     taken: float = 0.0  # share of the score that the noise should take, from 0 to 1
@@ -70,12 +68,8 @@ class SampleBatches:
     """Batches of samples. A batch is a pure function of (seed, epoch, step).
 
     Every text is drawn twice, as it is right and damaged: what tells the two apart is the damage alone, not
-    what they are about.
-
-    Args:
-        language_shares: Language → how often it is drawn; InputError if it has no captions.
-        source_shares: Data set → weight of each of its captions, 1 for those not named.
-        steps: Number of batches per epoch.
+    what they are about. `language_shares` say how often a language is drawn, InputError if it has no
+    captions; `source_shares` are weights of each caption of a data set, 1 for those not named.
     """
 
     def __init__(
@@ -111,7 +105,6 @@ class SampleBatches:
         self._drawn = lru_cache(maxsize=2)(self._draw)
 
     def batch(self, epoch: int, step: int) -> list[Sample]:
-        """The samples of a step, counted from 0 in each epoch."""
         number, place = divmod(step, _TOGETHER)
         return self._drawn(epoch, number)[place]
 
@@ -277,8 +270,7 @@ def tokens_with_marks(
 ) -> list[tuple[list[int], list[int]]]:
     """Texts and places in them → token ids, and for each token whether it lies in a place: 1 or 0.
 
-    Start and end tokens have 0. Where the tokenizer has rewritten a text, so that places are not known, all
-    other tokens have −1.
+    Start and end tokens have 0; where the tokenizer has rewritten a text, all others have −1.
     """
     return [
         (ids, [0, *_marks(tokenizer.pieces(ids[1:-1]), text, spans), 0] if spans else [0] * len(ids))

@@ -75,20 +75,16 @@ class NoiseGateSettings(LoopSettings):
 
     @property
     def language_shares(self) -> dict[str, float]:
-        """Language → how often it is drawn."""
         return named_numbers(self.languages, "languages", float)
 
     @property
     def source_shares(self) -> dict[str, float]:
-        """Data set → weight of each of its captions."""
         return named_numbers(self.sources, "sources", float)
 
     @property
     def right_weights(self) -> dict[str, float]:
-        """Language → weight of its right texts."""
         return named_numbers(self.right, "right", float)
 
     @property
     def parts(self) -> dict[str, Any]:
-        """Sizes of the noise gate, as a backbone takes them."""
         return {"noise_gate": dict(zip(("width", "layers", "heads"), self.gate, strict=True))}

@@ -36,8 +36,6 @@ _QUOTES = frozenset('"“”„«»‹›()[]（）「」『』《》')
 
 @dataclass(frozen=True, slots=True)
 class Styled:
-    """A text with the places of its words and objects."""
-
     text: str
     language: str
     words: tuple[Span, ...]  # punctuation is with the word before it
@@ -45,12 +43,10 @@ class Styled:
     openers: frozenset[int] = frozenset()  # numbers of the words that open a noun phrase
 
     def cut(self, places: Sequence[Span]) -> list[str]:
-        """What stands at some places."""
         return [self.text[start:end] for start, end in places]
 
 
 def as_written(text: MarkedText) -> Styled:
-    """The caption itself."""
     openers = _OPENERS[text.language]
     opening = frozenset(
         number
@@ -70,12 +66,10 @@ def _core(text: str, start: int, end: int) -> Span:
 
 
 def lower(text: Styled) -> Styled | None:
-    """In lower case."""
     return _recased(text, lower_case(text.text, text.language))
 
 
 def upper(text: Styled) -> Styled | None:
-    """IN CAPITALS."""
     return _recased(text, upper_case(text.text, text.language))
 
 

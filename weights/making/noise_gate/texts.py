@@ -21,8 +21,6 @@ LONGEST = 400
 
 @dataclass(frozen=True, slots=True)
 class MarkedText:
-    """A caption and what is known of its words."""
-
     text: str
     language: str
     words: tuple[Span, ...]  # places, as perturbations find them: punctuation belongs to the word before it
@@ -34,12 +32,7 @@ class MarkedText:
 def marked(
     captions: Sequence[str], language: str, objects: Sequence[Sequence[Span] | None]
 ) -> list[MarkedText]:
-    """Captions of one language with their words; objects that are None are found.
-
-    >>> text = marked(["Two dogs run."], "en", [None])[0]
-    >>> [text.text[start:end] for start, end in text.words], text.classes, text.objects
-    (['Two', 'dogs', 'run.'], 'anv', ((4, 8),))
-    """
+    """Captions of one language with their words; objects that are None are found."""
     unknown = [caption for caption, own in zip(captions, objects, strict=True) if own is None]
     found = iter(find_nouns(unknown, language))
     texts = []
@@ -69,10 +62,7 @@ def _letters(words: Sequence[Span], tagged: Sequence) -> str:
 
 
 def read_texts(paths: Iterable[str]) -> list[MarkedText]:
-    """The captions of files of `weights.making.captions`, each of a language once, ordered by language.
-
-    Without those that are too long. Raises InputError if a file is missing or damaged.
-    """
+    """Captions of files of `weights.making.captions`, each of a language once, none too long, by language."""
     found: dict[tuple[str, str], MarkedText] = {}
     for path in paths:
         for text in read_lines(path, _marked_text, "texts", "row of weights.making.captions"):
