@@ -109,17 +109,10 @@ class Settings:
 
 
 def convert(settings: Settings) -> InfoMetIC | Backbone:
-    """Write the network of a public checkpoint as a folder.
+    """Write the network of a public checkpoint as a folder; returns InfoMetIC's network, or PAC-S's backbone.
 
-    Returns:
-        The network of InfoMetIC, or the backbone of PAC-S, as the folder has it.
-
-    Raises:
-        InputError: there is no such file or architecture.
-        CapscoreError: the file is not such a checkpoint; tensors that are missing, unexpected or of another
-            shape are named. Or the backbone has other features.
-        BackboneUnavailable: the backbone is not available.
-        ResultWriteError: the folder cannot be written.
+    A CapscoreError says that the file is not such a checkpoint, and names tensors that are missing, too many
+    or of another shape; or that the backbone has other features.
     """
     tensors = read_tensors(settings.source)
     if any(name.startswith("visual.") for name in tensors):
@@ -128,13 +121,9 @@ def convert(settings: Settings) -> InfoMetIC | Backbone:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a checkpoint by name, in float32, without running code.
+    """The tensors of a checkpoint by name, in float32, without running code; CapscoreError for other content.
 
     They are at the top level or under "model" or "state_dict"; "module." before a name is left out.
-
-    Raises:
-        InputError: there is no such file.
-        CapscoreError: it holds something other than tensors of numbers.
     """
     if not path.is_file():
         raise InputError(f"there is no file {path}", field="checkpoint")

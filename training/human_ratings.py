@@ -93,16 +93,7 @@ class Settings(PartSettings, recipe.RecipeSettings):
 
 
 def train(settings: Settings) -> recipe.Trained:
-    """Run the recipe: read, split, train, measure, save.
-
-    Returns:
-        The outcome; its numbers are those of `RatingsCheck`, compared with the base.
-
-    Raises:
-        CapscoreError, InputError: malformed data or settings; a loss that is not finite names its batch.
-        BackboneUnavailable: the base is not available.
-        MissingExtraError: LoRA without peft.
-    """
+    """Run the recipe: read, split, train, measure (`RatingsCheck`, compared with the base), save."""
     out = recipe.run_folder(settings)
     backbone = load_backbone(settings.base, device=device(), dtype="float32")
     sources = _sources(settings)

@@ -124,18 +124,9 @@ def train(
 ) -> recipe.Trained:
     """Run the recipe: read, compute features, split, train, measure, save.
 
-    Args:
-        settings: Settings of the run.
-        prepare, batches, loss: What makes features, batches and the loss, in place of the paper's.
-        finish: What changes the trained network by its check before it is measured and saved.
-
-    Returns:
-        The outcome; its numbers are those of `AlignmentCheck`, compared with InfoCLIP, the baseline without
-        parameters, on the same backbone.
-
-    Raises:
-        CapscoreError, InputError: malformed data or settings; a loss that is not finite names its batch.
-        BackboneUnavailable: the backbone is not available.
+    The outcome has the numbers of `AlignmentCheck`, compared with InfoCLIP, the baseline without parameters,
+    on the same backbone. `prepare`, `batches` and `loss` stand in place of the paper's; `finish` changes the
+    trained network by its check before it is measured and saved.
     """
     out = recipe.run_folder(settings)
     backbone = load_backbone(settings.base, device=device(), dtype="float32")

@@ -103,15 +103,7 @@ class Settings(recipe.RecipeSettings):
 
 
 def train(settings: Settings) -> recipe.Trained:
-    """Run the recipe: read, split, train, measure, save.
-
-    Returns:
-        The outcome; its numbers are those of `RobustnessCheck`, compared with the base.
-
-    Raises:
-        CapscoreError, InputError: malformed data or settings; a loss that is not finite names its batch.
-        BackboneUnavailable: the base is not available.
-    """
+    """Run the recipe: read, split, train, measure (`RobustnessCheck`, compared with the base), save."""
     recipe.run_folder(settings)
     backbone = load_backbone(settings.base, device=device(), dtype="float32")
     sources = [Source(spec, settings, CAPTIONS) for spec in settings.data]

@@ -96,13 +96,7 @@ class TeacherLearning(StudentSettings):
 
 
 def train(settings: TeacherLearning) -> RunResult:
-    """Train a student, or continue, and save it with its card to `student/` in the folder of the run.
-
-    Raises:
-        CapscoreError: malformed data, languages or settings, or a folder that holds another run.
-        BackboneUnavailable: teacher or student is not available.
-        ResultWriteError: the folder cannot be written.
-    """
+    """Train a student, or continue, and save it with its card to `student/` in the folder of the run."""
     out = Path(settings.out).expanduser()
     text = read_parallel_text(settings.data, settings.languages)
     languages = sorted(text.counts())

@@ -23,16 +23,10 @@ WITHOUT = {
 
 @dataclass(frozen=True)
 class AlignmentItem:
-    """A row of a batch.
+    """A row of a batch: its task, its place in the batch, numbers of pair, image and text, and the text.
 
-    Attributes:
-        task: Task that the batch trains.
-        position: Number of the row in the batch.
-        pair, image: Numbers of the pair in the data and of its image.
-        text: Number of its text; in text batches a polluted one.
-        other: Number of the hard negative in coarse batches, −1 without any; of the original caption in text
-            batches.
-        caption: The text, for error messages.
+    In text batches the text is a polluted one, and `other` the original caption; in coarse batches `other` is
+    the hard negative, −1 without any.
     """
 
     task: str
@@ -48,22 +42,7 @@ class AlignmentBatches:
     """Batches of the tasks in turn; each task goes through its own pairs in its own order.
 
     A batch is a pure function of (seed, epoch, step). In an epoch every pair of the most frequent task
-    appears once.
-
-    Args:
-        data: The pairs.
-        pairs: Numbers of the pairs to train on.
-        tasks: Tasks of the steps, in turn.
-        batch_size: Maximum number of rows per batch, over all processes.
-        hard_negatives: Whether coarse rows have a hard negative, where there is any.
-        seed: Seed for orders and draws.
-
-    Raises:
-        InputError: no pair has what a task needs.
-        CapscoreError: a coarse batch would have one row, which is compared with nothing.
-
-    Attributes:
-        steps_per_epoch: Number of batches per epoch.
+    appears once. InputError if no pair has what a task needs.
     """
 
     def __init__(

@@ -58,12 +58,8 @@ class ImageBatch:
 class TextBatch:
     """Texts as `InfoMetIC.encode_texts` takes them, with the labels of their words.
 
-    Attributes:
-        global_, tokens, mask: (b, d), (b, l, d), bool (b, l), of texts and their pieces.
-        shares: (b, l, w), share of each piece that lies in each semantic word.
-        labels: (b, w), 1 for right, 0 for wrong.
-        counted: bool (b, w), True for a semantic word of which a piece is seen.
-        context: What the words add to the texts, for a network that reads it.
+    Of each piece, `shares` (b, l, w) has the part that lies in each semantic word; `labels` (b, w) are 1 for
+    right and 0 for wrong; `counted` (b, w) is True for a semantic word of which a piece is seen.
     """
 
     global_: Tensor
@@ -80,26 +76,21 @@ class AlignmentData:
     """Features and labels of n pairs of an image and a caption, among u images and t texts.
 
     Attributes:
-        vectors: float32 (v, d), embeddings of images, regions and whole texts; a memory map.
-        piece_vectors: float32 (p, d), embeddings of pieces, each alone; a memory map.
+        vectors, piece_vectors: float32 memory maps, (v, d) of images, regions and whole texts, (p, d) of
+            pieces, each alone.
         texts: t captions, including polluted ones.
-        image_vector: int64 (u,), row of `vectors`.
+        image_vector, text_vector: int64 (u,) and (t,), rows of `vectors`.
         regions, boxes: For each image rows of `vectors`, and boxes (m, 4) in shares of the image; all 0 for a
             region without a place.
-        text_vector: int64 (t,), row of `vectors`.
         pieces: For each text rows of `piece_vectors`.
-        words: For each text the labels, 1 for right and 0 for wrong, of the semantic words of which a piece
-            is seen.
-        spans: For each text where these words begin and end in it.
+        words, spans: For each text the labels, 1 for right and 0 for wrong, of the semantic words of which a
+            piece is seen, and where they begin and end.
         shares: For each text (piece, word, share of the piece that lies in the word), numbered within it.
         n_semantic: int64 (t,), number of semantic words of a text, including words that were cut off.
-        pair_image, pair_text: int64 (n,).
-        pair_language: n languages.
         labels: For each pair 1 for its image's regions, and the null region, that the caption mentions, else
             0; empty where it is unknown what the caption mentions.
         polluted: For each pair numbers of texts; the wrong word of each is seen.
         photos: The photos of the pairs; one photo may be several images, with regions of their own.
-        digest: Digest of the rows, the options and the backbone.
     """
 
     vectors: np.ndarray
@@ -212,11 +203,7 @@ def store_features(
 
 
 def load_features(folder: str | Path) -> AlignmentData:
-    """Read what `training.data.alignment_features.prepare` stored in a folder.
-
-    Raises:
-        CapscoreError: there are no features, or a file is damaged.
-    """
+    """Read what `prepare` stored in a folder; a CapscoreError if a file is missing or damaged."""
     folder = Path(folder).expanduser()
     try:
         with np.load(folder / INDEX, allow_pickle=False) as index:

@@ -64,21 +64,10 @@ Embed = Callable[[Sequence[str]], np.ndarray]
 
 @dataclass
 class FeatureOptions:
-    """How rows become features.
+    """How rows become features; most are settings of the recipe (`training.infometic.Settings`).
 
-    Attributes:
-        regions: Finder of regions, as `capscore.infometic.regions.load_finder` takes it: "windows"; "given"
-            for the boxes of the rows.
-        n_regions: Maximum number of regions per image.
-        overlap: Overlap (intersection over union) with a mentioned box from which a found region counts as
-            mentioned.
-        max_tokens: Maximum number of pieces per text.
-        pollutions: Number of polluted captions per pair.
-        frequent: Number of words of a class from which a replacement is drawn.
-        seed: Seed of everything that is drawn.
-
-    Raises:
-        CapscoreError: a value outside its range.
+    `overlap` (intersection over union) with a mentioned box makes a found region count as mentioned, and a
+    replacement is drawn from the `frequent` most frequent words of a class.
     """
 
     regions: str = "windows"
@@ -107,16 +96,8 @@ def prepare(
 ) -> AlignmentData:
     """Features of rows: computed once for the same rows, options and backbone, then read.
 
-    Args:
-        rows: At least one row.
-        embedder: Embedder of the backbone. With a cache, interrupted work continues.
-        options: How rows become features.
-        folder: Folder of the features; each has a folder of its own in it, named by a digest.
-
-    Raises:
-        InputError, ImageError: there are no rows, or a row is malformed; names it.
-        MissingExtraError: the package that finds the words of a language is not installed.
-        ResultWriteError: the folder cannot be written.
+    Each has a folder of its own in `folder`, named by a digest. Where the embedder has a cache, interrupted
+    work continues. An error names the malformed row, or the package that finds the words of a language.
     """
     rows = list(rows)
     if not rows:
@@ -162,13 +143,9 @@ def _contents(rows: Sequence[Row], embedder: Embedder) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class _Regions:
-    """The regions of a picture.
+    """The regions of a picture: rows of the matrix, and boxes (m, 4) in shares of the image of this size.
 
-    Attributes:
-        rows: Rows of the matrix.
-        boxes: Boxes (m, 4), in shares of the image.
-        given: Which of the boxes or texts that the row gives are regions; None where regions were found.
-        size: Width and height of the image in pixels.
+    `given` says which of the boxes or texts that the row gives are regions; None where regions were found.
     """
 
     rows: Sequence[int]
@@ -345,13 +322,9 @@ def _pixel_boxes(row: Row, size: tuple[int, int]) -> np.ndarray:
 
 
 class _Captions:
-    """Distinct captions, polluted ones behind them, and their words.
+    """Distinct captions, polluted ones behind them, and their words with labels.
 
-    Attributes:
-        texts: Texts of both.
-        words, labels: Words of each text, and the label of each word.
-        pair_text: Number of each row's caption.
-        polluted: Numbers of each row's polluted captions.
+    `pair_text` is the number of each row's caption, `polluted` has those of its polluted captions.
     """
 
     def __init__(
@@ -409,17 +382,9 @@ class _Captions:
 def labelled_shares(
     pieces: Pieces, words: Sequence[CaptionWord], labels: Sequence[int]
 ) -> tuple[list[tuple[int, int, float]], list[int]]:
-    """The pieces that make up each labelled word.
+    """The pieces that make up each labelled word that the network sees to its end, but for `EXCLUDED` ones.
 
-    Args:
-        pieces: Pieces of the text that the network sees.
-        words: Words of the text, in order.
-        labels: Label of each word; words with `EXCLUDED`, and words that the network does not see to their
-            end, are left out.
-
-    Returns:
-        (number of the piece, number of the word among the kept words, share of the piece that lies in it),
-        and the numbers of the kept words.
+    Returns (piece, number of the word among the kept ones, share of the piece in it), and the kept words.
     """
     shares = word_shares(pieces, words)
     kept = [

@@ -14,21 +14,12 @@ _NOTHING = "nothing is learned from a row alone, since the loss compares the row
 
 
 class Batches(Protocol):
-    """Source of each step's rows: the same call gives the same rows at any time, in any process.
-
-    Attributes:
-        steps_per_epoch: Steps in which every row appears once.
-    """
+    """Source of each step's rows: the same call gives the same rows at any time, in any process."""
 
     steps_per_epoch: int
 
     def batch(self, epoch: int, step: int) -> Sequence[Any]:
-        """The whole batch of a step, over all processes.
-
-        Args:
-            epoch: Number of the epoch, from 0.
-            step: Number of the step within the epoch, from 0.
-        """
+        """The whole batch of a step, over all processes; epochs, and the steps of each, count from 0."""
         ...
 
 
@@ -36,13 +27,6 @@ class InTurn(list[Any]):
     """The rows of a step that has batches of several kinds, one after the other, never mixed.
 
     A loss sees one kind at a time; the gradients of all kinds are summed before the update.
-
-    Args:
-        kinds: One batch of each kind.
-
-    >>> step = InTurn([["a", "b"], [1, 2, 3]])
-    >>> step, kinds_of(step), kinds_of(["a", "b"])
-    (['a', 'b', 1, 2, 3], [['a', 'b'], [1, 2, 3]], [['a', 'b']])
     """
 
     def __init__(self, kinds: Sequence[Sequence[Any]]):
@@ -56,15 +40,7 @@ def kinds_of(rows: Sequence[Any]) -> list[Sequence[Any]]:
 
 
 class AlternatingBatches:
-    """One batch of each source per step. A source that ends before the longest begins its next epoch.
-
-    Args:
-        sources: Sources of one kind of rows each; at least one.
-
-    >>> both = AlternatingBatches([ShuffledBatches("abcd", 2, seed=0), ShuffledBatches("xyz", 3, seed=0)])
-    >>> both.steps_per_epoch, [sorted(kind) for kind in both.batch(0, 1).kinds][1]
-    (2, ['x', 'y', 'z'])
-    """
+    """One batch of each source per step. A source that ends before the longest begins its next epoch."""
 
     def __init__(self, sources: Sequence[Batches]):
         self.sources = list(sources)
@@ -80,23 +56,8 @@ class ShuffledBatches:
     """Batches in which every row appears once per epoch, in a new order each epoch.
 
     The batches of an epoch differ by at most one row: no row is left out, and no batch is a small remainder.
-
-    Args:
-        rows: Any sequence.
-        batch_size: Maximum number of rows per batch.
-        seed: Seed for the orders.
-        compared: Whether a loss compares the rows of a batch: then each has two or more, and of an odd number
-            of rows in batches of two, one batch has three.
-
-    Raises:
-        CapscoreError: there are no rows; or one, or batches of one, where they are compared.
-
-    >>> batches = ShuffledBatches("abcdefg", batch_size=3, seed=0)
-    >>> batches.steps_per_epoch
-    3
-    >>> epoch = [batches.batch(0, step) for step in range(3)]
-    >>> [len(rows) for rows in epoch], "".join(sorted(sum(epoch, [])))
-    ([2, 2, 3], 'abcdefg')
+    With `compared`, for a loss that compares the rows of a batch, each has two or more; of an odd number of
+    rows in batches of two, one batch has three.
     """
 
     def __init__(self, rows: Sequence[Any], batch_size: int, seed: int, *, compared: bool = False):

@@ -18,10 +18,9 @@ from training.data.rows import Row
 
 @dataclass(frozen=True, eq=False)
 class Captions:
-    """n captions and the embeddings of the u images that they describe.
+    """n captions without their images, and the embeddings of the u images that they describe.
 
     Attributes:
-        rows: The captions, without their images.
         image: int64 (n,), number of the image that each describes.
         embeddings: float32 (u, d), rows of unit length; a memory map.
         keys: Content keys (u): equal pixels, or equal stand-ins, are one image.
@@ -59,10 +58,6 @@ def check_captions(rows: Iterable[Row], *, nouns: bool) -> None:
     """Read all captions once before any is embedded, so that a bad row ends a run in its first seconds.
 
     `nouns` says whether the nouns of captions without annotated objects will be needed.
-
-    Raises:
-        InputError: there are no rows, a row is malformed or names no image, or several texts stand in.
-        MissingExtraError: the package that finds the nouns of a language is not installed.
     """
     languages: dict[str, bool] = {}  # whether there are captions without annotated objects
     for row in rows:
@@ -78,14 +73,7 @@ def check_captions(rows: Iterable[Row], *, nouns: bool) -> None:
 
 
 def embed_captions(rows: Iterable[Row], pictures: Pictures) -> Captions:
-    """Read captions and embed what they describe: each image once, from the cache where possible.
-
-    Rows are read in chunks; `pictures` takes in what they describe.
-
-    Raises:
-        InputError: there are no rows, or a row is malformed; names it.
-        ImageError: an image cannot be read; names its row.
-    """
+    """Read captions in chunks; `pictures` embeds each distinct image that they describe once."""
     known, image = pictures.add(rows)
     if not known:
         raise InputError("there are no captions to train on")

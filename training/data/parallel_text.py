@@ -31,12 +31,7 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True)
 class ParallelText:
-    """Distinct pairs of a sentence and its translation.
-
-    Attributes:
-        pairs: The pairs, in order of appearance.
-        rows: Number of pairs of each file that was read, repeated ones included.
-    """
+    """Distinct pairs of a sentence and its translation, and the numbers of pairs that the files had."""
 
     pairs: list[Pair]
     rows: tuple[int, ...] = ()
@@ -72,18 +67,6 @@ def read_parallel_text(paths: Iterable[str | Path], languages: Sequence[str] | N
             `{"en": …, "de": …, "fr": …}`, where all but the English one may be null or absent.
         languages: Languages to read, all of which must be present. None for all languages: then the name of
             every column must be a language code, and `id` is Indonesian.
-
-    Raises:
-        CapscoreError: a language that is missing.
-        InputError: no file, a damaged file or row, or an unknown language code; names file and line.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = Path(folder) / "captions.jsonl"
-    ...     _ = file.write_text('{"en": "A dog.", "de": "Ein Hund.", "fr": "Un chien."}\n', encoding="utf-8")
-    ...     text = read_parallel_text([file])
-    >>> text.sources, [(pair.target, pair.language) for pair in text.pairs]
-    (['A dog.'], [('Ein Hund.', 'de'), ('Un chien.', 'fr')])
     """
     wanted: set[str] | None = None
     if languages is not None:

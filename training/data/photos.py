@@ -22,12 +22,9 @@ _Name = tuple[str, ...]
 
 @dataclass(frozen=True, eq=False)
 class Photos:
-    """The photos of n rows.
+    """The photos of n rows: the number of each row's photo (n,), and the names that a list may have for it.
 
-    Attributes:
-        number: int64 (n,), number of each row's photo.
-        keys: Content key of each photo; of several pictures of it, the first in alphabetical order.
-        names: Names by which a list may refer to each row or its photo.
+    Of several pictures of a photo, its key is the first content key in alphabetical order.
     """
 
     number: np.ndarray
@@ -36,16 +33,12 @@ class Photos:
 
 
 def photos_of(rows: Sequence[Row], contents: Sequence[str]) -> Photos:
-    """Find which rows describe one photo.
+    """Find which rows describe one photo; `contents` are the content keys of their images or stand-ins.
 
     Rows do if what they describe has equal content, if they give the photo one name, or if a text that stands
     in for the photo of a row without such a name is a caption of the other's photo, or stands in for it.
     Names agree as far as both name folders: `dog/1.jpg` and `1` do, `dog/1.jpg` and `cat/1.jpg` do not. The
     id of a row with a stand-in counts as a name where nothing else names its photo.
-
-    Args:
-        rows: The rows; images are not needed.
-        contents: Content key of the image, or of the stand-in, of each.
     """
     nameless = [row for row in rows if row.stand_in and not row.photo]
     texts = {folded(text) for row in nameless for text in row.stand_in}
@@ -78,11 +71,7 @@ def photos_of(rows: Sequence[Row], contents: Sequence[str]) -> Photos:
 
 
 def read_names(path: str | Path) -> list[str]:
-    """The names in a list with one name per line, each once; blank lines do not count.
-
-    Raises:
-        InputError: the file cannot be read, or names nothing.
-    """
+    """The names in a list, one per line, each once; an InputError if it cannot be read, or is empty."""
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -96,11 +85,7 @@ def read_names(path: str | Path) -> list[str]:
 def held_out(photos: Photos, listed: Sequence[str]) -> tuple[np.ndarray, str]:
     """Which photos a list names, by the rules of `capscore.files.matching.match_hold_out`.
 
-    Returns:
-        bool (u,), and how much was found, in words.
-
-    Raises:
-        InputError: the list names none of the photos, or a name could mean several.
+    Returns bool (u,), and how much was found, in words. InputError if that is none, or a name is not clear.
     """
     labels = []
     for names in photos.names:

@@ -36,15 +36,10 @@ _THREADS = 8
 
 
 class Pictures:
-    """Distinct images and stand-ins, with their embeddings before any training.
+    """Distinct images and stand-ins, with their embeddings in `matrix` before any training.
 
     A stand-in is a text, or the mean of several, scaled to unit length; it goes through the text tower.
-
-    Args:
-        embedder: Embedder of the backbone.
-        matrix: Matrix that takes the embeddings.
-        key_of_texts: Key of the texts that stand in; None for the embedder's own key of a single text.
-        reader: Reader of the decoded images, as `Embedder.images` takes it.
+    `key_of_texts` gives its key; None for the embedder's own key of a single text.
 
     Attributes:
         keys: Content key of each picture: equal pixels, or equal stand-ins, are one picture.
@@ -68,13 +63,9 @@ class Pictures:
         self._numbers: dict[str, int] = {}
 
     def add(self, rows: Iterable[Row]) -> tuple[list[Row], list[int]]:
-        """Embed the pictures of rows that are new. Rows are read in chunks.
+        """Embed the pictures of rows that are new; an ImageError names the row of a damaged image.
 
-        Returns:
-            The rows without their images, and the number of each row's picture.
-
-        Raises:
-            ImageError: an image cannot be read; names its row.
+        Returns the rows without their images, and the number of each row's picture. Rows are read in chunks.
         """
         known: list[Row] = []
         numbers: list[int] = []
@@ -141,10 +132,7 @@ def key_of_texts(texts: Sequence[str]) -> str:
 class TrainedPictures(Pictures):
     """Pictures whose embeddings follow the training of the image tower; stand-ins stay as they were.
 
-    Args:
-        backbone: Backbone before any training.
-        fixed: What of an image is computed once.
-        folder: Folder for temporary files of what is computed once; None for the system's.
+    What is `fixed` of an image is computed once, and stored in temporary files in `folder`.
     """
 
     def __init__(self, backbone: Backbone, fixed: Fixed, folder: Path | None = None):

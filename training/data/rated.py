@@ -32,19 +32,10 @@ class FilePart(NamedTuple):
 
 
 class RatedRows:
-    """The rows of several files, and their pictures.
-
-    Args:
-        sources: Files by their role.
-        pictures: What the rows show; takes in their pictures.
-
-    Raises:
-        InputError: a row is malformed.
-        ImageError: an image cannot be read.
+    """The rows of several files, listed by their role, and their pictures.
 
     Attributes:
-        sources: The files.
-        captions: Their rows, one file after the other.
+        captions: The rows, one file after the other.
         file: int64 (n,), number of each row's file.
         files: Role and name of each file.
     """
@@ -146,11 +137,6 @@ class PearsonBatches:
     to a row with another rating, drawn from the whole file; so every batch has a correlation.
 
     InputError if a file has fewer than two rows, or equal ratings alone, or `batch_size` is below 2.
-
-    >>> rows = [Row("a dog", "en", rating=rating) for rating in (1.0, 1.0, 1.0, 5.0)]
-    >>> batches = PearsonBatches([FilePart("rated.jsonl", range(4), range(4), rows)], batch_size=2, seed=0)
-    >>> [len({row.rating for row in batches.batch(0, step)}) for step in range(2)]
-    [2, 2]
     """
 
     def __init__(self, parts: Sequence[FilePart], *, batch_size: int, seed: int):

@@ -32,16 +32,10 @@ class Row:
     """A caption, and what it describes: an image, or texts that stand in for it.
 
     Attributes:
-        caption: The caption.
-        language: Its language, a primary subtag.
-        image: Anything that capscore takes as an image; None where texts stand in.
-        stand_in: Other captions of the same image, whose mean embedding replaces the image's; () where there
-            is an image.
-        objects: The caption's critical objects, as `capscore.perturbations.perturb` takes them; None if they
-            are not annotated.
+        stand_in: Other captions of the same image, whose mean embedding replaces the image's.
+        objects: Critical objects, as `capscore.perturbations.perturb` takes them; None if not annotated.
         rating: Mean of the ratings that people gave; NaN if nobody rated the caption.
-        boxes: Boxes (left, top, right, bottom) in pixels; None where none are given.
-        region_texts: Texts that stand for regions, instead of boxes.
+        boxes, region_texts: Boxes (left, top, right, bottom) in pixels, or texts that stand for regions.
         mentioned: Numbers of the boxes, or of the region texts, that the caption mentions; None if unknown.
         names: Names by which a list may refer to the row or its image: its id, the image's name, and that
             name without folder and without suffix.
@@ -76,13 +70,8 @@ def file_rows(
     gives it), optionally an `id`, and what `cells` names: `objects`, a list of texts or of (start, end); a
     rating, a number or a list with one per person; `boxes` in pixels, or `region_texts`; `mentioned`, the
     numbers of the regions that the caption mentions. In CSV, lists are JSON. The file is read in chunks, so
-    that photos stored in it are never all in memory.
-
-    Args:
-        path: File, as `capscore.files.read.open_rows` takes it.
-        cells: Attributes of `Row` to read.
-        images: Folder that relative image names start from; None for the folder of the file.
-        language: Language of rows that state none.
+    that photos stored in it are never all in memory. Image names start from the folder `images`, or from
+    that of the file.
 
     Raises:
         InputError: there is no such file or column, or a row is malformed; names the line. After the last
@@ -148,14 +137,7 @@ def benchmark_rows(
 
     All photos must be available. Critical objects are included where the benchmark has them (M-FineCap3k),
     and so are boxes: a caption of Flickr30k Entities (Plummer et al. 2017) mentions those of its phrases.
-
-    Args:
-        slug, config, data_dir, image_dir: Arguments of `capscore.load_benchmark`.
-        split: One of its splits; None where there is only one.
-
-    Raises:
-        CapscoreError: errors of `capscore.load_benchmark`; there are several splits and none was chosen; the
-            benchmark has no captions.
+    Arguments and errors are those of `capscore.load_benchmark`; of several splits, one must be chosen.
     """
     loaded = load_benchmark(slug, config, split=split, data_dir=data_dir, image_dir=image_dir, images=True)
     name = f"{slug} ({config_name(slug, config)})"

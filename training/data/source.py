@@ -35,15 +35,9 @@ class SourceSettings:
 
 @dataclass(frozen=True)
 class DataSource:
-    """A data set that contributed to the weights.
+    """A data set that contributed to the weights, its licence as its owners state it, or "unknown".
 
-    Attributes:
-        name: Name of the data set.
-        license: Licence as its owners state it ("CC BY 4.0", "unknown").
-        rows: Number of its rows that were used; None if they were not counted.
-        url: Address of the data set.
-        hub_id: "org/name" of its page on the Hub, "" without any.
-        used_for: Purpose ("training", "choosing the settings").
+    `rows` were used, None if they were not counted; `hub_id` is "org/name" of its page on the Hub.
     """
 
     name: str
@@ -62,17 +56,8 @@ class DataSource:
 class Origin:
     """Where the captions of a file or data set come from.
 
-    Args:
-        path: The file or folder. A file of the same name with `SOURCES` behind it lists the origins of the
-            captions and says what was held out.
-        name, license: Name for the card and licence of the captions, where there is no such file.
-
-    Raises:
-        InputError: the file with the origins is malformed.
-
-    Attributes:
-        n: Number of rows that were read.
-        held_out: What the file says was held out, "" without it.
+    A file of the same name with `SOURCES` behind it lists the origins of the captions and says what was held
+    out; where there is none, name and licence are those given. `n` is the number of rows that were read.
     """
 
     def __init__(self, path: str, name: str, license: str):
@@ -100,13 +85,9 @@ class Origin:
 
 
 class Source(Origin):
-    """A file or a benchmark.
+    """A file of captions (`training.data.rows.file_rows`), whose `cells` are read, or a benchmark.
 
-    Args:
-        spec: File of captions (`training.data.rows.file_rows`); "benchmark:SLUG", "benchmark:SLUG/CONFIG" or
-            "benchmark:SLUG/CONFIG:SPLIT".
-        settings: Where captions and their images come from.
-        cells: Attributes of rows to read from a file.
+    A benchmark is "benchmark:SLUG", "benchmark:SLUG/CONFIG" or "benchmark:SLUG/CONFIG:SPLIT".
     """
 
     def __init__(self, spec: str, settings: SourceSettings, cells: Collection[str]):

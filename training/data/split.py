@@ -17,10 +17,8 @@ from training.data.photos import Photos, held_out
 class Split:
     """Numbers of the captions to train on and to validate on; no image has captions in both parts.
 
-    Attributes:
-        training, validation: int64, in the order of the data.
-        held_out: What a list holds out of both parts, in words; "" without a list.
-        n_left_out: In few-shot mode, number of captions that share an image with training and did not fit.
+    `held_out` says what a list holds out of both, and `n_left_out` how many captions share an image with
+    few-shot training and did not fit.
     """
 
     training: np.ndarray

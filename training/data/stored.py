@@ -15,12 +15,9 @@ from capscore.files.scratch import scratch_folder
 
 
 class StoredRows:
-    """A matrix that grows in a nameless file, which disappears with the process.
+    """A matrix with rows of length `dim` that grows in a nameless file, which disappears with the process.
 
-    Args:
-        dim: Length of a row.
-        folder: Folder of the file; None for the system's folder for temporary files.
-        dtype: Type of the numbers.
+    Its folder is by default the system's folder for temporary files.
     """
 
     def __init__(self, dim: int, folder: str | Path | None, dtype: type = np.float32):
@@ -43,11 +40,7 @@ class StoredRows:
 
 @contextmanager
 def whole_folder(target: Path) -> Iterator[Path]:
-    """A folder to write into, which becomes `target` at the end, and nothing if there was an error.
-
-    Raises:
-        ResultWriteError: the folder cannot be written.
-    """
+    """A folder to write into, which becomes `target` at the end, and nothing if there was an error."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with scratch_folder(target) as scratch:

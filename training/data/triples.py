@@ -20,14 +20,9 @@ _NO_OBJECTS: dict[str, list[str]] = {"substitution": []}
 
 @dataclass(frozen=True)
 class Noise:
-    """How captions are perturbed.
+    """How captions are perturbed: by each of these kinds as often.
 
-    Attributes:
-        kinds: Perturbations to draw from, among `capscore.perturbations.KINDS`; each as often.
-        p, order: Arguments of `capscore.perturbations.perturb`.
-
-    Raises:
-        CapscoreError: an unknown perturbation or setting, or p outside 0 to 1.
+    A CapscoreError names an unknown perturbation or setting, or a p outside 0 to 1.
     """
 
     kinds: tuple[str, ...] = KINDS
@@ -46,14 +41,9 @@ class Noise:
 
 @dataclass(frozen=True)
 class Triple:
-    """A row of a batch.
+    """A row of a batch: caption and image (a row of `Captions.embeddings`), and the perturbed caption.
 
-    Attributes:
-        row: Number of the caption in the data.
-        image: Number of its image, a row of `Captions.embeddings`.
-        caption: The caption.
-        perturbed: The perturbed caption; None where nothing could change the caption.
-        kind: Its perturbation, "" where nothing changed the caption.
+    Where nothing could change the caption, `perturbed` is None and the kind "".
     """
 
     row: int
@@ -68,25 +58,8 @@ class TripleBatches:
 
     A batch is a pure function of (seed, epoch, step). Every caption appears once per epoch, in batches that
     differ by at most one row. A caption that the drawn perturbation cannot change gets another kind, drawn
-    in the same way; a caption that no kind can change stays without a perturbed one.
-
-    Args:
-        captions, rows: The data, and numbers of the captions to use, such as `Split.training`.
-        batch_size: Maximum number of rows per batch, over all processes.
-        noise: How captions are perturbed.
-        seed: Seed for the order and the perturbations.
-        compared: As in `ShuffledBatches`: whether the loss contrasts the rows of a batch.
-
-    Raises:
-        InputError: there are no rows.
-        MissingExtraError: the package that finds words or nouns of a language is not installed.
-
-    Warns:
-        LanguageWarning: no noun finder for a language, so that its captions without annotated objects get
-            the other perturbations only.
-
-    Attributes:
-        noun_finders: Result of `noun_finders`; {} without substitution.
+    in the same way; a caption that no kind can change stays without a perturbed one. `rows` are numbers of
+    the captions to use, and `compared` is that of `ShuffledBatches`.
     """
 
     def __init__(
@@ -158,8 +131,7 @@ def perturb_rows(
 ) -> tuple[list[str], np.ndarray]:
     """Perturb captions of any languages, given by their numbers (n), in one way.
 
-    Returns:
-        n texts, and bool (n,), True where the caption is unchanged.
+    Returns n texts, and bool (n,), True where the caption is unchanged.
     """
     chosen = [captions.rows[row] for row in rows]
     texts = [row.caption for row in chosen]
@@ -190,11 +162,7 @@ def perturb_rows(
 def noun_finders(captions: Captions, rows: Iterable[int]) -> dict[str, str]:
     """Noun finders for captions without annotated objects: language → name of the finder, "" without any.
 
-    Raises:
-        MissingExtraError: there is a finder for a language, but it is not installed.
-
-    Warns:
-        LanguageWarning: there is no finder for a language.
+    A finder that is not installed is a MissingExtraError, a language without one a LanguageWarning.
     """
     finders: dict[str, str] = {}
     chosen = [captions.rows[row] for row in rows]

@@ -38,14 +38,7 @@ _ENDINGS = {
 
 @dataclass(frozen=True)
 class Polluted:
-    """A caption with a wrong word.
-
-    Attributes:
-        caption: The caption with the wrong word.
-        words: Its words, in order, with their places.
-        labels: Label of each word (`word_labels`).
-        replaced: Number of the wrong word.
-    """
+    """A caption with a wrong word: its words, the label of each, and the number of the wrong one."""
 
     caption: str
     words: tuple[CaptionWord, ...]
@@ -54,21 +47,10 @@ class Polluted:
 
 
 def frequent_words(captions: Sequence[Sequence[CaptionWord]], *, most: int = 300) -> dict[str, list[str]]:
-    """The words of captions by class, the most frequent first.
+    """The words of captions of one language by class, the most frequent first, at most `most` per class.
 
-    Upper and lower case are one word, spelled in its most frequent form within captions.
-
-    Args:
-        captions: Words of captions of one language, as `capscore.infometic.words.caption_words` finds them.
-        most: Largest number of words per class.
-
-    Returns:
-        Class ("noun", "verb", "adjective", "adverb", "number") → its words; equally frequent ones are in
-        alphabetical order.
-
-    >>> from capscore.infometic.words import caption_words
-    >>> frequent_words(caption_words(["Two dogs run.", "A cat and two dogs run."], "en"))["noun"]
-    ['dogs', 'cat']
+    Upper and lower case are one word, spelled in its most frequent form within captions. Equally frequent
+    words are in alphabetical order.
     """
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     spellings: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
@@ -92,11 +74,7 @@ def frequent_words(captions: Sequence[Sequence[CaptionWord]], *, most: int = 300
 
 @dataclass(frozen=True)
 class Replacements:
-    """The words that may replace one of a language's words: the frequent ones of its class.
-
-    Attributes:
-        frequent: Result of `frequent_words`.
-    """
+    """The words that may replace one of a language's words: the `frequent_words` of its class."""
 
     frequent: Mapping[str, Sequence[str]]
 
@@ -122,27 +100,11 @@ def pollute(
     *,
     avoid: Collection[str] = frozenset(),
 ) -> Polluted | None:
-    """Replace one semantic word of a caption by another of its class.
+    """Replace one semantic word of a caption by another of its class; None where that is not possible.
 
     The word and its replacement are drawn with equal probability. The replacement has the same form if
-    possible (a plural for a plural), and is never a word of the caption or a word to avoid.
-
-    Args:
-        caption, language: The caption and its language.
-        words: Its words, as `capscore.infometic.words.caption_words` finds them.
-        choices: The words that may replace a word, such as `Replacements.draw` gives.
-        rng: Random generator.
-        avoid: Words, in lower case, that would be right: those of the image's other captions.
-
-    Returns:
-        The caption with its labels; None where no semantic word can be replaced.
-
-    >>> from capscore.infometic.words import caption_words
-    >>> (words,) = caption_words(["A dog sleeps."], "en")
-    >>> choices = lambda word: ["dog", "cat"] if word.word_class == "noun" else []
-    >>> drawn = pollute("A dog sleeps.", "en", words, choices, np.random.default_rng(0))
-    >>> drawn.caption, drawn.labels
-    ('A cat sleeps.', (-1, 0, 1))
+    possible (a plural for a plural), and is never a word of the caption or a word to avoid: words, in lower
+    case, that would be right, as those of the image's other captions.
     """
     code = language_code(language)
     taken = {folded(word.text) for word in words} | set(avoid)

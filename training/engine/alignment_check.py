@@ -19,7 +19,7 @@ _MOST, _PAIRS_AT_ONCE = 2000, 64
 
 
 class AlignmentCheck:
-    """Measures a network, or InfoCLIP, on validation pairs.
+    """Measures a network, or InfoCLIP, on validation pairs, of which at most 2,000 are drawn.
 
     Called with a network, or InfoCLIP, in eval mode it returns these shares, where the pairs allow it:
 
@@ -30,14 +30,6 @@ class AlignmentCheck:
     - precision_falls: polluted captions whose precision is below that of the original caption;
     - recall_falls: captions that say less whose recall is below that of the caption that says more;
     - regions_right: regions that are judged mentioned or not as labelled.
-
-    Args:
-        data, pairs: The data, and numbers of the pairs to measure on, of which at most 2,000 are drawn.
-        seed: Seed of the draw.
-
-    Attributes:
-        n: Number of pairs that are measured.
-        base_numbers: The numbers of what the network is compared with.
     """
 
     def __init__(self, data: AlignmentData, pairs: np.ndarray, *, seed: int = 0):

@@ -123,11 +123,7 @@ class Checkpoints:
 
 
 def step_name(step: int) -> str:
-    """A step's name in file names.
-
-    >>> step_name(42)
-    'step-000042'
-    """
+    """A step's name in file names, such as "step-000042"."""
     return f"step-{step:06d}"
 
 

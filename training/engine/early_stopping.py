@@ -13,11 +13,8 @@ from capscore.errors import CapscoreError, Setting
 class EarlyStopping:
     """End a run when a number, of which more is better, has not risen for `patience` evaluations.
 
-    The evaluation before the first step does not count.
-
-    Attributes:
-        step, evaluation: Step and numbers of the best evaluation.
-        weights: Trained parameters and buffers at that step, by name; {} before the first evaluation.
+    The evaluation before the first step does not count. `step`, `evaluation` and `weights`, those of trained
+    parameters and buffers by name, are of the best one; {} before it.
 
     >>> rule = EarlyStopping("tau_c", patience=2)
     >>> for step, value in enumerate((0.3, 0.5, 0.4, 0.5), start=1):

@@ -25,16 +25,11 @@ _PAIRS_AT_ONCE = 4096
 
 
 def coarse_nce(recall: Tensor, precision: Tensor, *, counted: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """l_r and l_p: matching the images and captions of a batch (eqs. 5–7).
+    """l_r and l_p: matching the images and captions of a batch (eqs. 5–7), the mean of both directions.
 
-    Args:
-        recall, precision: f^R and f^P (b, b) of image i (row) with caption j (column), temperature included;
-            the diagonal matches.
-        counted: bool (b, b), False where a pair is not a negative: another caption of the same image, a
-            repeated text, or a pair that was not computed. The diagonal always counts. None if all count.
-
-    Returns:
-        Two scalars of at least 0, each the mean of both directions; ln b if all scores are equal.
+    Scores f^R and f^P (b, b) are of image i (row) with caption j (column), temperature included. `counted` is
+    that of `nce`: another caption of the same image and a repeated text are no negatives. The losses are
+    ln b if all scores are equal.
 
     >>> scores = torch.eye(2)
     >>> [round(loss.item(), 4) for loss in coarse_nce(scores, torch.zeros(2, 2))]      # ln(1 + e^-1), ln 2
@@ -46,12 +41,8 @@ def coarse_nce(recall: Tensor, precision: Tensor, *, counted: Tensor | None = No
 def hard_negative_loss(own: Tensor, hard: Tensor, *, there: Tensor | None = None) -> Tensor:
     """l_r^h = −log e^own / (e^own + e^hard), the mean over captions with a hard negative (eq. 8).
 
-    Args:
-        own, hard: f^R (b,) of the pairs, and of the same images with captions that say less about them.
-        there: bool (b,), False where a caption has no hard negative; None if all have one.
-
-    Returns:
-        A scalar; 0 without any hard negative.
+    f^R (b,) of the pairs, and of the same images with captions that say less about them, where those are
+    `there`; 0 without any hard negative.
 
     >>> round(hard_negative_loss(torch.tensor([1.0]), torch.tensor([0.0])).item(), 4)      # ln(1 + e^-1)
     0.3133
@@ -60,16 +51,13 @@ def hard_negative_loss(own: Tensor, hard: Tensor, *, there: Tensor | None = None
 
 
 def token_loss(alpha: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
-    """l^token = −(1/n) Σ Y log α of each row (eqs. 9 and 10).
+    """l^token = −(1/n) Σ Y log α of each row (eqs. 9 and 10), (b,); 0 for a row without a label 1.
 
     Args:
         alpha: Shares (b, k) of words, or of regions and the null region.
         labels: (b, k), 1 for right or mentioned, else 0.
         mask: bool (b, k), True for what n counts: semantic words, or regions. A null region may be labelled
             without being counted.
-
-    Returns:
-        Losses (b,) of at least 0; 0 for a row without a label 1.
 
     >>> alpha = torch.tensor([[0.5, 0.25, 0.25]])
     >>> labels, mask = torch.tensor([[1.0, 0.0, 1.0]]), torch.tensor([[True, True, True]])
@@ -83,14 +71,9 @@ def token_loss(alpha: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
 
 
 def word_shares(alpha: Tensor, shares: Tensor) -> Tensor:
-    """Shares of pieces → shares of words, each the sum over the word's pieces.
+    """Shares (b, l) of pieces → shares (b, w) of words, each the sum over the word's pieces.
 
-    Args:
-        alpha: Shares (b, l) of the pieces.
-        shares: (b, l, w), part of each piece that lies in each word, from 0 to 1.
-
-    Returns:
-        Shares (b, w) of the words.
+    `shares` (b, l, w) are the parts of each piece that lie in each word, from 0 to 1.
 
     >>> word_shares(torch.tensor([[0.5, 0.25, 0.25]]), torch.tensor([[[1.0, 0], [1, 0], [0, 1]]]))
     tensor([[0.7500, 0.2500]])
@@ -102,13 +85,7 @@ class AlignmentLoss:
     """The losses of InfoMetIC on rows of `AlignmentBatches`, as `training.engine.loop.run` calls it.
 
     A step minimises the sum of the losses of its task: l_r + l_p + l_r^h of coarse rows, l_t^token of text
-    rows, l_v^token of vision rows.
-
-    Args:
-        data: Features of the rows.
-        negatives: Number of other captions in a batch that an image is compared with, and of other images for
-            a caption; None for all, as published.
-        hard_negatives: Whether l_r^h counts.
+    rows, l_v^token of vision rows. `negatives` and `hard_negatives` are the recipe's settings.
     """
 
     def __init__(self, data: AlignmentData, *, negatives: int | None = None, hard_negatives: bool = True):

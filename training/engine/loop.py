@@ -67,14 +67,9 @@ AfterStep = Callable[[nn.Module], None]
 class RunResult:
     """How far a run has come.
 
-    Attributes:
-        step: Number of steps done in all.
-        finished: Whether these are all steps, or early stopping ended the run; False where `max_minutes` did.
-        resumed_from: Step that the run continued from, 0 for the start.
-        losses: Means of the losses in the last line of the log; {} without any.
-        evaluation: Numbers of the last evaluation, or of the best one with early stopping; {} without any.
-        seconds: Training time over all commands, evaluations included.
-        best_step: Step whose weights the model has, where early stopping chose them; else None.
+    `finished` says whether all steps are done, or early stopping ended the run; `best_step` is then the step
+    whose weights the model has. `losses` are the means in the last line of the log, `evaluation` the last
+    one, or the best with early stopping; {} without any. `seconds` are those of all commands.
     """
 
     step: int
@@ -126,7 +121,6 @@ def run(
         CapscoreError: the folder holds a run with other settings; a loss or gradient is not finite (the
             error names epoch, step and rows, and the weights are those before the step); no parameter to
             train; a batch with fewer rows than processes; every gradient was 0.
-        ResultWriteError: the folder cannot be written; the checkpoints before are whole.
         KeyboardInterrupt, SystemExit: Ctrl-C or SIGTERM came; the step was finished, and is a checkpoint.
 
     >>> import contextlib, io, tempfile

@@ -95,27 +95,13 @@ def require_whole(settings: object, name: str, least: int) -> None:
 
 
 def require_range(settings: object, names: Sequence[str], least: float, below: float, expected: str) -> None:
-    """Raise where a setting is neither None nor a number from `least` to below another.
-
-    Args:
-        settings: The settings.
-        names: Names of the settings to check.
-        least, below: The range.
-        expected: What was expected, for the message.
-    """
+    """Raise where a setting is neither None nor a number from `least` to below another."""
     for name in names:
         value = getattr(settings, name)
         require(value is None or least <= value < below, name, value, expected)
 
 
 def require(good: bool, name: str, value: object, expected: str) -> None:
-    """Raise where a setting has a value that it cannot have.
-
-    Args:
-        good: Whether the value is in range.
-        name: Name of the setting.
-        value: Its value.
-        expected: What was expected, for the message.
-    """
+    """Raise where a setting has a value that it cannot have."""
     if not good:
         raise CapscoreError(Setting(name, value), f": expected {expected}")

@@ -31,21 +31,11 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 @dataclass(frozen=True)
 class Result:
-    """A number that was measured, or that a reader would look for and that was not measured.
+    """A number that was measured, or that a reader would look for and that was not measured (None).
 
-    Attributes:
-        data: Data set of the measurement; for a benchmark of capscore, the name of its folder.
-        metric: Identifier of the number ("mean_drop", "kendall_tau_c").
-        value: The number; None if not measured.
-        command: Command that measures it again; required with a value.
-        metric_name: Name of the number in the table; "" for `metric`.
-        unit: Unit of the value ("%"), "" for none.
-        language: Language code, "" for none or several.
-        split: Split of the data set.
-        rows: Number of rows that were scored; None if not counted.
-        base_value: The same number for the base; None if not measured.
-        interval: 95 % interval; None without any.
-        signature: Signature of the scores, as `Scores.signature` has it.
+    `data` is a data set, for a benchmark of capscore the name of its folder, and `metric` the number's
+    identifier, such as "mean_drop", with `metric_name` for people. `command` measures it again. The interval
+    is of 95 %, `rows` were scored, and the signature is that of `Scores`.
     """
 
     data: str
@@ -64,25 +54,11 @@ class Result:
 
 @dataclass(frozen=True)
 class ModelCard:
-    """Content of a card.
+    """Content of a card; its recipe is one of `RECIPES`.
 
-    Attributes:
-        name: Name of the model ("pr-mcs-embedded").
-        recipe: Name in `RECIPES`.
-        base: Backbone whose text tower was fine-tuned, encoder that the student started from, backbone
-            whose embeddings the network reads, or networks that the image tower started from.
-        languages: Codes of the training languages.
-        license: Licence of the weights, as the Hub writes it ("apache-2.0").
-        command: Command that trains the weights again.
-        settings: Every hyper-parameter by name.
-        data: Data sets that contributed to the weights.
-        held_out: What was held out and why, in a sentence or two.
-        results: Numbers that were measured, or that a reader would look for.
-        not_measured: Other things that were not measured, one sentence each.
-        limitations: Known limitations of these weights, one sentence each.
-        teacher: Teacher of a student.
-        image_tower: Image tower; "" for the base's own.
-        compute: Machine and time ("2 CPU cores, 3.5 hours").
+    `base` is the backbone whose text tower was fine-tuned or whose embeddings the network reads, the encoder
+    that the student started from, or the networks that the image tower started from; `image_tower` is "" for
+    the base's own. `command` trains the weights again with the `settings`.
     """
 
     name: str
@@ -122,20 +98,8 @@ RECIPES = {
 def write_card(folder: str | Path, card: ModelCard, *, force: bool = False) -> Path:
     """Write the card of a model as README.md into the folder of its weights, and its facts as `run.json`.
 
-    Returns the README.md; `force` replaces one that was written by hand, or edited.
-
-    Raises:
-        CapscoreError: the card is incomplete, or there is a README.md that this function did not write or
-            that was edited since; it is kept.
-        ResultWriteError: a file cannot be written.
-
-    >>> card = ModelCard(
-    ...     name="toy", recipe="pr_mcs", base="embedded", languages=["de", "en"], license="apache-2.0",
-    ...     command="python -m training.pr_mcs --config toy.yaml", settings={"learning_rate": 5e-5},
-    ...     data=[DataSource("Toy captions", "CC0", rows=12)],
-    ... )
-    >>> "Nothing was measured." in card_text(card)
-    True
+    Returns the README.md. A CapscoreError says that the card is incomplete, or that a README.md that no
+    recipe wrote, or that was edited since, is kept; `force` replaces it.
     """
     path, text = Path(folder) / CARD, card_text(card)
     if path.exists() and not force and _digest(path.read_bytes()) != _written(folder):
@@ -152,11 +116,7 @@ def write_card(folder: str | Path, card: ModelCard, *, force: bool = False) -> P
 
 
 def read_card(folder: str | Path) -> ModelCard:
-    """The content of the card in a folder, from its `run.json`.
-
-    Raises:
-        InputError: there is no such file, or it is damaged.
-    """
+    """The content of the card in a folder, from its `run.json`; an InputError if it is damaged or missing."""
     path = Path(folder) / RUN
     try:
         said = json.loads(path.read_text(encoding="utf-8"))

@@ -27,13 +27,8 @@ from training.engine.texts import TextSide, text_numbers
 class LossWeights:
     """Weights of the terms, by default as published (Kim et al. 2023, §3.4 and App. B.2).
 
-    Attributes:
-        clip: Weight of the contrastive loss.
-        lambda_1: Weight of L1, which brings image and caption closer.
-        lambda_2: Weight of L2, which separates image and perturbed caption.
-        lambda_3: Weight of L3, which separates caption and perturbed caption.
-        margin: Cosine below which L2 and L3 have no gradient; 0 in the first version of the paper.
-        keep_close: Weight of how far captions have moved from the base, 1 − cos(T(o), T0(o)); not published.
+    L2 and L3 have no gradient below the margin, a cosine; it is 0 in the first version of the paper.
+    `keep_close` weighs how far captions have moved from the base, 1 − cos(T(o), T0(o)); not published.
     """
 
     clip: float = 1.0
@@ -45,14 +40,10 @@ class LossWeights:
 
 
 def nce(scores: Tensor, counted: Tensor | None = None) -> Tensor:
-    """Cross-entropy of matching the rows and columns of a table of scores, the mean of both directions.
+    """Cross-entropy of matching rows and columns of a table of scores (n, n), the mean of both directions.
 
-    Args:
-        scores: (n, n); the diagonal matches.
-        counted: bool (n, n), False where a pair is no negative. The diagonal always counts. None if all do.
-
-    Returns:
-        A scalar of at least 0; ln n if all scores are equal.
+    The diagonal matches. `counted` (n, n) is False where a pair is no negative; None if all count. The loss
+    is ln n if all scores are equal.
     """
     matching = torch.arange(len(scores), device=scores.device)
     if counted is not None:
@@ -77,18 +68,11 @@ def contrastive_loss(
     image_groups: Tensor | None = None,
     caption_groups: Tensor | None = None,
 ) -> Tensor:
-    """L_CLIP: cross-entropy of matching the images and captions of a batch.
+    """L_CLIP: cross-entropy of matching the images and captions of a batch, unit rows (n, d).
 
-    As published, every other row is a negative. With groups, rows that share an image or a text are not each
-    other's negatives, so that five captions of a photo in one batch do not push each other away.
-
-    Args:
-        images, captions: Unit rows (n, d); caption i belongs to image i.
-        logit_scale: Factor of the cosines.
-        image_groups, caption_groups: int (n,), equal for rows with the same image or text, or None.
-
-    Returns:
-        A scalar, the mean of both directions; ln n if all cosines are equal.
+    As published, every other row is a negative. With groups (n,), equal for rows with the same image or text,
+    these are not each other's negatives, so that five captions of a photo in one batch do not push each other
+    away.
 
     >>> eye = torch.eye(2)
     >>> round(contrastive_loss(eye, eye, logit_scale=1.0).item(), 4)      # ln(1 + e^-1)
@@ -114,16 +98,8 @@ def matching_loss(images: Tensor, captions: Tensor) -> Tensor:
 def noise_loss(anchors: Tensor, perturbed: Tensor, *, margin: float, changed: Tensor | None = None) -> Tensor:
     """max(m, cos(anchor, T(p))), mean over perturbed captions: L2 for images, L3 for captions (eqs. 2, 3).
 
-    The gradient is that of a hinge: none at or below the margin.
-
-    Args:
-        anchors: Unit rows (n, d): the images (L2) or the original captions (L3).
-        perturbed: Unit rows (n, k, d): k perturbed captions each.
-        margin: The margin m.
-        changed: bool (n, k), False where there is no perturbed caption; None if all exist.
-
-    Returns:
-        A scalar of at least m; 0 without any perturbed caption.
+    The gradient is that of a hinge: none at or below the margin. Anchors are unit rows (n, d), perturbed
+    captions (n, k, d), of which those count that `changed` (n, k) has; 0 without any.
 
     >>> anchors, perturbed = torch.tensor([[1.0, 0.0]]), torch.tensor([[[0.6, 0.8], [0.0, 1.0]]])
     >>> round(noise_loss(anchors, perturbed, margin=0.1).item(), 4)      # (0.6 + 0.1) / 2
@@ -145,13 +121,10 @@ def pr_mcs_loss(
     caption_groups: Tensor | None = None,
     before: Tensor | None = None,
 ) -> dict[str, Tensor]:
-    """The whole objective and its terms.
+    """The whole objective and its terms, of unit rows (n, d), and (n, k, d) of perturbed captions.
 
-    Args:
-        images, captions: Unit rows (n, d).
-        perturbed: Unit rows (n, k, d); `changed` as of `noise_loss`.
-        logit_scale, image_groups, caption_groups: As of `contrastive_loss`.
-        before: Unit rows (n, d): the captions in the base's text tower; needed for `weights.keep_close`.
+    `before` are the captions in the base's text tower, needed for `weights.keep_close`; other arguments are
+    those of the terms.
 
     Returns:
         "loss", the weighted sum, and the terms without their weights: "clip", "l1", "l2", "l3", and

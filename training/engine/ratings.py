@@ -29,14 +29,11 @@ _SHORTEST = 1e-8
 
 
 def pearson_loss(scores: torch.Tensor, ratings: torch.Tensor) -> torch.Tensor:
-    """1 − r, in [0, 2], differentiable in the scores.
+    """1 − r, in [0, 2], differentiable in the scores (n,), of any float type.
 
     r does not depend on the scale of either side: cosines need no factor, and ratings on any scale serve.
-    Equal scores have r = 0, not NaN; their gradient, towards the ratings, is large but finite.
-
-    Args:
-        scores: (n,), at least two, of any float type.
-        ratings: (n,), finite and not all equal: nothing correlates with a constant.
+    Equal scores have r = 0, not NaN; their gradient, towards the ratings, is large but finite. Ratings are
+    finite and not all equal: nothing correlates with a constant.
 
     >>> ratings = torch.tensor([1.0, 2.0, 3.0])
     >>> round(pearson_loss(torch.tensor([0.1, 0.2, 0.3]), ratings).item(), 4)
@@ -94,15 +91,9 @@ class RatingsLoss:
 
 
 class RatingsCheck:
-    """Measures agreement with held-out ratings, per file and language.
+    """Measures agreement with ratings of captions that are not trained on, per file and language.
 
-    Args:
-        held_out: Rated captions that are not trained on, by file; InputError without any.
-        pictures, texts: What they show, and the text side of the backbone, before training.
-
-    Attributes:
-        n: Number of captions that are measured.
-        base_numbers: Numbers of the base.
+    `n` captions are measured, `base_numbers` before training. InputError without any.
     """
 
     def __init__(

@@ -106,13 +106,8 @@ class Check(Protocol):
 class Trained:
     """Outcome of a recipe.
 
-    Attributes:
-        folder: Folder with the weights, if the run is finished.
-        run: How far the run has come.
-        evaluation: Last numbers on the validation captions; {} without any.
-        base: The same numbers for what the weights are compared with.
-        split: Captions trained on, and captions for validation.
-        n_measured: Number of captions that are measured, 0 without validation.
+    `folder` has the weights, if the run is finished. `evaluation` are the last numbers on the validation
+    captions, of which `n_measured` were measured, and `base` those of what the weights are compared with.
     """
 
     folder: Path
@@ -295,12 +290,7 @@ def write_run(
 ) -> None:
     """Write the settings, the card and the result of a finished run into its folder.
 
-    Args:
-        settings, trained: Settings and outcome.
-        languages, sources: Languages and origins of the training captions.
-        shown: What the card says of settings that the run itself decided.
-        limitations, not_measured: Sentences for the card.
-        more: Further entries of `RESULT`.
+    `shown` are settings that the run itself decided, for the card; `more` are further entries of `RESULT`.
     """
     out, split, numbers = trained.folder, trained.split, trained.numbers
     write_settings(out, settings)

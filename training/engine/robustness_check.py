@@ -17,21 +17,11 @@ from training.data.triples import Noise, noun_finders, perturb_rows
 
 
 class RobustnessCheck:
-    """Scores captions and their perturbations against their images.
+    """Scores captions and their perturbations against their images: `n` of these rows, `most` at the most.
 
     The perturbations are drawn once, so that two evaluations differ only by the tower. All five kinds are
     measured, whatever a run trains on; but substitution only if the run uses it, because it needs a noun
-    finder.
-
-    Args:
-        captions, rows: The data, and numbers of the validation captions; InputError without any.
-        noise: How the run perturbs captions.
-        base: Tower before training.
-        most, seed: Largest number of captions to measure, and seed of that draw and of the perturbations.
-
-    Attributes:
-        n: Number of captions that are measured.
-        base_numbers: Numbers of the base.
+    finder. `base` is the tower before training. InputError without any caption.
     """
 
     def __init__(

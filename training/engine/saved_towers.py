@@ -43,7 +43,6 @@ def save_image_tower(
     Matrices are stored in float16 and vectors in float32. config.json comes last. Other files stay.
 
     Args:
-        image_tower: Network, on any device.
         folder: Folder to write, created if needed; refused if it holds the config of another model.
         w, logit_scale, recipe, rated_from: As in `Backbone`.
         languages: Language codes whose captions it was trained on; None for those of the text encoder.
@@ -52,7 +51,6 @@ def save_image_tower(
     Raises:
         CapscoreError: a weight is not finite or too large for float16, the weights are too many for
             `MAX_BYTES`, or the folder holds another model.
-        ResultWriteError: the folder could not be written.
     """
     folder = Path(folder)
     checkpoint.refuse_other_models(folder, "embedded")
@@ -84,12 +82,8 @@ def save_image_tower(
 class StudentRecord:
     """What the folder of a student says of it, besides its weights.
 
-    Attributes:
-        image_tower: Spec of the teacher's image tower for `load_backbone`; "" for none.
-        prefix: Text put before every candidate and reference.
-        teacher: Name of the teacher.
-        languages: Codes of its training languages; None if not known.
-        logit_scale: Factor on cosines during training; None for the image tower's.
+    `image_tower` is the spec of the teacher's for `load_backbone`, "" for none; `prefix` is put before every
+    text; `languages` are the codes of the training; `logit_scale` is None for the image tower's.
     """
 
     image_tower: str = ""
@@ -102,8 +96,7 @@ class StudentRecord:
 def save_student(tower: TextTower, folder: str | Path, record: StudentRecord) -> None:
     """Save a student's text tower to a folder that `load_backbone` reads; capscore_student.json comes last.
 
-    Raises:
-        ResultWriteError: it could not be written; an earlier one in the folder is unharmed.
+    Where that fails, an earlier one in the folder is unharmed.
     """
     marker = {"format": STUDENT_FORMAT, "dim": tower.dim, "max_tokens": tower.max_tokens}
     marker |= asdict(record) | {"languages": _codes(record.languages)}
@@ -151,7 +144,6 @@ def save_tuned(
     Raises:
         CapscoreError: the two backbones do not go together, nothing was trained, a weight is not finite, or
             the folder holds another model.
-        ResultWriteError: the folder could not be written.
     """
     folder, stored = Path(folder), resolve_dtype(dtype)
     if stored == "bfloat16":

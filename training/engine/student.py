@@ -57,12 +57,7 @@ class StudentSettings(LoopSettings):
 
 
 def make_student(settings: StudentSettings, dim: int) -> TextTower:
-    """The student before the first step; its head, of the length of the teacher's embeddings, is drawn.
-
-    Raises:
-        BackboneUnavailable: encoder or tokenizer is not available.
-        CapscoreError: encoder and tokenizer do not fit each other.
-    """
+    """The student before the first step; its head, of the length of the teacher's embeddings, is drawn."""
     from transformers import AutoModel, AutoTokenizer
 
     name, options = settings.student, {"revision": settings.student_revision, "trust_remote_code": False}
@@ -105,13 +100,7 @@ def teacher_embeddings(teacher: Backbone, sentences: Sequence[str], *, prefix: s
 
 
 class Example(NamedTuple):
-    """A text for the student, and the sentence whose embedding it should get.
-
-    Attributes:
-        text: A translation, or the English sentence itself.
-        language: Language of the text.
-        sentence: Number of the English sentence among the teacher's embeddings.
-    """
+    """A text for the student, and the number of the sentence whose embedding it should get."""
 
     text: str
     language: str
@@ -122,11 +111,6 @@ def examples_of(text: ParallelText, number: Mapping[str, int], *, with_english: 
     """All examples of parallel text: first its pairs, then, if wanted, its English sentences.
 
     `number` has the number of each English sentence among the teacher's embeddings.
-
-    >>> from training.data.parallel_text import Pair
-    >>> text = ParallelText([Pair("A dog.", "Ein Hund.", "de")])
-    >>> [(row.text, row.sentence) for row in examples_of(text, {"A dog.": 7}, with_english=True)]
-    [('Ein Hund.', 7), ('A dog.', 7)]
     """
     examples = [Example(pair.target, pair.language, number[pair.source]) for pair in text.pairs]
     if with_english:

@@ -23,10 +23,7 @@ Embed = Callable[[list[list[int]]], Tensor]
 class TextSide:
     """Texts → embeddings, with gradients, each distinct one once, in parts of similar length.
 
-    Args:
-        backbone: Backbone that is trained.
-        keep_rows: Whether the rows of the text encoder are kept, where a backbone has one that is never
-            trained, but only the adapter behind it.
+    With `keep_rows`, the rows of a text encoder that is never trained, but the adapter behind it, are kept.
     """
 
     def __init__(self, backbone: Backbone, *, keep_rows: bool = True):

@@ -60,18 +60,9 @@ class PartSettings:
 class TrainedPart:
     """The part of a backbone that is trained, and its weights afterwards.
 
-    Args:
-        backbone: Backbone, changed in place: parameters are frozen or not, LoRA is added.
-        settings, seed: Which part, and the seed of LoRA's first matrices.
-
-    Attributes:
-        network: Module to train.
-        fixed: What of an image stays the same, as `training.data.pictures.TrainedPictures` takes it.
-
-    Raises:
-        CapscoreError: the backbone has no such part, a pattern fits no name, or no part of the network offers
-            gradient checkpointing.
-        MissingExtraError: LoRA without the package peft.
+    The backbone is changed in place: parameters of `network`, the module to train, are frozen or not, and
+    LoRA is added, whose first matrices `seed` draws. `fixed` is that of `TrainedPictures`. A CapscoreError
+    says that there is no such part, that a pattern fits no name, or that nothing can checkpoint gradients.
     """
 
     def __init__(self, backbone: Backbone, settings: PartSettings, *, seed: int = 0):

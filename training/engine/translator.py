@@ -175,12 +175,8 @@ def choose(candidates: Sequence[tuple[str, float, str]], language: str | None) -
 class Translator:
     """M2M100 or NLLB with a language check and an estimate of quality, as `TranslatorSettings` name them.
 
-    Attributes:
-        codes: The model's codes of its languages → the number of each one's token.
-
-    Raises:
-        BackboneUnavailable: The weights are not available, or are of another kind of model.
-        InputError: A language that the model or the check does not support.
+    `codes` are the model's codes of its languages, with the number of each one's token. InputError for a
+    language that the model or the check does not support.
     """
 
     def __init__(self, settings: TranslatorSettings):
@@ -226,10 +222,9 @@ class Translator:
         return found
 
     def candidates(self, texts: Sequence[str], source: str, target: str) -> list[list[str]]:
-        """Translations of each of n texts by beam search, the model's best first; nothing is drawn at random.
+        """`settings.candidates` translations of each of n texts by beam search, the model's best first.
 
-        Returns:
-            n lists of `settings.candidates` texts, which may be equal or empty.
+        Nothing is drawn at random; translations may be equal or empty.
         """
         import torch
 

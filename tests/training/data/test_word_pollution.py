@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import doctest
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capscore.infometic.words import CaptionWord, caption_words
-from training.data import word_pollution
 from training.data.word_pollution import Replacements, frequent_words, pollute, word_labels
 
 
@@ -36,11 +33,6 @@ def put_in(frequent, n=40, **options):
     """(word of the caption, word in its place) in n draws."""
     found = filter(None, (draw(frequent, seed, **options) for seed in range(n)))
     return {(WORDS[one.replaced].text, one.words[one.replaced].text) for one in found}
-
-
-def test_docstring_examples():
-    result = doctest.testmod(word_pollution, optionflags=doctest.NORMALIZE_WHITESPACE)
-    assert result.attempted >= 2 and not result.failed
 
 
 def test_labels_of_a_polluted_caption_written_out():
