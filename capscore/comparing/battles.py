@@ -259,9 +259,11 @@ def battles(
     check_options([name] if known else METRICS.names(), load.arguments())
     own = {**kind.battling, **load.metric_options}
     asks = not component and kind.battles(own)
-    most = 0.5 if asks else math.inf
+    most, expected = math.inf, "a finite number of at least 0"
+    if asks:
+        most, expected = 0.5, "a number from 0 to below 0.5"
     if tie is not None and not (isinstance(tie, (int, float)) and 0 <= tie < most):
-        raise InputError(Setting("tie", tie), f": expected a number from 0 to below {most:g}")
+        raise InputError(Setting("tie", tie), f": expected {expected}")
     if asks:
         load = replace(load, metric_options=own)
         sources, matched = _matched(systems, rows, match_by, common_rows)

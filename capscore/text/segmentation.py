@@ -22,7 +22,7 @@ import threading
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import pairwise
@@ -155,6 +155,7 @@ def segmenter_name(language: str | None = None) -> str:
     return _segmenter(language).name
 
 
+@lru_cache(maxsize=256)  # a signature asks for each row's language
 def _segmented_code(language: str | None) -> str:
     code = stated_code(language)
     if code in _UNSEGMENTED:
