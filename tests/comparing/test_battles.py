@@ -128,7 +128,7 @@ def test_what_makes_ratings_doubtful_is_noted(given, notes):
         ({"a": rows([1, None]), "b": rows([1, 2])}, {}, "mcs: 1 rows of a have no score"),
         ({"a": rows([1]), "b": rows([None])}, {"common_rows": True}, "no battle has an outcome"),
         ({"a": rows([1]), "b": rows([2])}, {"pairs": 0}, r"^pairs=0: expected a whole number of at least 1"),
-        ({"a": rows([1]), "b": rows([2])}, {"tie": -1}, "tie=-1: expected a number from 0"),
+        ({"a": rows([1]), "b": rows([2])}, {"tie": -1}, "tie=-1: expected a finite number of at least 0"),
         (
             {"a": rows([1]), "b": rows([2])},
             {"metric": "judge", "tie": 0.5},
