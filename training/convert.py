@@ -99,12 +99,10 @@ class Settings:
 
     @property
     def source(self) -> Path:
-        """The file."""
         return Path(self.checkpoint).expanduser()
 
     @property
     def target(self) -> Path:
-        """The folder."""
         return Path(self.out).expanduser()
 
 
@@ -299,7 +297,6 @@ def _card(
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command; see the top of this file."""
     settings = parse(Settings, argv, "Convert a checkpoint of InfoMetIC, PAC-S or PAC-S++.")
     made = convert(settings)
     if isinstance(made, Backbone):

@@ -163,7 +163,6 @@ def _sources(settings: Settings) -> dict[Role, list[Source]]:
 
 
 def _batches(settings: Settings, rows: RatedRows, split: Split) -> AlternatingBatches:
-    """A batch of each loss in turn."""
     found: list[ContrastiveBatches | PearsonBatches] = []
     seed, size = settings.seed, settings.batch_size
     if settings.contrastive_weight:
@@ -222,7 +221,6 @@ def _write_card(
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command; see the top of this file."""
     recipe.run_recipe(Settings, train, argv, "Fine-tune a backbone on human ratings.")
 
 

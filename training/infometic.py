@@ -99,12 +99,10 @@ class Settings(recipe.RecipeSettings):
         _ = self.network(512), self.features
 
     def network(self, dim: int) -> InfoMetICConfig:
-        """The network for embeddings of length `dim`."""
         return InfoMetICConfig(dim=dim, **shared_with(self, InfoMetICConfig))
 
     @property
     def features(self) -> FeatureOptions:
-        """How rows become features."""
         return FeatureOptions(**shared_with(self, FeatureOptions))
 
 
@@ -189,7 +187,6 @@ def _save(
     data: AlignmentData,
     sources: Sequence[Source],
 ) -> None:
-    """Write the weights, the card and the result."""
     languages = sorted(set(data.pair_language[trained.split.training].tolist()))
     notes = {
         "recipe": settings.recipe_name,
@@ -204,7 +201,6 @@ def _save(
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command; see the top of this file."""
     recipe.run_recipe(Settings, train, argv, "Train InfoMetIC's network.")
 
 

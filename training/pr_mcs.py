@@ -92,12 +92,10 @@ class Settings(recipe.RecipeSettings):
 
     @property
     def noise(self) -> Noise:
-        """How captions are perturbed."""
         return Noise(tuple(self.kinds), self.p, self.order)
 
     @property
     def weights(self) -> LossWeights:
-        """Weights of the loss."""
         lambdas = (self.lambda_1, self.lambda_2, self.lambda_3)
         return LossWeights(self.clip_weight, *lambdas, margin=self.margin, keep_close=self.keep_close)
 
@@ -167,7 +165,6 @@ def _save(
     sources: Sequence[Source],
     shown: dict[str, object],
 ) -> None:
-    """Write the weights, the card and the result."""
     languages = sorted({captions.rows[row].language for row in trained.split.training.tolist()})
     weights, noise = asdict(settings.weights), asdict(settings.noise)
     save_tuned(
@@ -197,7 +194,6 @@ def _save(
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command; see the top of this file."""
     recipe.run_recipe(Settings, train, argv, "Fine-tune a text tower for PR-MCS.")
 
 

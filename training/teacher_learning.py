@@ -159,7 +159,6 @@ def _write_card(
     validation: ParallelText | None,
     shared: int,
 ) -> None:
-    """Write the card and the settings beside the student's weights."""
     folder = Path(settings.out).expanduser() / "student"
     write_settings(folder, settings)
     sources = []
@@ -197,7 +196,6 @@ def _write_card(
 
 
 def _main() -> None:
-    """The command; see the top of this file."""
     train(parse(TeacherLearning, None, "Teach a multilingual text tower."))
 
 

@@ -155,7 +155,6 @@ def translate(settings: Settings) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command; see the top of this file."""
     settings = parse(Settings, argv, (__doc__ or "").partition("\n")[0])
     print(f"{translate(settings):,} rows written to {settings.output}; quality: {settings.quality}")
 

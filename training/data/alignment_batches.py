@@ -75,7 +75,6 @@ class AlignmentBatches:
         self.steps_per_epoch = turns * len(self.tasks)
 
     def batch(self, epoch: int, step: int) -> list[AlignmentItem]:
-        """The rows of a step, counted from 0 in each epoch; all of one task."""
         turn, index = divmod(epoch * self.steps_per_epoch + step, len(self.tasks))
         task = self.tasks[index]
         number = turn * self.tasks.count(task) + self.tasks[:index].count(task)

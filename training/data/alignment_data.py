@@ -39,10 +39,6 @@ class Lists:
     def __getitem__(self, index: int) -> np.ndarray:
         return self.flat[self.start[index] : self.start[index + 1]]
 
-    def length(self, index: int) -> int:
-        """Number of entries of a list."""
-        return int(self.start[index + 1] - self.start[index])
-
 
 @dataclass(frozen=True)
 class ImageBatch:
@@ -78,11 +74,9 @@ class AlignmentData:
     Attributes:
         vectors, piece_vectors: float32 memory maps, (v, d) of images, regions and whole texts, (p, d) of
             pieces, each alone.
-        texts: t captions, including polluted ones.
-        image_vector, text_vector: int64 (u,) and (t,), rows of `vectors`.
         regions, boxes: For each image rows of `vectors`, and boxes (m, 4) in shares of the image; all 0 for a
             region without a place.
-        pieces: For each text rows of `piece_vectors`.
+        pieces: For each text, polluted ones included, rows of `piece_vectors`.
         words, spans: For each text the labels, 1 for right and 0 for wrong, of the semantic words of which a
             piece is seen, and where they begin and end.
         shares: For each text (piece, word, share of the piece that lies in the word), numbered within it.

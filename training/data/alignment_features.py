@@ -193,7 +193,6 @@ class _Builder:
         self._regions: dict[int, _Regions] = {}  # number of a picture → its regions
 
     def build(self) -> None:
-        """Write all files of the features."""
         rows = self.rows
         numbers: dict[tuple[object, ...], int] = {}  # of pictures with equal regions
         firsts: list[int] = []
@@ -247,11 +246,9 @@ class _Builder:
         return [pictures.row_of[place] for place in places], regions
 
     def wanted(self, keys: Sequence[str]) -> Collection[str]:
-        """The images with regions."""
         return self._with_boxes.keys() & set(keys)
 
     def look(self, images: Mapping[str, Image.Image]) -> None:
-        """Find, choose and embed the regions of images."""
         shown = [
             (number, row, image) for key, image in images.items() for number, row in self._with_boxes[key]
         ]

@@ -47,7 +47,6 @@ class AlternatingBatches:
         self.steps_per_epoch = max(source.steps_per_epoch for source in sources)
 
     def batch(self, epoch: int, step: int) -> InTurn:
-        """The batches of a step, counted from 0 in each epoch."""
         number = epoch * self.steps_per_epoch + step
         return InTurn([source.batch(*divmod(number, source.steps_per_epoch)) for source in self.sources])
 
@@ -74,7 +73,6 @@ class ShuffledBatches:
         self._order: tuple[int, np.ndarray] | None = None
 
     def batch(self, epoch: int, step: int) -> list[Any]:
-        """The rows of a step, counted from 0 in each epoch."""
         if self._order is None or self._order[0] != epoch:
             self._order = epoch, np.random.default_rng([self.seed, epoch]).permutation(len(self.rows))
         start, stop = (len(self.rows) * edge // self.steps_per_epoch for edge in (step, step + 1))

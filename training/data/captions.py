@@ -40,7 +40,6 @@ class Captions:
 
     @property
     def texts(self) -> list[str]:
-        """The captions themselves."""
         return [row.caption for row in self.rows]
 
     def digest(self, chosen: np.ndarray, file: np.ndarray | None = None) -> str:
@@ -64,8 +63,6 @@ def check_captions(rows: Iterable[Row], *, nouns: bool) -> None:
         if len(row.stand_in) > 1:
             raise InputError(f"{row.where}, stand_in: it is a list of {len(row.stand_in)}; expected one text")
         languages[row.language] = languages.get(row.language, False) or row.objects is None
-    if not languages:
-        raise InputError("there are no captions to train on")
     for language, needed in languages.items():
         if nouns and needed:
             with contextlib.suppress(InputError):  # without a finder, other perturbations are used

@@ -42,11 +42,9 @@ class ParallelText:
         return list(dict.fromkeys(pair.source for pair in self.pairs))
 
     def counts(self) -> dict[str, int]:
-        """Language → number of pairs, in alphabetical order."""
         return dict(sorted(Counter(pair.language for pair in self.pairs).items()))
 
     def without(self, sentences: Collection[str]) -> ParallelText:
-        """The pairs of other sentences than these."""
         return ParallelText([pair for pair in self.pairs if pair.source not in sentences], self.rows)
 
     def digest(self) -> str:

@@ -159,13 +159,11 @@ class TrainedPictures(Pictures):
         return photos.keys
 
     def wanted(self, keys: Sequence[str]) -> Collection[str]:
-        """The images whose feature maps are to be stored."""
         if self.fixed != "map":
             return ()
         return {key for key in keys if key not in self._numbers}
 
     def look(self, images: Mapping[str, Image.Image]) -> None:
-        """Store the feature maps of images."""
         maps = self.embedder.maps(list(images.values())).cpu().numpy()
         if self._maps is None:
             # a map is a thousand times larger than an embedding

@@ -118,7 +118,6 @@ class ContrastiveBatches:
         self.steps_per_epoch = self._order.steps_per_epoch
 
     def batch(self, epoch: int, step: int) -> list[ShownRow]:
-        """The rows of a step, counted from 0 in each epoch."""
         # a draw depends on seed, epoch and image, not on the step
         draws = np.random.default_rng([self.seed, epoch, 1]).random((len(self._grouped), 2))
         rows = []

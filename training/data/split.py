@@ -50,19 +50,10 @@ def split_by_image(
 ) -> Split:
     """Split captions so that each image is on one side only (Kim et al. 2023, App. B.1: 9:1).
 
-    The side of an image depends on its content and the seed, not on the order of the data.
-
-    Args:
-        photos, seed: Photos of the captions to split, and seed of the split.
-        validation_share: Share of the images for validation; 0 for none.
-        few_shot: Number of captions to train on, with all others for validation (Kim et al. 2023, §5.4: 300,
-            a 1:9 split of 3,000); None to split by `validation_share`.
-        hold_out: Ids and names of images; all captions of these images are in neither part.
-        measured: bool (n,), the captions to validate on, where they are given; None to draw them.
-
-    Raises:
-        InputError: nothing would be left to train on, there are fewer captions than `few_shot`, `hold_out`
-            names none of the images, or a setting is out of range.
+    The side of an image depends on its content and the seed, not on the order of the data. `few_shot` is the
+    number of captions to train on, with all others for validation (§5.4: 300, a 1:9 split of 3,000).
+    `hold_out` has ids and names of images; all captions of these images are in neither part. `measured` (n,)
+    says which captions to validate on, where they are given. InputError where nothing is left to train on.
     """
     share = Setting("validation_share", validation_share)
     if not 0 <= validation_share < 1:

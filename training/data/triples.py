@@ -74,8 +74,6 @@ class TripleBatches:
     ):
         self.captions, self.noise, self.seed = captions, noise, seed
         self.rows = [int(row) for row in rows]
-        if not self.rows:
-            raise InputError("there are no captions to train on")
         self._shuffled = ShuffledBatches(self.rows, batch_size, seed, compared=compared)
         self.steps_per_epoch = self._shuffled.steps_per_epoch
         self.noun_finders: dict[str, str] = {}
@@ -83,7 +81,6 @@ class TripleBatches:
             self.noun_finders = noun_finders(captions, self.rows)
 
     def batch(self, epoch: int, step: int) -> list[Triple]:
-        """The rows of a step, counted from 0 in each epoch."""
         rows, captions = self._shuffled.batch(epoch, step), self.captions
         return [
             Triple(row, int(captions.image[row]), captions.rows[row].caption, text, kind)

@@ -37,7 +37,6 @@ class Checkpoints:
         self.described = json.loads(json.dumps(described, ensure_ascii=False, default=str))
 
     def at(self, step: int) -> Path:
-        """Where the checkpoint of a step is."""
         return self.folder / step_name(step)
 
     def listed(self) -> list[Path]:
@@ -123,7 +122,6 @@ class Checkpoints:
 
 
 def step_name(step: int) -> str:
-    """A step's name in file names, such as "step-000042"."""
     return f"step-{step:06d}"
 
 

@@ -47,12 +47,8 @@ def parse(settings: type[Settings], argv: Sequence[str] | None, description: str
 
     A field of the dataclass is a str, int, float, bool or Literal, a list of one of these, or one of these or
     None, which is written null. `--help` shows the description, and what the docstring says under
-    "Attributes:".
-
-    Raises:
-        OptionError: an unknown setting (names the nearest one), a value of another type or outside the range
-            that the dataclass checks, a setting that is given twice, a file that is missing or is no mapping,
-            or a missing setting without a default.
+    "Attributes:". An OptionError names the setting that is unknown (and the nearest one), missing, given
+    twice, of another type, or outside the range that the dataclass checks.
 
     >>> from training.engine.loop_settings import LoopSettings
     >>> parse(LoopSettings, ["--out", "runs/a", "--learning_rate", "1e-4"], "An example.").learning_rate

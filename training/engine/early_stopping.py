@@ -34,7 +34,6 @@ class EarlyStopping:
 
     @property
     def ends(self) -> bool:
-        """Whether the run has waited long enough."""
         return self.waited >= self.patience
 
     def take(
@@ -59,5 +58,4 @@ class EarlyStopping:
         return {"step": self.step, "evaluation": self.evaluation, "waited": self.waited}
 
     def load(self, state: Mapping[str, object], weights: dict[str, Tensor]) -> None:
-        """Go on from a saved state."""
         vars(self).update(state, weights=weights)

@@ -111,7 +111,7 @@ class AlignmentLoss:
         def column(values: Iterable[int]) -> Tensor:
             return torch.tensor(list(values), device=at)
 
-        longest = int(gather(column(self.data.pieces.length(row.text) for row in rows)).max())
+        longest = int(gather(column(len(self.data.pieces[row.text]) for row in rows)).max())
         _, own = self.texts(model, [row.text for row in rows], longest)
         # each process scores its own images with the texts of all
         parts = {known.name: getattr(own, known.name) for known in fields(States)}

@@ -146,32 +146,38 @@ def run(
     out = Path(settings.out).expanduser()
     with alone_in(out):
         groups = _groups(model.to(accelerator.device), parameters, settings)
-        training = _Run(model, batches, loss, settings, accelerator)
-        training.evaluate, training.after_step, training.early_stopping = evaluate, after_step, early_stopping
-        training.accumulation_steps = accumulation_steps
+        training = _Run(
+            model,
+            batches,
+            loss,
+            settings,
+            evaluate,
+            after_step,
+            early_stopping,
+            accumulation_steps,
+            accelerator,
+        )
         training.prepare(groups, identity or {})
         return training.go()
 
 
+@dataclass(eq=False)
 class _Run:
     """A run: the model, and how far it has come."""
 
+    model: nn.Module
+    batches: Batches
+    loss: Loss
+    settings: LoopSettings
     evaluate: Evaluate | None
     after_step: AfterStep | None
     early_stopping: EarlyStopping | None
     accumulation_steps: int
+    accelerator: Accelerator
 
-    def __init__(
-        self,
-        model: nn.Module,
-        batches: Batches,
-        loss: Loss,
-        settings: LoopSettings,
-        accelerator: Accelerator,
-    ):
-        self.model, self.batches, self.loss, self.settings = model, batches, loss, settings
-        self.accelerator, self.out = accelerator, Path(settings.out).expanduser()
-        self.per_epoch = batches.steps_per_epoch
+    def __post_init__(self) -> None:
+        settings = self.settings
+        self.out, self.per_epoch = Path(settings.out).expanduser(), self.batches.steps_per_epoch
         self.total = settings.max_steps or settings.epochs * self.per_epoch
         self.step = 0
         self.seconds = 0.0
@@ -203,7 +209,6 @@ class _Run:
         self.checkpoints = Checkpoints(self.out, described, settings.keep_checkpoints, accelerator)
 
     def go(self) -> RunResult:
-        """Train to the end, or until the time is over."""
         self._resume()
         resumed_from, before = self.began = self.step, self.seconds
         started = time.monotonic()
@@ -236,7 +241,9 @@ class _Run:
                 self.seconds = before + time.monotonic() - started
                 goes_on = self._agreed(self.seconds - before < limit and not received)
                 if last or not goes_on or self._due(self.settings.checkpoint_every):
-                    self._write_checkpoint()
+                    if self.log is not None:
+                        self.log.settle()
+                    self.checkpoints.write(self.step, self._save)
         finished, best = self.step >= self.total or self.stopped, self.early_stopping
         if received and not finished:
             if received[0] == signal.SIGINT:
@@ -388,11 +395,6 @@ class _Run:
         if stopping is not None:
             self.stopped = self.stopped or self._agreed(stopping.ends)
         self.accelerator.wait_for_everyone()
-
-    def _write_checkpoint(self) -> None:
-        if self.log is not None:
-            self.log.settle()
-        self.checkpoints.write(self.step, self._save)
 
     def _save(self, folder: Path) -> None:
         best = self.early_stopping

@@ -102,6 +102,5 @@ def require_range(settings: object, names: Sequence[str], least: float, below: f
 
 
 def require(good: bool, name: str, value: object, expected: str) -> None:
-    """Raise where a setting has a value that it cannot have."""
     if not good:
         raise CapscoreError(Setting(name, value), f": expected {expected}")

@@ -197,7 +197,6 @@ def _named(code: str) -> str:
 
 
 def _check(card: ModelCard) -> None:
-    """Raise for a card that says too little."""
     if card.recipe not in RECIPES:
         raise CapscoreError(Setting("recipe", card.recipe), f": expected one of {', '.join(RECIPES)}")
     for name in ("name", "base", "license", "command", "languages", "settings", "data"):

@@ -180,7 +180,6 @@ def images_in_words(n: int, n_stand_ins: int) -> str:
 
 
 def say_data(split: Split, check: Check | None, *more: str) -> None:
-    """Print what a run trains on and measures."""
     n_measured = 0 if check is None else check.n
     say("; ".join([split.described(n_measured), *more]))
 

@@ -38,19 +38,12 @@ def save_image_tower(
     rated_from: str = "",
     notes: Mapping[str, object] | None = None,
 ) -> None:
-    """Save an image tower to a folder that `load_backbone` reads.
+    """Save an image tower to a folder that `load_backbone` reads; config.json comes last.
 
-    Matrices are stored in float16 and vectors in float32. config.json comes last. Other files stay.
-
-    Args:
-        folder: Folder to write, created if needed; refused if it holds the config of another model.
-        w, logit_scale, recipe, rated_from: As in `Backbone`.
-        languages: Language codes whose captions it was trained on; None for those of the text encoder.
-        notes: Anything else worth recording, ready for JSON.
-
-    Raises:
-        CapscoreError: a weight is not finite or too large for float16, the weights are too many for
-            `MAX_BYTES`, or the folder holds another model.
+    Matrices are stored in float16 and vectors in float32. Other files stay; a folder with the config of
+    another model is refused, and so are weights that are not finite, too large for float16, or too many for
+    `MAX_BYTES`. `w`, `logit_scale`, `recipe` and `rated_from` are those of `Backbone`; `languages` are codes
+    of its training captions, None for those of the text encoder; `notes` are ready for JSON.
     """
     folder = Path(folder)
     checkpoint.refuse_other_models(folder, "embedded")
@@ -126,24 +119,17 @@ def save_tuned(
     """Write what fine-tuning changed to a folder that `load_backbone` reads.
 
     The folder holds model.safetensors with the tensors that differ from the base's, and capscore_tuned.json,
-    which comes last. Other files stay.
+    which comes last. Other files stay; a folder with another model's weights is refused.
 
     Args:
-        backbone: Trained backbone, in float32.
-        folder: Folder to write, created if needed; refused if it holds another model's weights.
-        base: Backbone that the training started from, in float32 and unchanged since it was loaded.
+        backbone, base: Trained backbone, and the one that the training started from, unchanged since it was
+            loaded; both in float32.
         base_spec: Spec of the base for `load_backbone`. A commit is pinned if the base came from the Hub; the
             path of a folder is stored as an absolute one.
-        recipe: Recipe of the training, such as "pr_mcs", for the record.
-        languages: Language codes that it was trained on; None for the backbone's.
-        notes: Anything else worth recording, ready for JSON.
+        recipe, languages, notes: For the record; None for the backbone's languages.
         dtype: "float32", or "float16" for half the size and embeddings that differ by about 1e-3.
         towers: Network that was trained: "text", `Backbone.text_network`, or "both", `Backbone.network`.
         rated_from: As `Backbone.rated_from`.
-
-    Raises:
-        CapscoreError: the two backbones do not go together, nothing was trained, a weight is not finite, or
-            the folder holds another model.
     """
     folder, stored = Path(folder), resolve_dtype(dtype)
     if stored == "bfloat16":
@@ -204,7 +190,6 @@ def _check_pair(backbone: Backbone, base: Backbone, towers: Towers) -> dict[str,
 def _changed(
     before: Mapping[str, torch.Tensor], after: Mapping[str, torch.Tensor], *, grown: bool
 ) -> dict[str, torch.Tensor]:
-    """The tensors that training changed or added."""
     misfits = [name for name in before if name not in after or after[name].shape != before[name].shape]
     if not grown:
         misfits += after.keys() - before.keys()

@@ -114,7 +114,6 @@ class TrainedPart:
 
     @property
     def n_trained(self) -> int:
-        """Number of trained numbers."""
         return sum(parameter.numel() for parameter in self.network.parameters() if parameter.requires_grad)
 
     def train(self) -> None:

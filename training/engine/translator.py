@@ -206,7 +206,6 @@ class Translator:
         self.quality = load_quality(settings)
 
     def code(self, language: str) -> str:
-        """The model's code of a language; errors as in `find_language`."""
         return find_language(language, tuple(self.codes))
 
     def token_ids(self, texts: Sequence[object], language: str) -> list[list[int]]:
