@@ -7,7 +7,7 @@
 In: a folder with the official files of Multi30k, Flickr8k and XFlickrCO, the folder of
 `weights.making.package_texts`, and this project's grammar. Out: JSONL rows of caption, language, `objects`
 (the places of its nouns), `words` (places) with their `classes` and `id` (`source/image`). Captions that are
-used in measurements are left out: see `held_out`. For the card, `captions.jsonl.sources.json` lists the
+used in measurements are left out: see `TESTED`. For the card, `captions.jsonl.sources.json` lists the
 origins of the captions with licences and counts.
 """
 
@@ -92,11 +92,6 @@ class Text(NamedTuple):
     nouns: tuple[tuple[int, int], ...] | None = None
 
 
-def held_out(data: Path) -> Collection[Photo]:
-    """Photos of the sets `TESTED`: no training caption of any language describes them."""
-    return held_out_photos(data, sets=TESTED).sets
-
-
 def photo_captions(data: Path, held: Collection[Photo]) -> Iterator[Text]:
     """Captions of photos in the training splits, without photos that are held out."""
     seen = set()
@@ -141,8 +136,9 @@ def package_captions(
     for language, most in counts.items():
         rows = [
             row
-            for row in _rows(folder, language)
-            if MIN_WORDS <= len(words(row["text"], language)) <= MAX_WORDS
+            for row in read_texts(folder / f"{language}.jsonl")
+            if not row["source"].endswith(TEST)  # those are for measuring alone
+            and MIN_WORDS <= len(words(row["text"], language)) <= MAX_WORDS
             and _described(row["id"], photos) not in held
         ]
         chance.shuffle(rows)
@@ -177,7 +173,7 @@ def write_captions(settings: Settings) -> dict[str, Counter[str]]:
     packages = named_numbers(settings.package_texts, "package_texts", int)
     grammar = named_numbers(settings.grammar, "grammar", int)
     photos: dict[str, list[Text]] = defaultdict(list)
-    held = held_out(data)
+    held = held_out_photos(data, sets=TESTED).sets
     for text in photo_captions(data, held):
         photos[text.language].append(text)
     texts: list[Text] = []
@@ -234,11 +230,6 @@ def _marks(texts: Iterable[Text]) -> dict[tuple[str, str], MarkedText]:
 def _references(slug: str, config: str, split: str, data: Path) -> Iterator[tuple[str, list[str]]]:
     rows = load_benchmark(slug, config, split=split, data_dir=data / slug, images=False)
     return zip(rows["image_id"], rows["references"], strict=True)
-
-
-def _rows(folder: Path, language: str) -> Iterator[dict[str, str]]:
-    rows = read_texts(folder / f"{language}.jsonl")
-    return (row for row in rows if not row["source"].endswith(TEST))  # those are for measuring alone
 
 
 def main(argv: Sequence[str] | None = None) -> None:

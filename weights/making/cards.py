@@ -28,6 +28,7 @@ from weights.making.captions import describe
 from weights.making.held_out import HeldOut
 from weights.making.image_tower.rows import COCO, FLICKR8K, SOURCES, TrainingRows
 from weights.making.image_tower.settings import TowerSettings
+from weights.making.jsonl import beside
 from weights.making.mark_calibration.settings import MarkCalibrationSettings
 from weights.making.noise_gate.settings import NoiseGateSettings
 from weights.making.sources import source_named
@@ -35,20 +36,9 @@ from weights.making.sources import source_named
 _PHOTOS = {FLICKR8K: "flickr8k-photos", COCO: "coco-train2014-photos"}
 _NOT_ON_CARD = ("out", "name", "license", "features", "texts", "rows", "boxes")
 _DETECTOR = DataSource(**source_named("yolox-nano").described(None), used_for="finding things")
-_NAMES = DataSource(
-    "names of emoji (Unicode CLDR)",
-    "Unicode-3.0",
-    url="https://cldr.unicode.org",
-    used_for="names of rare things in 14 languages",
-)
-# Groups of figures of the image tower → data set and split on its card.
-_RATED_SETS = {
-    "expert": ("flickr8k_human", "expert"),
-    "crowdflower": ("flickr8k_human", "crowdflower"),
-    "pascal50s": ("pascal50s", "animals only"),
-    "composite": ("composite", "flickr8k"),
-    "vicr": ("vicr", "public sample"),
-}
+_STATED = beside(__file__, "cards.yaml")
+_NAMES = DataSource(**_STATED["names of things"])
+_RATED_SETS: Mapping[str, tuple[str, str]] = _STATED["rated sets"]
 _NOT_SEEN = "Other languages of the text encoder, and photos of other kinds than Flickr's and COCO's."
 _RATED = ("tau_b", "tau_c", "accuracy_hc", "accuracy_hi", "accuracy_hm", "accuracy_mm")
 

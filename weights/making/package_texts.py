@@ -30,20 +30,10 @@ from capscore.errors import CapscoreError, InputError
 from capscore.files.write import write_text
 from training.engine.config import main as run_as_command
 from weights.making.caption_grammar import LANGUAGES
-from weights.making.jsonl import read_lines, with_texts
+from weights.making.jsonl import beside, read_lines, with_texts
 from weights.making.sources import SOURCES, TEST, Source
 
-# Tatoeba's codes of the languages (ISO 639-3), in the order of `LANGUAGES`.
-_CODES = dict(
-    zip("ara ces deu eng spa fra ita jpn kor nld pol por rus tur zho".split(), LANGUAGES, strict=True)
-)
-# Labels of Tatoeba's lines that are in the wanted language, where these are not its code: "zho" also
-# has Wu and Cantonese, "ara" dialects, and several have single lines in another script.
-_LABELS = {
-    "jpn": {"jpn_Hani", "jpn_Hira", "jpn_Kana"},
-    "kor": {"kor", "kor_Hang"},
-    "zho": {"cmn_Hans", "cmn_Hant"},
-}
+_STATED = beside(__file__, "package_texts.yaml")
 # (id without the source's name, language, text as the package has it)
 Text = tuple[str, str, str]
 Files = Mapping[str, bytes]
@@ -103,7 +93,7 @@ def _tatoeba(files: Files, languages: Sequence[str]) -> Iterator[Text]:
     """Sentences, each under a digest; lines that are labelled as of another language are left out."""
     for path, content in files.items():
         code = path.rpartition(".")[2]
-        language = _CODES.get(code, "")
+        language = _STATED["codes"].get(code, "")
         if language not in languages:
             continue
         lines, beside = _lines(content), files.get(f"{path}.labels")
@@ -111,7 +101,7 @@ def _tatoeba(files: Files, languages: Sequence[str]) -> Iterator[Text]:
         if len(labels) != len(lines):
             raise CapscoreError(f"tatoeba: {path} is not line-aligned with its labels")
         for line, label in zip(map(_clean, lines), labels, strict=True):
-            if label in _LABELS.get(code, {code}):
+            if label in _STATED["labels"].get(code, [code]):
                 said = f"{language}\t{line}".encode()
                 yield hashlib.sha1(said, usedforsecurity=False).hexdigest()[:16], language, line
 
@@ -132,8 +122,6 @@ READERS: dict[str, Callable[[Files, Sequence[str]], Iterable[Text]]] = {
 }
 # Sources of texts; a text that several have is of the first.
 TEXTS = tuple(source for source in SOURCES if source.form)
-# Sources whose ids begin with the file of a photo.
-_OF_FILES = "coco-cn-extension arabic-flickr8k flickr8k-cn framed-multi30k turkish-coco mscoco-it".split()
 
 
 @cache  # packages repeat many sentences
@@ -198,7 +186,7 @@ def photo_name(row_id: str) -> str:
     if source == "jsts" and number.isdecimal():
         # YJ Captions are of train2014 alone (Miyazaki and Shimizu 2016)
         return f"COCO_train2014_{number:0>12}.jpg"
-    return name if source in _OF_FILES else ""
+    return name if source in _STATED["of_files"] else ""
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -33,6 +33,7 @@ from capscore.metrics.rows import format_signature
 from capscore.registry import METRICS
 from capscore.tables import Report, Table, fixed
 from training.engine.config import main as run_as_command
+from weights.making.jsonl import beside
 from weights.making.package_texts import source_texts
 from weights.making.sources import source_named
 
@@ -43,26 +44,10 @@ from .planted_words import LANGUAGES
 
 KS = (1, 5, 10)
 BACKBONES = ("embedded", "embedded-free")
-# Group of figures → heading of its table.
-GROUPS = {
-    "retrieval": "Text → image",
-    "expert": "Flickr8k-Expert",
-    "crowdflower": "Flickr8k-CF",
-    "pascal50s": "Pascal-50S",
-    "composite": "Composite, photos of Flickr8k",
-    "vicr": "VICR",
-    "style": "Style: change of mean MCS, and of which of two captions of a photo wins",
-    "near_right": "Captions with one wrong word: the right one scores higher",
-    "paragraphs": "Sentences of another photo at the end of a right paragraph: MCS goes down",
-}
-LABELS = {"mcs": "MCS", "ref_clip_score": "RefCLIPScore", "text_score": "references alone"}
-# Language, with what sets two sources in it apart → the source that has Flickr8k's captions in it, and its
-# title. Chinese ones were written for the photos, and the English ones of the test photos were translated.
-PACKAGED = {
-    "zh": ("flickr8k-cn", "zh, Flickr8k-CN"),
-    "zh_translated": ("flickr8k-cn-test", "zh, Flickr8k-CN, translated"),
-    "ar": ("arabic-flickr8k", "ar, Arabic Flickr8k"),
-}
+_STATED = beside(__file__, "image_tower.yaml")
+GROUPS: Mapping[str, str] = _STATED["groups"]
+LABELS: Mapping[str, str] = _STATED["labels"]
+PACKAGED: Mapping[str, Sequence[str]] = _STATED["packaged"]
 # Languages of Multi30k's translations.
 TRANSLATED = ("de", "fr", "cs")
 _RETRIEVAL = "retrieval/flickr8k_test"
@@ -89,18 +74,7 @@ class RatedSet(NamedTuple):
     human: str = ""  # what the column `system` calls people, whose captions a further figure leaves out
 
 
-_TAU_C, _TAU_B = ({"flatten": {f"tau_{name}": f"τ_{name}"}} for name in "cb")
-_PAIRS = {**{f"accuracy_{name}": name.upper() for name in ("hc", "hi", "hm", "mm")}, "accuracy_mean": "mean"}
-_MEANS = {"tau_b": "τ_b, mean ratings", "spearman": "ρ, mean ratings"}
-_VICR = {"mean": _MEANS, "flatten": {"tau_b": "τ_b, single ratings"}}
-_CLIP = ("mcs", "ref_clip_score")
-RATED = {
-    "expert": RatedSet("flickr8k_human", "expert", "flickr8k", _TAU_C),
-    "crowdflower": RatedSet("flickr8k_human", "crowdflower", "flickr8k", _TAU_B),
-    "pascal50s": RatedSet("pascal50s", "default", "pascal50s", {"flatten": _PAIRS}, "voc_animals", _CLIP),
-    "composite": RatedSet("composite", "flickr8k", "composite", _TAU_C, human="Human"),
-    "vicr": RatedSet("vicr", "default", "vicr", _VICR, "coco_val2014", ("mcs",), split="all"),
-}
+RATED = {group: RatedSet(**stated) for group, stated in _STATED["rated"].items()}
 
 
 def measure(

@@ -18,16 +18,6 @@ from typing import Any
 from weights.making.jsonl import beside
 
 LANGUAGES = ("en", "de", "fr", "es", "pt", "zh")
-_COLOUR_SLOTS = ("m sg", "f sg", "m pl", "f pl")
-_GERMAN_ENDINGS = ("", "e", "er", "es", "en", "em")
-_VERB_SLOTS = {
-    "en": ("3", "ing"),
-    "de": ("3 sg", "3 pl"),
-    "fr": ("3 sg", "3 pl", "ing", "infinitive"),
-    "es": ("3 sg", "3 pl", "ing"),
-    "pt": ("3 sg", "3 pl", "ing"),
-    "zh": ("alone", "before a place"),
-}
 
 PLANTED_NUMBERS = ("3", "4", "5", "6", "7")
 # verbs of motion replace only each other: directions ("into") do not suit verbs of rest
@@ -102,17 +92,17 @@ def _noun(text: str, language: str) -> Variant:
 
 def _colour(text: str, language: str) -> Variant:
     if language == "de":
-        return Variant({ending: text + ending for ending in _GERMAN_ENDINGS})
-    return Variant({"": text}) if language in ("en", "zh") else _slotted(text, _COLOUR_SLOTS)
+        return Variant({ending: text + ending for ending in RULES["german_endings"]})
+    return Variant({"": text}) if language in ("en", "zh") else _slotted(text, RULES["colour_slots"])
 
 
 def _verb(text: str, language: str) -> Variant:
     if language == "zh" and " " not in text:
         return Variant({"with an object": text})
-    return _slotted(text, _VERB_SLOTS[language])
+    return _slotted(text, RULES["verb_slots"][language])
 
 
-def _slotted(text: str, slots: tuple[str, ...]) -> Variant:
+def _slotted(text: str, slots: Sequence[str]) -> Variant:
     return Variant({slot: form for slot, form in zip(slots, text.split(), strict=True) if form != "-"})
 
 

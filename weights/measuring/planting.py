@@ -52,8 +52,6 @@ class Planted(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """A replaceable word of a caption, and its possible slots."""
-
     start: int
     end: int
     concept: Concept

@@ -84,7 +84,6 @@ class Measured(NamedTuple):
 
 
 def caption_sets(data: Path, held_out: Path) -> Iterator[tuple[str, Callable[[], list[CaptionSet]]]]:
-    """Titles, and what reads their captions."""
     yield "photos", partial(file_captions, held_out / "photos.jsonl")
     for name in ("english", "dutch", "xtd10"):
         yield name, partial(file_with_texts, held_out / f"{name}.jsonl")
@@ -128,7 +127,6 @@ def translated_with_texts(slug: str, language: str, folder: Path) -> list[Captio
 
 
 def model_captions(data: Path) -> Iterator[tuple[str, Callable[[], list[str]]]]:
-    """Data sets, and what reads captions of captioning models."""
 
     def of_benchmark(slug: str, config: str | None) -> list[str]:
         rows = load_benchmark(slug, config, split="test", data_dir=data / slug, images=False)
@@ -235,7 +233,6 @@ class Study:
                         self.sets.append(measure_set(captions, self.towers))
 
     def measure_models(self, data: Path) -> None:
-        """False alarms on captions of captioning models."""
         kept: dict[str, list[np.ndarray]] = {tower.name: [] for tower in self.towers}
         for slug, read in model_captions(data):
             with self.noting(f"captions of captioning models, {slug}"):

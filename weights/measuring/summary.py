@@ -29,11 +29,9 @@ _HOLDS: dict[str, Callable[[float, float], bool]] = {
 
 
 class Wanted(NamedTuple):
-    """A figure that is to be held: its key, title, value of the weights that ship, and bound."""
-
     key: str
     title: str
-    shipped: float | None
+    shipped: float | None  # value of the weights that ship
     holds: str  # "at least" or "at most"
     bound: float
 

@@ -49,10 +49,6 @@ def _headline(text: str) -> str:
     return " ".join([string.capwords(words[0]), *words[1:]]) if words else text
 
 
-def _filled(form: str, text: str) -> str:
-    return form.replace("%s", text)
-
-
 def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:].rstrip(' .。')}."
 
@@ -75,7 +71,7 @@ WAYS: dict[str, Callable[[str], str]] = {
     "typographic signs": lambda text: text.replace("'", "’").replace("-", "‑"),
     "w/": lambda text: re.sub(r"\bwith ", "w/ ", text),
     "HTML escapes": lambda text: html.escape(f'"{text}"'),
-    **{form.replace("%s", "…"): partial(_filled, form) for form in FORMS},
+    **{form.replace("%s", "…"): partial(form.replace, "%s") for form in FORMS},
 }
 
 

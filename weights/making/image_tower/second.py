@@ -66,14 +66,7 @@ _NEAR_KINDS = ("same_kind", "colour", "number", "verb")
 # Most captions of a language that get an opener, and scenes in languages with few captions.
 _OPENED, _OPENED_ENGLISH, _SCENES = 4000, 12_000, 1500
 _SCENE_LANGUAGES = ("es", "it", "ko", "nl", "pl", "pt", "ru", "tr", "ar", "ja")
-_TEXT_SETTINGS: dict[str, Any] = {
-    "batch_size": 4096,
-    "learning_rate": 1e-3,
-    "betas": [0.9, 0.999],
-    "weight_decay": 0.01,
-    "warmup_steps": 100,
-    "clip_norm": None,
-}
+_TEXT_SETTINGS: dict[str, Any] = beside(__file__, "text_settings.yaml")
 _TEXT_DROPOUT = 0.1
 # Sides of a damaged photo, as a share of those that the network reads, and the qualities of its compression.
 _RESCALED, _QUALITIES = (0.45, 1.2), (30, 90)

@@ -66,8 +66,11 @@ _LATER = ("reducer.", "in_caption.", "mention.", "named_")
 def train(settings: MarkCalibrationSettings) -> RunResult:
     """Run the recipe: features, training, calibration, weights, card."""
     boxes = read_boxes(settings.boxes, [row["file"] for row in read_mark_rows(settings.rows)])
-    backbone = _backbone_of(settings)
-    features = _features_of(settings, backbone, settings.reduced)
+    backbone = load_backbone(settings.base, device=device(), dtype="float32")
+    if not backbone.has_feature_map:
+        raise CapscoreError(Setting("base", settings.base), ": expected a backbone with a feature map")
+    folder = Path(settings.features or Path(settings.out) / "features").expanduser()
+    features = prepare(Path(settings.rows), backbone, settings.reduced, folder, say)
     network = new_network(settings, features)
     draws = WordDraws(
         features,
@@ -96,18 +99,6 @@ def train(settings: MarkCalibrationSettings) -> RunResult:
     if result.finished and is_main_process():
         finish(settings, network, features, boxes, backbone, result)
     return result
-
-
-def _backbone_of(settings: MarkCalibrationSettings) -> Backbone:
-    backbone = load_backbone(settings.base, device=device(), dtype="float32")
-    if not backbone.has_feature_map:
-        raise CapscoreError(Setting("base", settings.base), ": expected a backbone with a feature map")
-    return backbone
-
-
-def _features_of(settings: MarkCalibrationSettings, backbone: Backbone, reduced: int) -> MarkFeatures:
-    folder = Path(settings.features or Path(settings.out) / "features").expanduser()
-    return prepare(Path(settings.rows), backbone, reduced, folder, say)
 
 
 def finish(
