@@ -20,12 +20,9 @@ from training.data.rows import Row
 class Captions:
     """n captions without their images, and the embeddings of the u images that they describe.
 
-    Attributes:
-        image: int64 (n,), number of the image that each describes.
-        embeddings: float32 (u, d), rows of unit length; a memory map.
-        keys: Content keys (u): equal pixels, or equal stand-ins, are one image.
-        n_stand_ins: Number of the u images that are texts standing in for an image.
-        photos: The photos, each of which may have several stand-ins, so several of the u images.
+    `image` (n,) are the numbers of the images, `embeddings` float32 unit rows (u, d), a memory map. Equal
+    pixels, or equal stand-ins, are one image: `n_stand_ins` of the u are texts, of which a photo may have
+    several.
     """
 
     rows: list[Row]

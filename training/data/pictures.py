@@ -39,12 +39,8 @@ class Pictures:
     """Distinct images and stand-ins, with their embeddings in `matrix` before any training.
 
     A stand-in is a text, or the mean of several, scaled to unit length; it goes through the text tower.
-    `key_of_texts` gives its key; None for the embedder's own key of a single text.
-
-    Attributes:
-        keys: Content key of each picture: equal pixels, or equal stand-ins, are one picture.
-        stand_ins: Numbers of the pictures that are texts.
-        row_of: Row of each picture in the matrix.
+    `key_of_texts` gives its key; None for the embedder's own key of a single text. Equal pixels, or equal
+    stand-ins, are one picture: `keys` are theirs, and `row_of` the rows in the matrix.
     """
 
     def __init__(

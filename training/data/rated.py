@@ -32,12 +32,9 @@ class FilePart(NamedTuple):
 
 
 class RatedRows:
-    """The rows of several files, listed by their role, and their pictures.
+    """The rows of several files, one file after the other, and their pictures.
 
-    Attributes:
-        captions: The rows, one file after the other.
-        file: int64 (n,), number of each row's file.
-        files: Role and name of each file.
+    `files` are role and name of each file, `file` (n,) the number of each row's.
     """
 
     def __init__(self, sources: Mapping[Role, Sequence[Source]], pictures: Pictures):

@@ -104,7 +104,6 @@ def run(
         loss: (model, this process's rows, gather) → scalars by name, among them "loss", which is minimised.
             `gather` joins a tensor with one entry per row over the processes, with gradients, so that a loss
             on gathered tensors equals that in one process. Under autocast; its numbers should be float32.
-        settings: Settings of the loop.
         evaluate: (model, step) → numbers by name, in eval mode, in float32 and without gradients; called in
             the main process alone, so it must not gather.
         parameters: Parameters to train, or AdamW's groups of them; all others are frozen. None for those
@@ -128,8 +127,7 @@ def run(
     >>> def loss(model, rows, gather):
     ...     x = torch.tensor(rows)
     ...     return {"loss": gather(model(x) - 3 * x).square().mean()}
-    >>> line = nn.Linear(1, 1, bias=False)
-    >>> rows = [[1.0], [2.0], [-1.0], [0.5]]
+    >>> line, rows = nn.Linear(1, 1, bias=False), [[1.0], [2.0], [-1.0], [0.5]]
     >>> with tempfile.TemporaryDirectory() as out, contextlib.redirect_stderr(io.StringIO()):
     ...     settings = LoopSettings(out, epochs=100, batch_size=2, learning_rate=0.1, weight_decay=0.0)
     ...     result = run(line, ShuffledBatches(rows, 2, seed=0), loss, settings)

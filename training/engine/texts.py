@@ -56,9 +56,7 @@ def by_length(items: Sequence[Item], embed: Callable[[list[Item]], Tensor], size
     """The rows (n, d) of n texts or token ids, embedded in parts of similar length."""
     order = sorted(range(len(items)), key=lambda number: len(items[number]))
     parts = [embed([items[number] for number in part]) for part in in_batches(order, size)]
-    back = torch.empty(len(order), dtype=torch.long)
-    back[torch.tensor(order, dtype=torch.long)] = torch.arange(len(order))
-    return torch.cat(parts)[back]
+    return torch.cat(parts)[torch.tensor(order).argsort()]
 
 
 def text_numbers(texts: Sequence[str], device: torch.device) -> Tensor:
