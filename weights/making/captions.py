@@ -28,31 +28,17 @@ from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from weights.making.caption_grammar import generate
 from weights.making.held_out import TESTED, Photo, held_out_photos, photo_of
-from weights.making.jsonl import write_lines, write_sources
+from weights.making.jsonl import beside, write_lines, write_sources
 from weights.making.named_numbers import named_numbers
 from weights.making.noise_gate.texts import MarkedText, marked
 from weights.making.package_texts import photo_name, read_texts
 from weights.making.sources import SOURCES, TEST, Source
 
 MULTI30K = ("en", "de", "fr", "cs")
-XFLICKRCO = {
-    "de": ("train_1500", "train_200x5"),
-    "ja": ("train_1500", "train_200x5"),
-    **dict.fromkeys(("es", "ru", "tr", "zh"), ("train_100",)),
-}
-_GRAMMAR = Source(
-    "grammar",
-    "Apache-2.0",
-    "",
-    0,
-    "",
-    title="caption grammar of capscore (weights/making/caption_grammar.py)",
-)
-HELD_OUT = (
-    "every caption, in every set and language, of photos in a test split of Multi30k, xFlickr&CO or "
-    "Flickr8k, of those that Flickr8k-Expert or Flickr8k-CF rates, and of the 83 Flickr8k photos that are "
-    "measured on; the sets XVNLI, MaRVL, VALSE, Pascal-50S and the others as a whole"
-)
+_STATED = beside(__file__, "captions.yaml")
+XFLICKRCO: Mapping[str, Sequence[str]] = _STATED["xflickrco"]
+HELD_OUT: str = _STATED["held_out"]
+_GRAMMAR = Source(**_STATED["grammar"])
 # Number of words of a caption; shorter ones say too little to be perturbed, longer ones take too much time.
 MIN_WORDS, MAX_WORDS = 3, 30
 _CHUNK = 2000

@@ -43,7 +43,7 @@ class Step:
     name: str
     run: str  # module
     minutes: str  # how long it takes, in words
-    makes: str  # file that is there once the step is finished, in the folder of the outcomes
+    makes: str  # file of the finished step, in the folder `out`
     config: str = ""  # file of its settings, beside the plan
     options: Mapping[str, str | list[str]] = field(default_factory=dict)
     after: Sequence[str] = ()  # steps whose outcomes it takes

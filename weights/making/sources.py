@@ -47,7 +47,7 @@ class Source:
     """A source, as the manifest describes it."""
 
     name: str
-    licence: str  # SPDX name, or the licence's own short name, as its owners state it
+    licence: str  # SPDX name, or the short name of its owners
     to: str  # folder of its files
     files: int  # how many there are
     sha256: str  # checksum of the list of its files
@@ -55,7 +55,7 @@ class Source:
     commit: str = ""
     package: str = ""  # npm package, as name@version, for a source that is no repository
     request: str = ""  # how to get what no program can fetch
-    paths: str = ".*"  # regular expression for the whole path of its files, in the repository or package
+    paths: str = ".*"  # regular expression for whole paths in the repository
     under: str = ""  # beginning of these paths that is left out in `to`
     held_out: str = ""  # what of it no training may see, and why
     title: str = ""  # for cards; "" for `name`

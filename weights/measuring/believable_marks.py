@@ -100,10 +100,10 @@ def language_cases(photos: Photos, language: str, max_photos: int, seed: int) ->
                 if found := plant(photos[file], language, kind, chance(file)):
                     row = Row(file, found.caption, language)
                     cases.append(Case(kind, row, found.original, found.start, found.end))
-            shorter = ((drop_clause(caption, language), caption) for caption in mixed)
-            cases += [Case("shorter", Row(file, text, language), whole) for text, whole in shorter if text][
-                :1
-            ]
+            for caption in mixed:
+                if text := drop_clause(caption, language):
+                    cases.append(Case("shorter", Row(file, text, language), caption))
+                    break
     # the caption of the photo that follows in the list, which is in random order
     for file, caption in zip(files, [*first[1:], *first[:1]], strict=True):
         cases.append(Case("other", Row(file, caption, language)))

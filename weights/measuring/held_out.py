@@ -78,9 +78,10 @@ def shared_rows(
             found.setdefault(language, []).extend(translated(folder, slug, language, names, (split,)))
     listed = _lines(multi30k / "image_splits" / "test_2016_flickr.txt")
     of_number = {photo_of(name): name for name in names}
-    at = [
-        (of_number[photo], line) for line, name in enumerate(listed) if (photo := photo_of(name)) in of_number
-    ]
+    at = []
+    for line, name in enumerate(listed):
+        if (photo := photo_of(name)) in of_number:
+            at.append((of_number[photo], line))
     for language, (folder_name, pattern) in DESCRIBED.items() if descriptions else ():
         for path in sorted((descriptions / folder_name).glob(pattern)):
             texts = _lines(path)
@@ -100,21 +101,21 @@ def english_rows(folder: Path) -> Rows:
     for _, _, photo, caption in token_captions(AnnotationSource(folder / "Flickr8k.token.txt")):
         if photo in test:
             captions.setdefault(photo, []).append(caption)
-    return [
-        _row(photo, first, caption, "en") for photo, (first, *rest) in captions.items() for caption in rest
-    ]
+    found = []
+    for photo, (first, *rest) in captions.items():
+        found += [_row(photo, first, caption, "en") for caption in rest]
+    return found
 
 
 def dutch_rows(folder: Path, multi30k: Path) -> Rows:
     english = gzip.decompress((multi30k / "test_2016_flickr.en.gz").read_bytes()).decode("utf-8").splitlines()
-    return [
-        _row(str(photo), stand_in, caption, "nl")
-        for number in range(5)
-        for photo, (caption, stand_in) in enumerate(
-            zip(_lines(folder / f"test.{number}"), english, strict=True)
-        )
-        if caption.strip()
-    ]
+    found = []
+    for number in range(5):
+        described = zip(_lines(folder / f"test.{number}"), english, strict=True)
+        for photo, (caption, stand_in) in enumerate(described):
+            if caption.strip():
+                found.append(_row(str(photo), stand_in, caption, "nl"))
+    return found
 
 
 def xtd10_rows(folder: Path, trained: Path | None = None) -> Rows:

@@ -45,7 +45,7 @@ from training.engine.model_card import write_card
 from training.engine.processes import device, is_main_process, say
 from training.engine.recipe import RESULT, compute_of, own_settings, write_settings
 from weights.making.cards import mark_calibration_card
-from weights.making.mark_calibration.calibrate import calibrate, shares_found
+from weights.making.mark_calibration.calibrate import calibrate
 from weights.making.mark_calibration.draws import MarkLoss, WordDraws, common_nouns
 from weights.making.mark_calibration.features import MarkFeatures, embed_texts, prepare
 from weights.making.mark_calibration.objects import (
@@ -121,7 +121,8 @@ def finish(
         "recipe": "mark_calibration",
         "step": result.step,
         "photos": {name: len(own) for name, own in splits.items()},
-        **shares_found(words, fits),
+        "found": {language: _shares_found(own) for language, own in words.items()},
+        "captions_found": _shares_found(fits),
         "naming_loss": round(naming_loss, 4),
         "mentions_found": round(mentions.found, 4),
     }
@@ -131,6 +132,11 @@ def finish(
     write_settings(out, settings)
     write_card(out, mark_calibration_card(settings, notes, compute=compute_of(result, 0)))
     write_text(out / RESULT, json.dumps(notes, indent=1, ensure_ascii=False) + "\n", "result")
+
+
+def _shares_found(curves: Mapping[str, MarkCurve]) -> dict[str, float]:
+    """How much of what is wrong is found at 5 % false alarms."""
+    return {name: round(curve.found, 4) for name, curve in curves.items()}
 
 
 def save_mark_calibration(calibration: MarkCalibration, folder: str | os.PathLike[str]) -> None:

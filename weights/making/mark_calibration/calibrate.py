@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -96,19 +95,6 @@ def calibrate(
     if "noun" not in words[SHARED] or SHARED not in captions:
         raise CapscoreError(_TOO_FEW)
     return alone, words, captions
-
-
-def shares_found(
-    words: Mapping[str, Mapping[str, MarkCurve]], captions: Mapping[str, MarkCurve]
-) -> dict[str, Any]:
-    """How much of what is wrong is found at 5 % false alarms, by language and class, for the notes."""
-    return {
-        "found": {
-            language: {name: round(curve.found, 4) for name, curve in own.items()}
-            for language, own in words.items()
-        },
-        "captions_found": {language: round(curve.found, 4) for language, curve in captions.items()},
-    }
 
 
 def _curves(
