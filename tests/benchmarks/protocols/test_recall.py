@@ -95,7 +95,7 @@ def test_missing_similarities_stop_or_are_left_out():
     ],
 )
 def test_invalid_arguments_are_named(arguments, place):
-    with pytest.raises(InputError, match=f"^{place}: "):
+    with pytest.raises(InputError, match=f"^{place}[:=]"):
         retrieval(**{"text_to_image": [0, 1], **arguments})
 
 
