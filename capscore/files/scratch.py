@@ -56,10 +56,9 @@ def scratch_folder(target: Path) -> Iterator[Path]:
         os.rename(begun, partial)
         yield partial
     finally:
-        for left in (
-            (begun, partial) if os.getpid() == process else ()
-        ):  # not in one that was forked meanwhile
-            shutil.rmtree(left, ignore_errors=True)
+        if os.getpid() == process:  # not in one that was forked meanwhile
+            for left in (begun, partial):
+                shutil.rmtree(left, ignore_errors=True)
         if opened >= 0:
             os.close(opened)
 
