@@ -107,6 +107,7 @@ class Server(PhotoModel[ServerPhoto]):
         self.client, self.kind, self.top_logprobs = client, kind, top_logprobs
         self.prompter: ServerPrompter = ServerPrompter(model)
         self._is_tried, self._other_builds = False, set[str]()
+        self._joins_texts = False  # whether tokens of one text are one entry of what it sends
         self._try()
         self._is_tried = True
 
@@ -229,9 +230,9 @@ class Server(PhotoModel[ServerPhoto]):
         if not listed or not 0 <= total < 1.01 or any(math.isnan(value) for _, value in listed):
             raise self._no_probabilities()
         missing = max(0.0, 1 - total)
-        if len(listed) < self.top_logprobs and missing > 0.001:
+        if len(listed) < self.top_logprobs and missing > 0.001 and not self._joins_texts:
             fewer = f"{self.client.shown} gives {len(listed)} likeliest tokens of {self.top_logprobs}: set "
-            raise BackboneUnavailable(fewer, Setting("top_logprobs", len(listed)))
+            raise _TooFew(fewer, Setting("top_logprobs", len(listed)))
         tokens: dict[str, float] = {}
         for text, value in listed:
             tokens[text] = np.logaddexp(tokens.get(text, -np.inf), value)
@@ -248,12 +249,33 @@ class Server(PhotoModel[ServerPhoto]):
         for colour in ("black", "white"):
             photo = self.prepare(Pillow.new("RGB", (56, 56), colour), [])
             try:
-                answers.append(self.places(photo.address, _TRIAL, 1)[0])
+                answers.append(self._tried(photo.address))
             except Refused as error:
                 raise BackboneUnavailable(*error.parts) from error
         if answers[0] == answers[1]:
             blind = f"{self.name} at {self.client.shown} gives a black and a white photo the same answer"
             raise BackboneUnavailable(f"{blind}: it does not look at photos")
+
+    def _tried(self, photo: str) -> list[tuple[str, Place]]:
+        """The answer to a trial, from a server that joins tokens of one text too.
+
+        Such a server (llama-cpp-python) lists fewer tokens than are asked for, however few these are; one with
+        a limit lists all that are asked for below it, and is refused.
+        """
+        try:
+            return self.places(photo, _TRIAL, 1)[0]
+        except _TooFew as error:
+            (number,) = (part.value for part in error.parts if isinstance(part, Setting))
+            answer = self.ask(photo, _TRIAL, {"max_tokens": 1, "logprobs": True, "top_logprobs": number})
+            listed = inside(answer, "choices", 0, "logprobs", "content", 0, "top_logprobs")
+            if not isinstance(listed, list) or len(listed) == number:
+                raise
+            self._joins_texts = True
+        return self.places(photo, _TRIAL, 1)[0]
+
+
+class _TooFew(BackboneUnavailable):
+    """A server gives fewer of the likeliest tokens than were asked for; the last part names how many."""
 
 
 class _Answer:

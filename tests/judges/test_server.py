@@ -217,6 +217,14 @@ FAULTS = {
 }
 
 
+def test_a_server_that_joins_tokens_of_one_text_lists_fewer_than_are_asked_for(server):
+    expected = judge(server, top_logprobs=399).score(CAPTIONS[:2], IMAGES[:2])
+    server.fault = every_place(lambda top: top.pop())
+    found = judge(server, top_logprobs=400).score(CAPTIONS[:2], IMAGES[:2])
+    assert found.scores == pytest.approx(expected.scores, abs=1e-6)
+    assert found.components["missing"] == pytest.approx(expected.components["missing"], abs=1e-6)
+
+
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_passes_or_is_named(name, server, waits, monkeypatch, recwarn, caplog, capfd, tmp_path):
     """A fault that may pass is tried again; the key shows nowhere, whatever the server repeats."""
