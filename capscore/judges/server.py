@@ -259,8 +259,8 @@ class Server(PhotoModel[ServerPhoto]):
     def _tried(self, photo: str) -> list[tuple[str, Place]]:
         """The answer to a trial, from a server that joins tokens of one text too.
 
-        Such a server (llama-cpp-python) lists fewer tokens than are asked for, however few these are; one with
-        a limit lists all that are asked for below it, and is refused.
+        Such a server (llama-cpp-python) lists fewer tokens than are asked for, however few these are; one
+        with a limit lists all that are asked for below it, and is refused.
         """
         try:
             return self.places(photo, _TRIAL, 1)[0]
