@@ -8,9 +8,6 @@ COMPAT := $(VENV)/datasets-3.6
 TRAINING := build/training
 # Weights that measure-embedded-infometic measures: those of capscore-weights, or a folder
 INFOMETIC ?= weights/capscore_weights/infometic
-# Backbones that the weights of PR-MCS and of InfoMetIC belong to
-PR_MCS_BASE := embedded
-INFOMETIC_BASE := embedded
 
 # Nothing below asks a model hub for anything, whatever the machine's own settings are.
 OFFLINE := HF_HUB_OFFLINE=1 HF_DATASETS_OFFLINE=1 HF_EVALUATE_OFFLINE=1 TRANSFORMERS_OFFLINE=1 \
@@ -182,7 +179,7 @@ PIPELINE = $(BIN)/python -m weights.making.pipeline --out $(TRAINING) --sources 
 sources: $(VENV)/.installed ## fetch what the weights are made from: [SOURCES=folder] [MIRROR=folder]
 	$(BIN)/python -m weights.making.sources fetch --to $(SOURCES) $(if $(MIRROR),--mirror $(MIRROR))
 
-train-embedded: $(VENV)/.installed ## make all weights, step by step, and measure them: DATA=folder PHOTOS=folder
+train-embedded: $(VENV)/.installed ## make all weights, step by step, and measure them: [DATA=folder] [PHOTOS=folder]
 	$(PIPELINE)
 	$(MAKE) measure-embedded measure-embedded-infometic measure-embedded-image-tower PR_MCS=$(TRAINING)/pr_mcs \
 		BACKBONE=$(or $(TOWER),$(TRAINING)/image_tower) INFOMETIC=$(TRAINING)/infometic \
@@ -210,13 +207,13 @@ train-embedded-published: $(VENV)/.installed ## train PR-MCS as published: DATA=
 	$(BIN)/python -m weights.making.infometic --data $(DATA) --captions $(TRAINING)/captions.jsonl \
 		--photos $(PHOTOS) --beginnings 0 --out $(TRAINING)/pictured.jsonl \
 		--most en:30000 de:10000 fr:10000 cs:10000 ar:10000 es:5000 ja:5000
-	$(OFFLINE) $(BIN)/python -m training.pr_mcs --config training/configs/pr_mcs.yaml --base $(PR_MCS_BASE) \
+	$(OFFLINE) $(BIN)/python -m training.pr_mcs --config training/configs/pr_mcs.yaml --base embedded \
 		--logit_scale 30 --data $(TRAINING)/pictured.jsonl --image_dir $(PHOTOS) \
 		--license cc-by-nc-4.0 --name "PR-MCS as published, on embedded" --out $(TRAINING)/pr-mcs-published
 
 # Metrics whose percentiles ship: METRIC@BACKBONE, and numbers of references.
 CALIBRATED := --metric mcs@embedded,clip_score@embedded,pr_mcs@embedded-pr-mcs,fit@embedded,ref_clip_score@embedded,text_score@embedded \
-	--metric infometic@$(INFOMETIC_BASE) --n-references 1 --n-references 2 --n-references 3 --n-references 4 \
+	--metric infometic@embedded --n-references 1 --n-references 2 --n-references 3 --n-references 4 \
 	--shuffled 3
 calibrate: $(VENV)/.installed ## measure what a good score is: DATA=folder PHOTOS=folder
 	@test -n "$(DATA)" -a -n "$(PHOTOS)" || { \
@@ -230,11 +227,11 @@ calibrate: $(VENV)/.installed ## measure what a good score is: DATA=folder PHOTO
 	$(BIN)/python docs/scores.py
 
 # The network that every figure of measure-embedded-infometic is of
-MEASURED_INFOMETIC = --backbone $(or $(BACKBONE),$(INFOMETIC_BASE)) --weights $(INFOMETIC) $(if $(MARKS),--marks $(MARKS))
-measure-embedded-infometic: $(VENV)/.installed ## measure InfoMetIC's weights: DATA=folder
+MEASURED_INFOMETIC = --backbone $(or $(BACKBONE),embedded) --weights $(INFOMETIC) $(if $(MARKS),--marks $(MARKS))
+measure-embedded-infometic: $(VENV)/.installed ## measure InfoMetIC's weights: DATA=folder PHOTOS=folder
 	@test -n "$(DATA)" -a -n "$(PHOTOS)" || { \
 		echo "make measure-embedded-infometic DATA=<folder with flickr8k, multi30k, xflickrco>" \
-			"PHOTOS=<folder of Flickr8k's photos> [COCO=<folder with annotations and photos>]"; exit 2; }
+			"PHOTOS=<folder with flickr8k, or of Flickr8k's photos> [COCO=<folder with annotations and photos>]"; exit 2; }
 	$(PIPELINE) --only texts mark_rows
 	$(OFFLINE) $(BIN)/python -m weights.measuring.believable_marks --rows $(TRAINING)/mark_rows.jsonl --data $(DATA) \
 		$(MEASURED_INFOMETIC) $(if $(COCO),--boxes $(COCO)) --output $(TRAINING)/marks.json
@@ -260,11 +257,8 @@ measure-embedded: $(VENV)/.installed ## measure the PR-MCS weights: DATA=folder
 		echo "make measure-embedded DATA=<folder with flickr8k, multi30k, xflickrco, capeval1k, composite, polaris, thumb>" \
 			"[PHOTOS=<folder with flickr8k>] [DUTCH=<folder of test.0 to test.4>] [PR_MCS='<folders or names>']" \
 			"[TRAINED=<captions of the training>, with it XTD10=<folder of test_1kcaptions_en.txt and others>]"; exit 2; }
-	$(OFFLINE) $(BIN)/python -m weights.measuring.held_out --flickr8k $(DATA)/flickr8k --out $(TRAINING)/held_out
-	$(if $(DUTCH),$(OFFLINE) $(BIN)/python -m weights.measuring.held_out --dutch $(DUTCH) --multi30k $(DATA)/multi30k \
-		--out $(TRAINING)/held_out)
-	$(if $(XTD10),$(OFFLINE) $(BIN)/python -m weights.measuring.held_out --xtd10 $(XTD10) --trained $(TRAINED) \
-		--out $(TRAINING)/held_out)
+	$(OFFLINE) $(BIN)/python -m weights.measuring.held_out --flickr8k $(DATA)/flickr8k --multi30k $(DATA)/multi30k \
+		$(if $(DUTCH),--dutch $(DUTCH)) $(if $(XTD10),--xtd10 $(XTD10) --trained $(TRAINED)) --out $(TRAINING)/held_out
 	$(OFFLINE) $(BIN)/python -m weights.measuring.pr_mcs_alarms --data $(DATA) --held-out $(TRAINING)/held_out \
 		$(if $(PHOTOS),--photos $(PHOTOS)) \
 		$(foreach name,$(PR_MCS),--backbone $(name)) \

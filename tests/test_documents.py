@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import functools
 import importlib
 import importlib.util
 import re
@@ -11,7 +10,6 @@ import shlex
 from pathlib import Path
 
 import pytest
-import typer.main
 
 from capscore.cli import app
 from capscore.cli.terminal import spell
@@ -19,6 +17,7 @@ from capscore.errors import Setting
 from docs.handbook.made_pages import RECIPES
 from training.engine.config import described
 
+from .cli.conftest import command as tree
 from .laws import KINDS
 from .python_source import syntax_tree
 
@@ -94,13 +93,10 @@ def commands_in(text: str) -> list[list[str]]:
     return found
 
 
-commands = functools.cache(lambda: typer.main.get_command(app))
-
-
 def options_of_command(words: list[str]) -> set[str] | None:
     """The options of the command that words begin with, none if it does not exist; None if it is not ours."""
     if words[:1] == ["capscore"]:
-        command = commands()
+        command = tree(app)
         for word in words[1:]:
             inside = getattr(command, "commands", None)
             if inside is None or not re.match(r"[a-z]+\Z", word):

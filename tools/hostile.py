@@ -29,15 +29,13 @@ from typing import Any, get_args
 import numpy as np
 import pandas
 import pytest
-from typer.testing import CliRunner
 
-from capscore.cli import app
 from capscore.errors import CapscoreError
 from capscore.metrics.loading import options_of
 from capscore.registry import METRICS
 from tests import test_command_laws as commands
 from tests import test_metric_laws as metrics
-from tests.cli.conftest import read_jsonl, write_jsonl
+from tests.cli.conftest import read_jsonl, run, write_jsonl
 from tests.hostile.case import Expected, Outcome, check, limited
 from tests.test_documents import options_of_command, unknown_in
 
@@ -122,9 +120,7 @@ class Generator:
             words = [*words, "-o", "o.jsonl"]
         before = commands.content(self.folder)
         with limited():
-            done = CliRunner(env={"COLUMNS": "80"}).invoke(app, words)
-        if done.exception is not None and not isinstance(done.exception, SystemExit):
-            raise done.exception
+            done = run(*words)
         after = commands.content(self.folder)
         new = {name: after[name] for name in after.keys() - before.keys()}
         shutil.rmtree(self.folder / "o", ignore_errors=True)

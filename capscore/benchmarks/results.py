@@ -21,8 +21,8 @@ from .published import Published, find
 from .result_file import numbers_of, runs_of, stamped
 from .tasks import KeyedRows, TaskOptions
 
-_NAMES = {"tau_b": "τ_b", "tau_c": "τ_c", "spearman": "ρ", "pearson": "r", "one_minus_r2": "1 − R²"}
-_NAMES["sample_tau"] = "sample τ"
+_NAMES = {"tau_b": "τ_b", "tau_c": "τ_c", "spearman": "ρ", "pearson": "r"}
+_NAMES |= {"one_minus_r2": "1 − R²", "sample_tau": "sample τ"}
 _REPRODUCED = (
     "Reproduced: the measured number is within half a unit of the published one's last digit; if not, by how "
     "much it is higher (+) or lower (−)."

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..benchmarks.captioned import CaptionedPhotos, captioned_photos, configs_by_language, languages_of
-from ..benchmarks.published import orders_of
+from ..benchmarks.published import PublishedOrder, orders_of
 from ..benchmarks.reading import Configuration, collected_warnings
 from ..benchmarks.results import BenchmarkRun
 from ..benchmarks.run import named_metrics
@@ -69,6 +69,12 @@ def compare_on_benchmark(
     orders = None if published is None else published_orders(published, [*systems])
     images = None if any(metric.kind.needs_images for metric in named) else False
     languages, notes = _read_languages(where, systems, configs, rows, load, images)
+    orders_in: dict[str, list[PublishedOrder]] = {}
+    for language in languages:
+        of_set = orders
+        if of_set is None:
+            of_set = orders_among(orders_of(where.slug, language.run.config), [*systems])
+        orders_in[language.code] = of_set
     measured: dict[str, list[SystemComparison]] = {}
     agreeing: list[OrderAgreement] = []
     signatures: dict[str, str] = {}
@@ -88,9 +94,7 @@ def compare_on_benchmark(
                     rows=language.code,
                     higher_is_better=not scorer.lower_is_better(component_of(metric.name)[1]),
                 )
-                known = orders
-                if known is None:
-                    known = orders_among(orders_of(where.slug, language.run.config), [*systems])
+                known = orders_in[language.code]
                 agreeing += order_agreements(known, metric.name, compared, scores, photos, sampling)
                 measured[metric.name].append(compared)
                 of_languages.append(signature)

@@ -318,7 +318,6 @@ def _columns(given: Published) -> Iterator[PublishedOrder]:
 
 def _of_value(value: object, source: str, title: str) -> Iterator[PublishedOrder]:
     """Columns of a value of JSON or Python."""
-    expected = "expected system → number, title → system → number, a list of systems, or of rows"
     if isinstance(value, Mapping) and isinstance(metrics := value.get("metrics"), Mapping):
         value = {name: stated["figures"] for name, stated in metrics.items()}  # of a comparison
     elif isinstance(value, Mapping) and isinstance(ratings := value.get("ratings"), Mapping):
@@ -342,6 +341,7 @@ def _of_value(value: object, source: str, title: str) -> Iterator[PublishedOrder
         if all(isinstance(part, Mapping) for part in value):
             yield from _of_rows(open_rows_to_score(value, RowOptions()), source)
             return
+    expected = "expected system → number, title → system → number, a list of systems, or of rows"
     raise InputError(f"{source} holds {value!r:.60}; {expected}", field="published")
 
 
@@ -357,10 +357,10 @@ def _of_rows(rows: RowSource, source: str) -> Iterator[PublishedOrder]:
     if len(usual) != 1:
         expected = f"expected one of {', '.join(_NAMES)}, and columns of numbers"
         raise InputError(f"{source} has the columns {', '.join(rows.columns)}; {expected}", field="published")
-    (names,) = rows.cells(*usual)
-    for column in rows.columns:
-        (cells,) = rows.cells(column)
-        if column not in usual and any(math.isfinite(number_in(cell)) for cell in cells):
+    others = [column for column in rows.columns if column not in usual]
+    names, *listed = rows.cells(*usual, *others)
+    for column, cells in zip(others, listed, strict=True):
+        if any(math.isfinite(number_in(cell)) for cell in cells):
             yield _of_numbers(column.strip(), source, [*zip(names, cells, strict=True)])
 
 

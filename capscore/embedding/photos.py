@@ -293,13 +293,21 @@ class Photos:
                     results.append((item, error))
             return results
 
-        waiting: deque[Future[list[tuple[Item, Result | ImageError]]]] = deque()
-        for group in in_batches(items, at_once):
-            waiting.append(self._pool.submit(tried, group))
-            if len(waiting) * at_once >= ahead:
-                yield from waiting.popleft().result()
-        while waiting:
-            yield from waiting.popleft().result()
+        for results in in_turn(self._pool, tried, in_batches(items, at_once), -(-ahead // at_once)):
+            yield from results
+
+
+def in_turn(
+    pool: ThreadPoolExecutor, work: Callable[[Item], Result], items: Iterable[Item], ahead: int
+) -> Iterator[Result]:
+    """What threads made of each item, in order; `ahead` items are begun before the first is given."""
+    waiting: deque[Future[Result]] = deque()
+    for item in items:
+        waiting.append(pool.submit(work, item))
+        if len(waiting) >= ahead:
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
 
 
 def in_batches(

@@ -13,7 +13,7 @@ import numpy as np
 import xxhash
 
 from ..embedding.cache import EmbeddingCache, stored_in_groups
-from ..embedding.photos import PhotoPipeline, Photos, in_batches
+from ..embedding.photos import PhotoPipeline, Photos, in_batches, in_turn
 from ..errors import CapscoreError, ImageError, InputError, Setting
 from .base import TooLong
 from .prompts import Prompt
@@ -177,8 +177,7 @@ class Asker(PhotoPipeline):
         if self.model.waits:
             size = self.workers
         with ThreadPoolExecutor(size, thread_name_prefix="capscore") as pool:
-            for batch in in_batches(keys, size):
-                yield from zip(batch, pool.map(work, batch), strict=True)
+            yield from in_turn(pool, lambda key: (key, work(key)), keys, size)
 
     def written(self, prompts: Mapping[str, Prompt], fingerprint: str, max_new_tokens: int) -> dict[str, str]:
         """What the model writes in answer to prompts without a photo, by their names; "" where it refuses.

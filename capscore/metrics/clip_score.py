@@ -47,8 +47,7 @@ class CLIPScore(BackboneScorer):
         self.check({"pairs": pairs})
         self.pairs = pairs
         images, references = self.needs({"pairs": pairs})
-        self.set_own(needs_images=images, needs_references=references)
-        self.compares_photos = pairs == "images"  # type: ignore[misc]
+        self.set_own(needs_images=images, needs_references=references, compares_photos=pairs == "images")
         if self.compares_photos:  # no text is read
             self.prefix, self.long = "", "cut"
 

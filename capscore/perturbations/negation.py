@@ -6,6 +6,7 @@ import random
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from itertools import chain, zip_longest
 
 from ..text.letters import lower
@@ -120,13 +121,18 @@ def _english(caption: str, code: str, tagged: Sequence[Word]) -> str:
     return _before_preposition(caption, code, "not") or caption
 
 
+@cache
+def _past_tenses() -> dict[str, str]:
+    return dict(pair.split(":") for pair in listed("en", "past"))
+
+
 def _do_not(verb: str) -> str:
     """A negated English verb.
 
     >>> [_do_not(verb) for verb in ("carries", "watches", "lies", "has", "ran")]
     ['does not carry', 'does not watch', 'does not lie', 'does not have', 'did not run']
     """
-    past = dict(pair.split(":") for pair in listed("en", "past"))
+    past = _past_tenses()
     if verb in past:
         return f"did not {past[verb]}"
     if not verb.endswith("s") or verb.endswith("ss"):

@@ -481,7 +481,7 @@ class FileScoring:
         self._check_options(names, load, has_scorers=any(isinstance(item, Scorer) for item in chosen))
         self.kept = None
         if output.keep is not None or output.drop is not None:
-            self.kept = RowFilter(names[0], output, calibration)
+            self.kept = RowFilter(names[0], output)
             self.kept.check_range(METRICS.get(names[0]))
         self.names = self._columns_for(chosen, load)
         inputs = source.columns if output.output or output.keep or output.drop else ()
@@ -610,6 +610,8 @@ class FileScoring:
                 opened.callback(writer.stop)
             scores = self._score()
             places = {name: placed(part, self.calibration) for name, part in scores.items()}
+            if self.kept is not None:
+                self.kept.unranked = places[self.kept.metric].reasons
             ranked = {metric for metric, component in self.columns.values() if component in RANKS}
             found = ScoredFile(
                 source=self.source,

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 
 from ..errors import OptionError, Setting
 from ..metrics.base import Scorer
-from ..metrics.calibration import RANKS, placed
+from ..metrics.calibration import RANKS
 from ..metrics.scores import Scores
 from ..options import OutputOptions
 from ..registry import METRICS
@@ -25,17 +24,18 @@ class RowFilter:
 
     Attributes:
         rises: Whether a higher score is better.
+        unranked: Why each row has no rank, as in `Ranked.reasons`; set before `reason` is asked.
         n_kept, n_scored: Number of rows that stay, and of those that every metric scored, so far.
     """
 
-    def __init__(self, metric: str, options: OutputOptions, calibration: str | Path | None = None):
+    def __init__(self, metric: str, options: OutputOptions):
         choices = {name: getattr(options, name) for name in ("min_score", "min_rank", "top")}
         given = [name for name, value in choices.items() if value is not None]
         if len(given) != 1:
             either = (Setting("min_score"), ", ", Setting("min_rank"), " and ", Setting("top"))
             raise OptionError("expected one of ", *either, " to say which rows stay")
-        self.metric, self.choices, self._calibration = metric, choices, calibration
-        self._unranked: np.ndarray | None = None  # why each row has no rank
+        self.metric, self.choices = metric, choices
+        self.unranked: Sequence[str] | np.ndarray = ()
         self.min_score, self.min_rank, self.top = choices.values()
         if self.min_score is not None and not math.isfinite(self.min_score):
             raise OptionError(Setting("min_score", self.min_score), ": expected a number")
@@ -107,9 +107,7 @@ class RowFilter:
         if self.min_rank is not None:
             rank = float(ranks[self.metric][RANKS[0]][row])
             if math.isnan(rank):
-                if self._unranked is None:
-                    self._unranked = placed(part, self._calibration).reasons
-                return f"no rank: {self._unranked[row] or 'no calibration is of such scores'}"
+                return f"no rank: {self.unranked[row] or 'no calibration is of such scores'}"
             return f"rank {rank:.1f} is below {self.min_rank:g}"
         score = f"{self.metric} {part.scores[row]:.4f}"
         if self.min_score is not None:

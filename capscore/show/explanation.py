@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from PIL import Image
     from rich.console import Console
+    from rich.text import Text
 
     from ..metrics.base import Scorer
     from ..metrics.scores import Scores
@@ -93,7 +94,7 @@ class Explanation:
             if marks_words:
                 _print_marked(console, caption)
             else:
-                _print_scores(console, caption, _signs(console)[0])
+                _print_scores(console, caption)
         console.print()
         if marks_words:
             wrong, cut = _signs(console)
@@ -213,10 +214,7 @@ def _print_marked(console: Console, caption: ExplainedCaption) -> None:
     """A caption with its words marked by signs and colours; in ASCII where a terminal shows no more."""
     from rich.text import Text
 
-    marked, (wrong, cut) = Text(), _signs(console)
-    for piece in segments(caption):
-        pattern, style = _MARKS[piece.kind]
-        marked.append(pattern.format(text=_clean(piece.text), wrong=wrong, cut=cut), style=style)
+    marked = _marked(console, ((piece.kind, piece.text) for piece in segments(caption)))
     console.print("", marked, "", Text(_clean(str(explained.verdict(caption)))), sep="\n")
     lines = [(label, fixed(caption.scores[name], 2, "no score")) for name, label in explained.SCORES.items()]
     regions: dict[bool, list[str]] = {True: [], False: []}
@@ -228,10 +226,8 @@ def _print_marked(console: Console, caption: ExplainedCaption) -> None:
         console.print(Text("\n".join(f"{note}." for note in said), "dim"))
 
 
-def _print_scores(console: Console, caption: ExplainedCaption, wrong: str) -> None:
+def _print_scores(console: Console, caption: ExplainedCaption) -> None:
     """A caption with what is likely wrong in it, its score and components, and what the metric says of it."""
-    from rich.text import Text
-
     lines = {name: fixed(value, 4, "no score") for name, value in caption.scores.items()}
     if not math.isnan(caption.rank):
         lines["rank"] = f"{caption.rank:.0f} % of {caption.right_captions} score worse"
@@ -241,13 +237,21 @@ def _print_scores(console: Console, caption: ExplainedCaption, wrong: str) -> No
         lines["reason"] = _clean(caption.reason)
     width = max(8, *(len(name) + 2 for name in lines))
     of_caption = [f"{name:<{width}}{text}" for name, text in lines.items()]
-    marked = Text()
-    for text, is_wrong in caption.pieces:
-        pattern, style = _MARKS["wrong" if is_wrong else "plain"]
-        marked.append(pattern.format(text=_clean(text), wrong=wrong), style=style)
+    marked = _marked(console, (("wrong" if is_wrong else "plain", text) for text, is_wrong in caption.pieces))
     marked.rstrip()
     console.print("", marked, sep="\n", soft_wrap=True)
     _print_lines(console, of_caption)
+
+
+def _marked(console: Console, pieces: Iterable[tuple[str, str]]) -> Text:
+    """Pieces of a caption, each a kind and its text, with signs and colours."""
+    from rich.text import Text
+
+    marked, (wrong, cut) = Text(), _signs(console)
+    for kind, text in pieces:
+        pattern, style = _MARKS[kind]
+        marked.append(pattern.format(text=_clean(text), wrong=wrong, cut=cut), style=style)
+    return marked
 
 
 def _signs(console: Console) -> tuple[str, str]:

@@ -14,7 +14,8 @@ from capscore.statistics.bootstrap import holm
 
 from ..cli.conftest import assert_refused, run, write_jsonl
 from ..datasets_scripts.official import coco_captions
-from .tiny import write_rows, write_set, write_systems
+from .test_battles import rows
+from .tiny import write_set, write_systems
 
 # metric → system → scores of six photos; means of "mcs": a .7, b .5, c .5, d .1
 SCORES = {
@@ -27,10 +28,7 @@ PAPER = {"a": 3.0, "b": 1.0, "c": 2.0, "d": 2.0}
 
 
 def systems(column="mcs"):
-    return {
-        name: [{"image": f"{at}.jpg", column: score} for at, score in enumerate(scores)]
-        for name, scores in SCORES.items()
-    }
+    return {name: rows(scores, column) for name, scores in SCORES.items()}
 
 
 def test_pairs_by_hand_and_p_values_are_those_of_the_comparison():
@@ -150,7 +148,7 @@ def test_battles_are_held_against_an_order_by_the_share_of_draws():
 
 
 def test_the_command_takes_an_order_for_files_battles_and_sets(tmp_path):
-    files = [write_jsonl(tmp_path / f"{name}.jsonl", rows) for name, rows in systems().items()]
+    files = [write_jsonl(tmp_path / f"{name}.jsonl", scored) for name, scored in systems().items()]
     paper = tmp_path / "paper.json"
     paper.write_text(json.dumps({"CLIPScore": PAPER}))
     for more, n_agree in (([], 3), (["--battles"], 4)):
@@ -170,7 +168,7 @@ def test_a_set_brings_what_is_published_of_its_systems_and_each_language_is_coun
     files = []
     for name, caption in {"M2 Transformer": "the test", "BLIP-2": "no dog", "own": "a"}.items():
         row = {"image": "COCO_val2014_000000000004.jpg", "caption": caption}
-        files.append(f"{name}={write_rows(tmp_path / f'{name[0]}.jsonl', [row])}")
+        files.append(f"{name}={write_jsonl(tmp_path / f'{name[0]}.jsonl', [row])}")
     asked = ("--data", "coco_captions", "--config", "karpathy", "--data-dir", tmp_path, "--json")
     found = json.loads(run("compare", *files, *asked).stdout)["published_orders"]
     assert [order["published"] for order in found] == [order.title for order in orders_of("coco_captions")]

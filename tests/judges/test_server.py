@@ -22,11 +22,13 @@ import capscore
 from capscore.errors import CapscoreWarning
 from capscore.integrations.ray import Score
 from capscore.judges import client
+from capscore.judges.listing import MAX_TOKENS
 
 from ..cli.conftest import run
 from ..modules.conftest import METRICS
 from .chat_server import MODEL, ChatServer
 from .test_parity import PHOTOS, ROWS
+from .test_statements import CAPTION, PHOTO, chances, recalled
 
 pytestmark = pytest.mark.filterwarnings("ignore::capscore.errors.CapscoreWarning")
 CAPTIONS, IMAGES = [caption for _, caption in ROWS], [PHOTOS[photo] for photo, _ in ROWS]
@@ -215,6 +217,23 @@ FAULTS = {
     "a word": (changed(lambda choice: choice["logprobs"].update(content=["Yes"])), False, "are none"),
     "null": (every_place(lambda top: [token.update(logprob=None) for token in top]), False, "are none"),
 }
+
+
+def test_claims_are_listed_and_recalled_without_a_photo(server):
+    def listed(handler, answer):
+        if "logprobs" not in handler.server.asked[-1]:
+            answer["choices"][0]["message"]["content"] = json.dumps(["A dog runs"])
+        return False
+
+    server.fault = listed
+    scorer = judge(server, reading="statements", claims_by="model", with_references=True)
+    found = scorer.score([CAPTION], [PHOTO], [["A dog runs"]])
+    texts = [body for body in server.asked if isinstance(body["messages"][0]["content"], str)]
+    assert sorted(body["max_tokens"] for body in texts) == [1, MAX_TOKENS, MAX_TOKENS]
+    assert found.scores == pytest.approx(chances(["A dog runs"]), abs=1e-4)
+    assert found.components["recall"] == pytest.approx(
+        recalled("qwen2_5_vl", ["A dog runs"], CAPTION), abs=1e-4
+    )
 
 
 def test_a_server_that_joins_tokens_of_one_text_lists_fewer_than_are_asked_for(server):

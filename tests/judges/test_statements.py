@@ -8,20 +8,18 @@ import re
 import numpy as np
 import pytest
 import rich.console
-import torch
 import transformers
 
 import capscore
 from capscore.errors import InputError, OptionError, RowWarning
 from capscore.judges.asker import packed_text, unpacked_text
-from capscore.judges.listing import LIST, MAX_TOKENS, Split, split_by
+from capscore.judges.listing import LIST, Split, split_by
 from capscore.judges.model import BOTH_WAYS, JudgeModel
 from capscore.judges.prompts import Prompt
 from capscore.judges.statements import Statements
 from capscore.text.claims import claims
 
-from .chat_server import MODEL, ChatServer
-from .test_parity import spellings
+from .test_parity import yes_or_no
 from .test_trained import photo, rows_of, taught
 from .tiny_models import FAMILIES, load, tiny_judge
 
@@ -56,16 +54,13 @@ def recalled(family, claims, text):
         "Judge by the description alone. Answer yes or no."
     )
     model, processor = tiny_judge(family).model, tiny_judge(family).processor
-    yes, no = (spellings(processor.tokenizer, word) for word in ("yes", "no"))
-    chances = []
+    margins = []
     for claim in claims:
         said = [{"role": "user", "content": [{"type": "text", "text": question.format(claim)}]}]
         settings = {"tokenize": True, "return_dict": True, "return_tensors": "pt"}
         inputs = processor.apply_chat_template([said], add_generation_prompt=True, **settings)
-        with torch.inference_mode():
-            logits = model(**inputs).logits[0, -1].double()
-        chances.append(torch.sigmoid(logits[yes].logsumexp(0) - logits[no].logsumexp(0)).item())
-    return np.mean(chances)
+        margins.append(yes_or_no(model, processor, inputs)[0])
+    return np.mean(1 / (1 + np.exp(-np.array(margins))))
 
 
 @pytest.mark.parametrize("family", ["qwen2_5_vl", "smolvlm", "gemma3"])
@@ -245,26 +240,6 @@ def test_a_list_is_asked_for_without_a_photo(family, monkeypatch):
     assert details["claims_by"] == ("model" if split.is_listed else "rules")
     assert details["dropped"] == split.dropped
     assert [claim["text"] for claim in details["claims"]] == [claim.text for claim in split.claims]
-
-
-def test_a_server_lists_and_recalls_claims_without_a_photo(tiny_model):
-    def listed(handler, answer):
-        if "logprobs" not in handler.server.asked[-1]:
-            answer["choices"][0]["message"]["content"] = json.dumps(["A dog runs"])
-        return False
-
-    rows = [CAPTION], [PHOTO], [["A dog runs"]]
-    with ChatServer(tiny_model("qwen2_5_vl")) as server:
-        server.fault = listed
-        options = {"backbone": server.address, "model": MODEL, "top_logprobs": 2000, "reading": "statements"}
-        found = load(**options, claims_by="model", with_references=True).score(*rows)
-        texts = [body for body in server.asked if isinstance(body["messages"][0]["content"], str)]
-        server.shutdown()
-    assert sorted(body["max_tokens"] for body in texts) == [1, MAX_TOKENS, MAX_TOKENS]
-    assert found.scores == pytest.approx(chances(["A dog runs"]), abs=1e-4)
-    assert found.components["recall"] == pytest.approx(
-        recalled("qwen2_5_vl", ["A dog runs"], CAPTION), abs=1e-4
-    )
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,28 @@ WITHOUT_PHOTO = {
 }
 LANGUAGES = ("en", "de", "ja")
 
+# English, German in place of a photo, texts of regions, and which of them the caption mentions
+EIGHT = (
+    (
+        "A red boat sails on the calm lake.",
+        "Ein rotes Boot segelt auf dem See.",
+        ["a red boat", "a tree"],
+        [0],
+    ),
+    (
+        "Two brown dogs chase a ball.",
+        "Zwei Hunde jagen einen Ball.",
+        ["two dogs", "a ball", "a bicycle"],
+        [0, 1],
+    ),
+    ("An old woman reads a newspaper.", "Eine alte Frau liest.", ["an old woman", "a newspaper"], [0, 1]),
+    ("A small child paints a yellow house.", "Ein Kind malt ein Haus.", ["a dog", "a yellow house"], [1]),
+    ("Three white horses cross the meadow.", "Drei weiße Pferde.", ["a lamp", "white horses"], [1]),
+    ("A man repairs a bicycle.", "Ein Mann repariert ein Fahrrad.", ["a man", "a bicycle", "a cake"], [0, 1]),
+    ("A black cat sleeps under the table.", "Eine Katze schläft.", ["a black cat", "an airplane"], [0]),
+    ("A young girl eats a large cake.", "Ein Mädchen isst Kuchen.", ["a young girl", "a boat"], [0]),
+)
+
 
 def write_captions(path: Path) -> Path:
     """24 captions in three languages."""

@@ -19,7 +19,7 @@ from capscore.infometic.network import InfoCLIP, InfoMetIC, InfoMetICConfig
 from capscore.infometic.words import CaptionWord, Pieces
 from tests.backbones import tiny_transformers as tiny
 from tests.datasets_scripts.official import write_jsonl
-from tools.golden.of_training import EIGHT
+from tests.training.caption_file import EIGHT
 from training import infometic
 from training.data.alignment_batches import AlignmentBatches, AlignmentItem
 from training.data.alignment_data import AlignmentData, load_features

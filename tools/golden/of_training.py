@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.training.caption_file import write_captions
+from tests.training.caption_file import EIGHT, write_captions
 
 from .place import Place, write_rows
 from .table import case
@@ -154,28 +154,6 @@ def _(place: Place) -> Any:
         "scores": scores.scores,
         "result": json.loads(Path("run/result.json").read_text()),
     }
-
-
-EIGHT = (
-    (
-        "A red boat sails on the calm lake.",
-        "Ein rotes Boot segelt auf dem See.",
-        ["a red boat", "a tree"],
-        [0],
-    ),
-    (
-        "Two brown dogs chase a ball.",
-        "Zwei Hunde jagen einen Ball.",
-        ["two dogs", "a ball", "a bicycle"],
-        [0, 1],
-    ),
-    ("An old woman reads a newspaper.", "Eine alte Frau liest.", ["an old woman", "a newspaper"], [0, 1]),
-    ("A small child paints a yellow house.", "Ein Kind malt ein Haus.", ["a dog", "a yellow house"], [1]),
-    ("Three white horses cross the meadow.", "Drei weiße Pferde.", ["a lamp", "white horses"], [1]),
-    ("A man repairs a bicycle.", "Ein Mann repariert ein Fahrrad.", ["a man", "a bicycle", "a cake"], [0, 1]),
-    ("A black cat sleeps under the table.", "Eine Katze schläft.", ["a black cat", "an airplane"], [0]),
-    ("A young girl eats a large cake.", "Ein Mädchen isst Kuchen.", ["a young girl", "a boat"], [0]),
-)
 
 
 @case("training/infometic")

@@ -81,7 +81,7 @@ def _list(file: str) -> Names:
     return lambda data: listed_photos(AnnotationSource(data / "flickr8k" / file))
 
 
-def _images(data: Path) -> Iterable[str]:
+def measured_images(data: Path) -> Iterable[str]:
     return (path.name for path in (data / "flickr8k" / "images").glob("*.jpg"))
 
 
@@ -101,7 +101,7 @@ TESTED: Mapping[str, Names] = {
     "Flickr8k, test split": _list("Flickr_8k.testImages.txt"),
     "Flickr8k-Expert": _list("ExpertAnnotations.txt"),
     "Flickr8k-CF": _list("CrowdFlowerAnnotations.txt"),
-    "the photos in flickr8k/images": _images,
+    "the photos in flickr8k/images": measured_images,
 }
 # With these, every set of rated or tested photos whose numbers are known.
 SETS: Mapping[str, Names] = {

@@ -96,8 +96,8 @@ def _tatoeba(files: Files, languages: Sequence[str]) -> Iterator[Text]:
         language = _STATED["codes"].get(code, "")
         if language not in languages:
             continue
-        lines, beside = _lines(content), files.get(f"{path}.labels")
-        labels = [code] * len(lines) if beside is None else _lines(beside)
+        lines, labelled = _lines(content), files.get(f"{path}.labels")
+        labels = [code] * len(lines) if labelled is None else _lines(labelled)
         if len(labels) != len(lines):
             raise CapscoreError(f"tatoeba: {path} is not line-aligned with its labels")
         for line, label in zip(map(_clean, lines), labels, strict=True):
@@ -198,9 +198,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--sources", default=default, help="default: %(default)s")
     parser.add_argument("--from", dest="folder", type=Path, required=True, help="folder of the sources")
     given = parser.parse_args(argv)
-    if unknown := set(given.sources.split(",")) - set(known):
+    wanted = given.sources.split(",")
+    if unknown := set(wanted) - set(known):
         parser.error(f"--sources: no {', '.join(sorted(unknown))}; there are {', '.join(known)}")
-    sources = [source for name, source in known.items() if name in given.sources.split(",")]
+    sources = [source for name, source in known.items() if name in wanted]
     counts = write_texts(given.folder, given.out, languages=given.languages.split(","), sources=sources)
     for language, by_source in counts.items():
         parts = ", ".join(f"{name} {number:,}" for name, number in by_source.items())

@@ -6,8 +6,8 @@
 
 In: the folder of `weights.making.sources`; DATA and PHOTOS are its folders `data` and `photos` unless they
 are named, and `--tower` names an image tower to build on instead of a new one. Out: a file or folder per
-step. A step that is done is skipped, and one that was cut off goes on where it stopped: the same command
-continues. A step that was done with other settings, or from other data, is an error that says what to remove.
+step. The same command skips finished steps, and resumes the one that was interrupted. A step that was
+finished with other settings, or from other data, is an error that says what to remove.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Step:
     minutes: str  # how long it takes, in words
     makes: str  # file of the finished step, in the folder `out`
     config: str = ""  # file of its settings, beside the plan
-    options: Mapping[str, str | list[str]] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
     after: Sequence[str] = ()  # steps whose outcomes it takes
     of_tower: bool = False  # whether it is left out where an image tower is named
 
@@ -53,8 +53,7 @@ class Step:
         """The command line, without the program."""
         words = ["--config", str(plan.parent / self.config)] if self.config else []
         for name, value in self.options.items():
-            values = [value] if isinstance(value, str) else value
-            words += [f"--{name}", *(str(word).format(**folders) for word in values)]
+            words += [f"--{name}", value.format(**folders)]
         return words
 
     def digest(self, folders: Mapping[str, Path | str], plan: Path, before: Mapping[str, str]) -> str:
@@ -95,10 +94,9 @@ def run_steps(
     folders: Mapping[str, Path | str],
     *,
     plan: Path = PLAN,
-    only: Sequence[str] = (),
     run: Callable[[str, Sequence[str]], None] = in_a_process,
 ) -> list[str]:
-    """Run the steps that are not done, of those named in `only` if there are any; returns their names.
+    """Run the steps that are not done; returns their names.
 
     `folders` are "data", "photos", "sources" and "out", and "tower", the image tower as
     `capscore.load_backbone` takes it; the settings are beside `plan`. CapscoreError if a step fails or is not
@@ -109,8 +107,6 @@ def run_steps(
     done: dict[str, str] = json.loads(known.read_text(encoding="utf-8")) if known.exists() else {}
     for step in steps:
         digest, made = step.digest(folders, plan, done), out / step.makes
-        if only and step.name not in only:
-            continue
         if made.exists() and done.get(step.name) == digest:
             print(f"{step.name}: done before, {made}", flush=True)
             continue
@@ -145,6 +141,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     steps = [step for step in read_plan(given.plan) if not (given.tower and step.of_tower)]
     if unknown := set(given.only) - {step.name for step in steps}:
         parser.error(f"--only: no {', '.join(unknown)}; there are {', '.join(step.name for step in steps)}")
+    steps = [step for step in steps if not given.only or step.name in given.only]
     folders = {
         "sources": given.sources,
         "data": given.data or given.sources / "data",
@@ -153,10 +150,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         "tower": given.tower or given.out / "image_tower",
     }
     if given.dry_run:
-        for step in (step for step in steps if not given.only or step.name in given.only):
+        for step in steps:
             print(f"python -m {step.run} {' '.join(step.arguments(folders, given.plan))}")
         return
-    run_steps(steps, folders, plan=given.plan, only=given.only)
+    run_steps(steps, folders, plan=given.plan)
 
 
 if __name__ == "__main__":

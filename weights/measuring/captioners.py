@@ -13,7 +13,6 @@ how often sentences of another photo lower the score.
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,6 +28,9 @@ from capscore.metrics.fit import Fit, fit
 from capscore.metrics.with_backbone import BackboneScorer, row_cosines
 from capscore.tables import Table
 from capscore.text.sentences import split_texts
+from training.engine.config import main as run_as_command
+from weights.making.jsonl import write_lines
+from weights.measuring.figures import study_parser, write_results
 
 # system, as it is published → its file
 SYSTEMS = {
@@ -71,6 +73,12 @@ def rows_by_system(captions: Path, photos: Path) -> dict[str, list[Row]]:
     return found
 
 
+def sentences_of(texts: Sequence[str]) -> list[list[tuple[str, int]]]:
+    """The sentences of each text with their lengths; a text of one sentence is itself."""
+    split = split_texts(texts)
+    return [split.get(text, [(text, 1)]) for text in texts]
+
+
 def scores_at(
     scorer: BackboneScorer, texts: Sequence[str], photos: Sequence[object]
 ) -> dict[str, np.ndarray]:
@@ -87,7 +95,7 @@ def scores_at(
         return {name: scorer.combine({"image_cosine": of_unit * part})[0] for name, part in shrunk.items()}
     usual = scorer.text_values(rows, rows.index)["usual"]
     clear = {name: (cosines / lengths - usual) * part for name, part in shrunk.items()}
-    listed = [split_texts([text]).get(text, [(text, 1)]) for text in scorer.backbone.unwrapped(texts)]
+    listed = sentences_of(scorer.backbone.unwrapped(texts))
     owners = np.repeat(np.arange(len(listed)), [*map(len, listed)])
     shares = np.array([length for parts in listed for _, length in parts], float)
     alone = scorer.embedder.texts([sentence for parts in listed for sentence, _ in parts])
@@ -108,8 +116,7 @@ def measure(scorer: BackboneScorer, systems: Mapping[str, Sequence[Row]]) -> lis
         scores[name] = scores_at(scorer, [str(text) for text in texts], photos)
     firsts = systems[LONG][::N_REFERENCES]
     paragraphs = [str(row["caption"]) for row in firsts]
-    split = split_texts(paragraphs)
-    others = [split.get(text, [(text, 1)]) for text in paragraphs]
+    others = sentences_of(paragraphs)
     others = [*others[len(others) // 2 :], *others[: len(others) // 2]]
     lines = []
     for exponent in scores[LONG]:
@@ -130,29 +137,24 @@ def measure(scorer: BackboneScorer, systems: Mapping[str, Sequence[Row]]) -> lis
     return lines
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m weights.measuring.captioners",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = study_parser("captioners", __doc__, data_required=False)
     parser.add_argument("--captions", type=Path, required=True, help="folder of the released captions")
     parser.add_argument("--photos", type=Path, required=True, help="folder of photos of COCO val2014")
     parser.add_argument("--rows", type=Path, help="folder for a file of rows per captioner")
     parser.add_argument("--backbone", default="embedded")
-    args = parser.parse_args()
-    systems = rows_by_system(args.captions, args.photos)
-    if args.rows:
-        args.rows.mkdir(parents=True, exist_ok=True)
+    given = parser.parse_args(argv)
+    systems = rows_by_system(given.captions, given.photos)
+    if given.rows:
         for name, rows in systems.items():
-            lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
-            (args.rows / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
+            write_lines(given.rows / f"{name}.jsonl", rows)
     lines = []
     for metric in ("mcs", "fit"):
-        lines += measure(capscore.load(metric, backbone=args.backbone), systems)
+        lines += measure(capscore.load(metric, backbone=given.backbone), systems)
     lowered = [f"{n} wrong sentence{'s' * (n > 1)} lower, %" for n in ADDED]
-    print(Table(("metric", "e", *systems, *ORDERS, *lowered), lines, left=2).markdown())
+    headings = ("metric", "e", *systems, *ORDERS, *lowered)
+    write_results(given, lines, Table(headings, lines, left=2).markdown())
 
 
 if __name__ == "__main__":
-    main()
+    run_as_command(main)

@@ -5,7 +5,7 @@
 
 In: the official files (folders flickr8k, multi30k, xflickrco, pascal50s, composite, vicr), photos (folders
 flickr8k, voc_animals, coco_val2014), sources with Flickr8k's captions in Chinese and Arabic as
-`weights.making.package_texts` fetches them, XTD10's captions, and any number of backbones. Out: every number
+`weights.making.sources` fetches them, XTD10's captions, and any number of backbones. Out: every number
 with its 95 % bootstrap interval over photos, as tables in Markdown and as JSON. What cannot be measured is
 listed with the reason.
 """

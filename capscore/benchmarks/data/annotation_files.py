@@ -400,6 +400,9 @@ class Row:
             self.source.photos.add(digest)
         return digest, content
 
+    def _inner_entry(self, name: str) -> str:
+        return name if self.entry is None else f"{self.entry}.{name}"
+
     def document(self, name: str) -> Row:
         """An object, or the text of one in JSON."""
         value = self[name]
@@ -408,8 +411,7 @@ class Row:
                 value = json.loads(value)
         if not isinstance(value, Mapping):
             raise self.wrong(name, "a JSON object")
-        entry = name if self.entry is None else f"{self.entry}.{name}"
-        return Row(value, self.source, self.line, entry)
+        return Row(value, self.source, self.line, self._inner_entry(name))
 
     def choice(self, name: str, choices: Sequence[str]) -> str:
         if self[name] not in tuple(choices):
@@ -422,12 +424,8 @@ class Row:
         return self[name]
 
     def rows(self, name: str) -> Iterator[Row]:
-        if self.entry is not None:
-            entry = f"{self.entry}.{name}"
-        else:
-            entry = name
         for number, values in enumerate(self.array(name)):
-            yield Row(values, self.source, self.line, f"{entry}[{number}]")
+            yield Row(values, self.source, self.line, f"{self._inner_entry(name)}[{number}]")
 
     def caption(self, name: str) -> str:
         """A text with something in it; blanks in a row become one."""

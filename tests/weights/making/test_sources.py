@@ -6,6 +6,7 @@ import hashlib
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
 
@@ -70,34 +71,24 @@ def test_a_source_is_fetched_from_a_mirror_or_by_its_address_and_is_checked(
     assert run(monkeypatch, capsys, source, "fetch", "--to", tmp_path / "by_address")[0] == 0
 
 
-def broken(name, source, to, mirror):
-    """Damage done to a source, and the arguments of the command."""
-    if name == "another commit":
-        object.__setattr__(source, "commit", "0" * 40)
-    elif name == "no mirror":
-        shutil.rmtree(mirror / "own+texts")
-    elif name == "another checksum":
-        object.__setattr__(source, "sha256", "0" * 64)
-    elif name == "by request":
-        object.__setattr__(source, "request", "write to its authors")
-    elif name == "a file too few":
-        object.__setattr__(source, "files", 3)
-
-
 @pytest.mark.parametrize(
-    ("name", "message"),
+    ("change", "mirror", "message"),
     [
-        ("another commit", r"texts: not reached: `git ls-tree -r …` failed \(.*\)"),
-        ("no mirror", r"texts: not reached: .*mirror has no own\+texts/repo"),
-        ("another checksum", r"texts: the files have the checksum [0-9a-f]{64}, expected 0{64}"),
-        ("by request", "texts: no program can fetch it: write to its authors"),
-        ("a file too few", r"texts: 2 files in .*texts/own, expected 3"),
+        ({"commit": "0" * 40}, "mirror", r"texts: not reached: `git ls-tree -r …` failed \(.*\)"),
+        ({}, "nowhere", r"texts: not reached: .*nowhere has no own\+texts/repo"),
+        ({"sha256": "0" * 64}, "mirror", r"texts: the files have the checksum [0-9a-f]{64}, expected 0{64}"),
+        (
+            {"request": "write to its authors"},
+            "mirror",
+            "texts: no program can fetch it: write to its authors",
+        ),
+        ({"files": 3}, "mirror", r"texts: 2 files in .*texts/own, expected 3"),
     ],
+    ids=["another commit", "no mirror", "another checksum", "by request", "a file too few"],
 )
-def test_what_is_wrong_is_one_clear_line(tmp_path, source, monkeypatch, capsys, name, message):
-    to, mirror = tmp_path / "to", tmp_path / "mirror"
-    broken(name, source, to, mirror)
-    status, lines = run(monkeypatch, capsys, source, "fetch", "--to", to, "--mirror", mirror)
+def test_what_is_wrong_is_one_clear_line(tmp_path, source, monkeypatch, capsys, change, mirror, message):
+    arguments = ("fetch", "--to", tmp_path / "to", "--mirror", tmp_path / mirror)
+    status, lines = run(monkeypatch, capsys, replace(source, **change), *arguments)
     assert status == 1 and re.fullmatch(message, lines.removesuffix("\n"))
 
 

@@ -34,7 +34,7 @@ from capscore.errors import InputError
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from weights.making.captions import HELD_OUT, describe, photo_captions
-from weights.making.held_out import TESTED, HeldOut, Photo, held_out_photos, photo_of
+from weights.making.held_out import TESTED, HeldOut, Photo, held_out_photos, measured_images, photo_of
 from weights.making.image_tower.rows import COCO, coco_captions
 from weights.making.jsonl import beside, read_lines, sources_file, write_lines, write_sources
 from weights.making.package_texts import photo_name, read_texts
@@ -141,7 +141,7 @@ def write_rows(settings: Settings) -> dict[str, Counter[str]]:
     """Write the file; returns split → language → number of captions."""
     data = Path(settings.data)
     files, held = photo_files(Path(settings.photos)), held_out_photos(data, sets=TESTED)
-    pictured = (photo_of(path.name) for path in (data / "flickr8k" / "images").glob("*.jpg"))
+    pictured = map(photo_of, measured_images(data))
     always = frozenset(photo for photo in pictured if photo is not None)
     captions: dict[Photo, dict[tuple[str, str], str]] = defaultdict(dict)
     coco = (item for path in settings.coco for item in coco_captions(Path(path)))
