@@ -249,14 +249,14 @@ class Server(PhotoModel[ServerPhoto]):
         for colour in ("black", "white"):
             photo = self.prepare(Pillow.new("RGB", (56, 56), colour), [])
             try:
-                answers.append(self._tried(photo.address))
+                answers.append(self._trial_answer(photo.address))
             except Refused as error:
                 raise BackboneUnavailable(*error.parts) from error
         if answers[0] == answers[1]:
             blind = f"{self.name} at {self.client.shown} gives a black and a white photo the same answer"
             raise BackboneUnavailable(f"{blind}: it does not look at photos")
 
-    def _tried(self, photo: str) -> list[tuple[str, Place]]:
+    def _trial_answer(self, photo: str) -> list[tuple[str, Place]]:
         """The answer to a trial, from a server that joins tokens of one text too.
 
         Such a server (llama-cpp-python) lists fewer tokens than are asked for, however few these are; one
@@ -312,7 +312,11 @@ class _Answer:
         )
 
     def _logits(self, begun: Sequence[int], bounded: bool = False) -> torch.Tensor:
-        """float32 logits (1, 1 + tokens, ids) where the answer begins with these tokens."""
+        """float32 logits (1, 1 + tokens, ids) where the answer begins with these tokens.
+
+        `bounded` counts texts that the server did not list as likely as the last one that it did, which is
+        the most they can be, in place of 0.
+        """
         import torch
 
         texts = self.server.prompter.texts
