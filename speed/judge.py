@@ -20,7 +20,7 @@ from PIL import Image
 
 import capscore
 from capscore.errors import RowWarning
-from tests.judges.tiny_models import write_model
+from tools.tiny.judges import write_model
 
 from .data import captions, write_photos
 from .figures import Figure, peak_memory, repeat

@@ -107,8 +107,8 @@ def embedded_free():
 
 @pytest.fixture(scope="session")
 def checkpoints(tmp_path_factory):
-    """Kind of `tests.backbones.tiny_kinds` → its tiny checkpoint, written once; not to be changed."""
-    from .backbones.tiny_kinds import Checkpoint
+    """Kind of `tools.tiny.backbones` → its tiny checkpoint, written once; not to be changed."""
+    from tools.tiny.backbones import Checkpoint
 
     return functools.cache(lambda kind: Checkpoint(kind, tmp_path_factory.mktemp(kind.replace(" ", "-"))))
 
@@ -123,7 +123,7 @@ def backbones(checkpoints, embedded, embedded_free):
 @pytest.fixture
 def online(monkeypatch, tmp_path):
     """The network allowed, with an empty cache."""
-    from .backbones.loopback_hub import allow_network
+    from tools.tiny.loopback_hub import allow_network
 
     allow_network(monkeypatch, tmp_path / "hub")
 
@@ -131,7 +131,7 @@ def online(monkeypatch, tmp_path):
 @pytest.fixture
 def hub(online, monkeypatch):
     """A Hub on this machine, to download from."""
-    from .backbones.loopback_hub import LoopbackHub, taken_for_the_hub
+    from tools.tiny.loopback_hub import LoopbackHub, taken_for_the_hub
 
     with taken_for_the_hub(LoopbackHub(), monkeypatch) as hub:
         yield hub

@@ -42,7 +42,7 @@ KINDS: dict[str, Callable[[], Iterable[str]]] = {
     "metric": METRICS.names,
     "recipe": _recipes,
     "perturbation": all_kinds,
-    "backbone": lambda: import_module("tests.backbones.tiny_kinds").KINDS,
+    "backbone": lambda: import_module("tools.tiny.backbones").KINDS,
     "benchmark": benchmark_slugs,
     "layout": LAYOUTS.names,
     "file_format": lambda: [

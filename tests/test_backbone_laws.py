@@ -1,6 +1,6 @@
 """Laws of every kind of backbone: what its embeddings, its identity, its training and its files must be like.
 
-A kind is tried with the tiny checkpoint that `tests.backbones.tiny_kinds` writes; its facts are in FACTS.
+A kind is tried with the tiny checkpoint that `tools.tiny.backbones` writes; its facts are in FACTS.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from capscore.backbones.checkpoint import folder_kind
 from capscore.backbones.tuned import WEIGHTS
 from capscore.embedding.embedder import Embedder
 from capscore.registry import BACKBONES
+from tools.tiny import transformers_models as tiny
+from tools.tiny.backbones import FOLDERS, KINDS, Checkpoint, edit_json
+from tools.tiny.colours import ColourBackbone
 from training.engine.saved_towers import save_tuned
 
-from .backbones import tiny_transformers as tiny
-from .backbones.tiny_kinds import FOLDERS, KINDS, Checkpoint, edit_json
 from .conftest import copy_of
 from .laws import every
-from .toy import ColourBackbone
 
 pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
 

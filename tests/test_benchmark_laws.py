@@ -24,12 +24,12 @@ from capscore.benchmarks.tasks import TaskOptions, known_slugs, task_of
 from capscore.files.shipped import benchmark_slugs
 from capscore.options import RowOptions, Sampling
 from capscore.registry import BENCHMARKS, METRICS
+from tools.tiny.colours import ColourBackbone
 
 from .datasets_scripts.conftest import _own_cache, official, shared
 from .laws import every
 from .outside.capscore_outside.rated_rooms import RatedRooms
 from .photos import encode, noise
-from .toy import ColourBackbone
 
 __all__ = ["_own_cache", "shared"]
 

@@ -16,6 +16,7 @@ import capscore
 from capscore.cli import app
 from capscore.perturbations import perturb
 from docs.handbook.made_pages import command_pages
+from tools.tiny.colours import ColourBackbone
 
 from .benchmarks.test_run import rated
 from .cli.conftest import command as tree
@@ -23,7 +24,6 @@ from .cli.conftest import run as run_words
 from .cli.conftest import write_jsonl
 from .datasets_scripts.conftest import _own_cache, official
 from .laws import KINDS, every
-from .toy import ColourBackbone
 from .toy_command import write_photos
 
 __all__ = ["_own_cache"]

@@ -29,7 +29,7 @@ USED = """
 import capscore
 from capscore.metrics.loading import all_options
 from tests.judges.test_parity import PHOTOS
-from tests.judges.tiny_models import tiny_judge
+from tools.tiny.judges import tiny_judge
 
 scores = capscore.load("length_ratio", longest=2).score(["a b c", "a"], references=[["a"], ["a b"]])
 assert scores.scores.tolist() == [2, 0.5] and scores.ranking.tolist() == [-2, -0.5]

@@ -20,10 +20,10 @@ from capscore.integrations.torchmetrics import CaptionMetric
 from capscore.integrations.trainer import CaptionCallback
 from capscore.options import Sampling
 from capscore.scoring.calibrating import CaptionedPhoto, other_captions
+from tools.tiny.colours import BLUE, RED, ColourBackbone
 
 from .metrics.test_formulas import naive_cider
 from .photos import GREY, png
-from .toy import BLUE, RED, ColourBackbone
 
 # ---- torchmetrics
 

@@ -29,8 +29,7 @@ from capscore.metrics.spice import spice
 from capscore.show.app import build_app
 from capscore.statistics.correlation import tau_b
 from capscore.text import segmentation, word_classes
-
-from .toy import BLUE, RED, ColourBackbone
+from tools.tiny.colours import BLUE, RED, ColourBackbone
 
 PAGES = {"page.html": "<img src=a.png alt=a>", "page.md": "![a](a.png)"}
 WORDS = {

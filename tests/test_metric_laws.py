@@ -42,14 +42,14 @@ from capscore.metrics.rows import PreparedRows, parse_signature
 from capscore.options import LoadOptions, Sampling, split_options
 from capscore.perturbations import perturb
 from capscore.registry import METRICS, register_metric
+from tools.tiny.colours import BLUE, GREEN, RED, ColourBackbone, JudgingColours, meteor_counts
+from tools.tiny.judges import tiny_judge
 
-from .judges.tiny_models import tiny_judge
 from .laws import every
 from .outside.capscore_outside import length_ratio
 from .outside.capscore_outside.mood import Mood
 from .outside.capscore_outside.shortness import Shortness
 from .photos import GREY, png
-from .toy import BLUE, GREEN, RED, ColourBackbone, JudgingColours, meteor_counts
 
 pytestmark = pytest.mark.filterwarnings("ignore::capscore.errors.CapscoreWarning")
 

@@ -18,10 +18,10 @@ import capscore
 from capscore.backbones import find
 from capscore.errors import CapscoreError
 from capscore.registry import METRICS
+from tools.tiny.colours import RED, ColourBackbone
 
 from .cli.conftest import run
 from .datasets_scripts.conftest import official
-from .toy import RED, ColourBackbone
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

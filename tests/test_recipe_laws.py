@@ -22,15 +22,15 @@ import capscore
 from capscore.errors import CapscoreError, InputError
 from capscore.hub.push import push
 from capscore.hub.weights import plan_weights
+from tools.tiny.captions import write_captions
+from tools.tiny.loopback_hub import logged_in
+from tools.tiny.official import write_jsonl
+from tools.tiny.transformers_models import write_encoder
 from training.engine.config import parse
 from training.engine.model_card import RECIPES, read_card
 from training.engine.recipe import RecipeSettings
 
-from .backbones.loopback_hub import logged_in
-from .backbones.tiny_transformers import write_encoder
-from .datasets_scripts.official import write_jsonl
 from .laws import every
-from .training.caption_file import write_captions
 from .training.rated_files import write_rated
 
 pytestmark = pytest.mark.usefixtures("embedded_is_read_once")

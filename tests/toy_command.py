@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tools.tiny.colours import BLUE, GREEN, RED
+
 from .photos import encode
 from .processes import ROOT, Process
-from .toy import BLUE, GREEN, RED
 
 WAIT_S = 120
 COLOURS = {"red": RED, "green": GREEN, "blue": BLUE}
 _PROGRAM = """
 import ctypes, os, signal, sys, time
 sys.path.insert(0, {root!r})
-from tests.toy import ColourBackbone
+from tools.tiny.colours import ColourBackbone
 import capscore.backbones, capscore.files.row_source, capscore.scoring.files
 capscore.files.row_source.CHUNK_ROWS = capscore.scoring.files.CHUNK_ROWS = 4
 class Toy(ColourBackbone):

@@ -26,12 +26,11 @@ from capscore.backbones.embedded.text_encoder import TEXT_RULE, folded
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, InputError
 from capscore.files.shipped import weights_folder
+from tools.tiny.backbones import edit_json, make_student
+from tools.tiny.gate import PARTS
+from tools.tiny.image_tower import random_image_tower, write_image_tower
 from training.engine.saved_towers import StudentRecord, save_image_tower, save_student
 from weights.making.classes import class_descriptions
-
-from .tiny_gate import PARTS
-from .tiny_image_tower import random_image_tower, write_image_tower
-from .tiny_kinds import edit_json, make_student
 
 TEXTS = ["a dog runs on the beach", "ein Hund", "犬が走る。"]
 

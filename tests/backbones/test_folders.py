@@ -12,8 +12,7 @@ from capscore import load_backbone
 from capscore.backbones.base import exact_convolutions, fingerprint_of, settings_digest, tensors_digest
 from capscore.backbones.checkpoint import read_config, refuse_oversized
 from capscore.errors import BackboneUnavailable, CapscoreError
-
-from .tiny_kinds import edit_json
+from tools.tiny.backbones import edit_json
 
 # Digests
 

@@ -16,9 +16,8 @@ from capscore.backbones.embedded.image_tower import (
     align_weights,
 )
 from capscore.errors import CapscoreError
+from tools.tiny.image_tower import SMALL, random_image_tower
 from weights.making.image_tower.features import folded
-
-from .tiny_image_tower import SMALL, random_image_tower
 
 WHOLE = [[0.0, 0.0, 1.0, 1.0]]
 

@@ -19,8 +19,7 @@ from capscore.errors import BackboneUnavailable, CapscoreError, MissingWeightsEr
 from capscore.judges.model import known_models
 from capscore.metrics.loading import default_backbone
 from capscore.registry import METRICS
-
-from .tiny_open_clip import MODELS, VISION, write_open_clip
+from tools.tiny.open_clip_models import MODELS, VISION, write_open_clip
 
 TEXTS = ["A dog.", "Zwei Katzen spielen."]
 ARCHITECTURE = {"embed_dim": 16, "vision_cfg": VISION, **MODELS["clip"]}

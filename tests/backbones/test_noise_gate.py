@@ -16,8 +16,7 @@ from capscore.backbones.embedded.noise_gate import (
     sentence_cuts,
     turned_away,
 )
-
-from .tiny_gate import PARTS
+from tools.tiny.gate import PARTS
 
 SENTENCES = [
     "a dog runs on the beach with a ball.",

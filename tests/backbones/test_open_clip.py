@@ -15,9 +15,8 @@ from capscore.backbones.base import BackboneOptions
 from capscore.backbones.checkpoint import folder_kind
 from capscore.backbones.open_clip import load_folder, load_open_clip
 from capscore.errors import BackboneUnavailable
-
-from .tiny_open_clip import CONTEXT, bytes_tokenizer, write_open_clip, write_xlmr_config
-from .tiny_transformers import random_photos
+from tools.tiny.open_clip_models import CONTEXT, bytes_tokenizer, write_open_clip, write_xlmr_config
+from tools.tiny.transformers_models import random_photos
 
 TEXTS = [
     "A dog.",

@@ -16,8 +16,7 @@ from capscore.metrics.clip_score import CLIPScore
 from capscore.metrics.infometic import InfoMetIC
 from capscore.metrics.mcs import MCS
 from capscore.metrics.ref_clip_score import RefCLIPScore
-
-from ..toy import RED, ColourBackbone, plain
+from tools.tiny.colours import RED, ColourBackbone, plain
 
 S = 1 / np.sqrt(2)
 

@@ -18,10 +18,9 @@ from capscore.backbones.base import BackboneOptions
 from capscore.backbones.checkpoint import folder_kind
 from capscore.backbones.text_towers import read_student
 from capscore.errors import BackboneUnavailable, CapscoreError, ResultWriteError
+from tools.tiny import transformers_models as tiny
+from tools.tiny.backbones import edit_json, make_student
 from training.engine.saved_towers import StudentRecord, save_student
-
-from . import tiny_transformers as tiny
-from .tiny_kinds import edit_json, make_student
 
 TEXTS = [*tiny.TEXTS, tiny.LONG]
 LOADERS = {

@@ -16,9 +16,8 @@ from capscore.backbones.base import BackboneOptions
 from capscore.backbones.checkpoint import folder_kind
 from capscore.backbones.transformers_clip import load_folder
 from capscore.errors import BackboneUnavailable, CapscoreError
-
-from . import tiny_transformers as tiny
-from .tiny_kinds import edit_json
+from tools.tiny import transformers_models as tiny
+from tools.tiny.backbones import edit_json
 
 HAS_SIGLIP_2_TOKENIZER = hasattr(transformers, "Siglip2Tokenizer")  # since transformers 5
 # Context length of each kind, to which its processor pads; whether padding to the longest text is exact.

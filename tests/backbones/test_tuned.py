@@ -18,14 +18,13 @@ from capscore.backbones import find
 from capscore.backbones.base import tensors_digest
 from capscore.backbones.tuned import MARKER, WEIGHTS
 from capscore.metrics.loading import default_backbone
+from tools.tiny import transformers_models as tiny
+from tools.tiny.backbones import edit_json
+from tools.tiny.colours import ColourBackbone
+from tools.tiny.gate import PARTS, with_gate
+from tools.tiny.image_tower import write_image_tower
+from tools.tiny.open_clip_models import write_open_clip
 from training.engine.saved_towers import save_tuned
-
-from ..toy import ColourBackbone
-from . import tiny_transformers as tiny
-from .tiny_gate import PARTS, with_gate
-from .tiny_image_tower import write_image_tower
-from .tiny_kinds import edit_json
-from .tiny_open_clip import write_open_clip
 
 pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
 

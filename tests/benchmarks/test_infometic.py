@@ -17,10 +17,10 @@ from capscore.benchmarks.tasks import TaskOptions
 from capscore.infometic.network import InfoMetIC, InfoMetICConfig
 from capscore.infometic.regions import RegionFinder, Regions
 from capscore.options import Sampling
+from tools.tiny.colours import ColourBackbone
+from tools.tiny.official import coco, write_json, write_jsonl
 
-from ..datasets_scripts.official import coco, write_json, write_jsonl
 from ..photos import encode
-from ..toy import ColourBackbone
 
 quick = TaskOptions(sampling=Sampling(0))
 pytestmark = pytest.mark.filterwarnings("ignore::capscore.errors.CapscoreWarning")

@@ -17,11 +17,11 @@ from capscore.benchmarks.reading import Configuration, benchmark_queries
 from capscore.benchmarks.tasks import RetrievalTask, TaskOptions, task_of
 from capscore.judges.asker import Answers
 from capscore.options import RowOptions, Sampling
+from tools.tiny.colours import ColourBackbone
+from tools.tiny.judges import tiny_judge
 
 from ..datasets_scripts.conftest import official
-from ..judges.tiny_models import tiny_judge
 from ..photos import encode, noise
-from ..toy import ColourBackbone
 
 rouge = {"rouge_l": functools.partial(capscore.load, "rouge_l")}
 toy = {"mcs": functools.partial(capscore.load, "mcs", backbone=ColourBackbone(), cache=False)}

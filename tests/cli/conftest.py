@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 
 from capscore.cli import app
 from capscore.errors import BackboneUnavailable
+from tools.tiny.colours import ColourBackbone
+from tools.tiny.judges import tiny_judge
 
 from ..benchmarks.test_run import rated
 from ..datasets_scripts.conftest import _own_cache, official
-from ..judges.tiny_models import tiny_judge
-from ..toy import ColourBackbone
 from ..toy_command import write_photos
 
 __all__ = ["_own_cache"]

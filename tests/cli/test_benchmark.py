@@ -13,11 +13,11 @@ from scipy.stats import kendalltau
 import capscore
 from capscore.benchmarks.data.load import builder_class
 from capscore.benchmarks.reading import Configuration, benchmark_queries
+from tools.tiny.colours import BLUE, RED, ColourBackbone
+from tools.tiny.systems import write_set, write_systems
 
-from ..comparing.tiny import write_set, write_systems
 from ..datasets_scripts.conftest import official
 from ..photos import encode, noise
-from ..toy import BLUE, RED, ColourBackbone
 from .conftest import assert_refused, flat, json_lines, run, write_jsonl
 
 

@@ -18,8 +18,8 @@ from capscore.comparing.systems import read_systems
 from capscore.embedding import photos
 from capscore.errors import InputError
 from capscore.options import RowOptions
+from tools.tiny.colours import GREEN, RED, JudgingColours
 
-from ..toy import GREEN, RED, JudgingColours
 from .conftest import assert_refused, flat, read_jsonl, run, write_jsonl
 
 REFERENCES = [["a dog runs on the grass"], ["two men sit on a bench"], ["a red car in the street"]]

@@ -12,9 +12,9 @@ from PIL import Image
 import capscore
 from capscore.metrics.infometic import InfoMetIC
 from capscore.metrics.scores import Scores
+from tools.tiny.colours import JudgingColours
 
 from ..infometic.invented import REGIONS, explanation
-from ..toy import JudgingColours
 from .conftest import assert_refused, run
 
 

@@ -6,9 +6,10 @@ import json
 
 import pytest
 
+from tools.tiny.colours import BLUE, RED, ColourBackbone
+
 from ..datasets_scripts.conftest import official, write_photos
 from ..photos import encode
-from ..toy import BLUE, RED, ColourBackbone
 from .conftest import HALF, assert_refused, flat, run, write_jsonl
 
 

@@ -16,8 +16,8 @@ import capscore
 from capscore.embedding.cache import EmbeddingCache
 from capscore.metrics import load
 from capscore.registry import METRICS
+from tools.tiny.colours import ColourBackbone, JudgingColours
 
-from ..toy import ColourBackbone, JudgingColours
 from .conftest import HALF, MCS, REF, ROWS, TEXT, assert_refused, flat, read_jsonl, run, write_jsonl
 
 VERSION = f"|version:{capscore.__version__}"

@@ -10,9 +10,9 @@ import pytest
 import capscore
 from capscore.errors import CapscoreError
 from capscore.statistics.battles import bradley_terry
+from tools.tiny.systems import rows_of
 
 from ..cli.conftest import assert_refused, run, write_jsonl
-from .tiny import rows_of
 
 # system → scores of four photos; by hand: a beats b on 2, ties on 1, loses 1; …
 SCORES = {"a": [0.9, 0.5, 0.2, 0.7], "b": [0.1, 0.5, 0.4, 0.3], "c": [0.0, 0.6, 0.1, 0.2]}

@@ -14,10 +14,10 @@ from capscore.comparing import compare_on_benchmark
 from capscore.comparing.languages import read_captions
 from capscore.options import LoadOptions, Sampling
 from capscore.statistics.bootstrap import multiplicities
+from tools.tiny.colours import ColourBackbone
+from tools.tiny.systems import CAPTIONS, REFERENCES, rows_of, write_rows, write_set, write_systems
 
 from ..metrics.test_formulas import naive_cider
-from ..toy import ColourBackbone
-from .tiny import CAPTIONS, REFERENCES, rows_of, write_rows, write_set, write_systems
 
 NO_DRAWS = Sampling(0)
 EMPTY = LoadOptions(metric_options={"empty": "skip"})

@@ -11,11 +11,11 @@ from capscore.benchmarks.published import orders_of, sets_with_systems
 from capscore.comparing.published_order import published_orders
 from capscore.errors import InputError
 from capscore.statistics.bootstrap import holm
+from tools.tiny.official import coco_captions
+from tools.tiny.systems import write_set, write_systems
 
 from ..cli.conftest import assert_refused, run, write_jsonl
-from ..datasets_scripts.official import coco_captions
 from .test_battles import rows
-from .tiny import write_set, write_systems
 
 # metric → system → scores of six photos; means of "mcs": a .7, b .5, c .5, d .1
 SCORES = {

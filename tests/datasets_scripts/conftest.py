@@ -21,7 +21,7 @@ from ..photos import encode, noise
 
 def official(slug: str) -> ModuleType:
     """What writes a benchmark's tiny official files, and says what is in them."""
-    return importlib.import_module(f"{__package__}.official.{slug}")
+    return importlib.import_module(f"tools.tiny.official.{slug}")
 
 
 def write_photos(slug: str, folder: Path) -> None:

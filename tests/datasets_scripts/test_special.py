@@ -17,10 +17,10 @@ import pytest
 import capscore
 from capscore.benchmarks.data.load import benchmark_builder, builder_class
 from capscore.benchmarks.protocols import VALSE_PIECES, xvnli
+from tools.tiny.official import composite, detailcaps, pascal50s, polaris
 
 from ..photos import encode, noise
 from .conftest import load
-from .official import composite, detailcaps, pascal50s, polaris
 
 
 def rows_of(slug, config, folder, split="test", **options):

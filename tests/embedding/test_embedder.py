@@ -18,9 +18,9 @@ from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
 from capscore.embedding.photos import PhotoPipeline
 from capscore.errors import CapscoreError, ImageError, InputError
+from tools.tiny.colours import BLUE, GREEN, RED, ColourBackbone, JudgingColours, plain
 
 from ..photos import encode
-from ..toy import BLUE, GREEN, RED, ColourBackbone, JudgingColours, plain
 
 
 @pytest.fixture

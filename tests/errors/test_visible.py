@@ -24,8 +24,7 @@ from capscore.errors import (
     without_secrets,
 )
 from capscore.metrics.mcs import MCS
-
-from ..toy import RED, ColourBackbone
+from tools.tiny.colours import RED, ColourBackbone
 
 ATTACKS = [
     ("\x1b[31mred", r"\x1b[31mred"),

@@ -18,10 +18,10 @@ from unittest import mock
 import capscore
 from capscore import backbones
 from capscore.errors import CapscoreError
+from tools.tiny.colours import BLUE, RED, ColourBackbone
 
 from ..cli.conftest import read_jsonl, write_jsonl
 from ..photos import encode
-from ..toy import BLUE, RED, ColourBackbone
 from .case import Outcome
 
 

@@ -7,8 +7,8 @@ import os
 import pytest
 
 from tools.hostile import failures
+from tools.tiny.judges import tiny_judge
 
-from ..judges.tiny_models import tiny_judge
 from ..test_command_laws import _own_cache, folder, made
 from ..test_metric_laws import registered
 

@@ -12,10 +12,10 @@ import torch
 from huggingface_hub import constants
 
 from capscore.infometic.network import InfoMetIC, InfoMetICConfig
-from tests.backbones.loopback_hub import LoopbackHub, logged_in
-from tests.backbones.tiny_image_tower import write_image_tower
-from tests.backbones.tiny_kinds import tune_clip
 from tests.cli.conftest import run
+from tools.tiny.backbones import tune_clip
+from tools.tiny.image_tower import write_image_tower
+from tools.tiny.loopback_hub import LoopbackHub, logged_in
 from training.engine.model_card import DataSource, ModelCard, write_card
 
 CARD = ModelCard(

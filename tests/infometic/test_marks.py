@@ -22,9 +22,8 @@ from capscore.infometic.mark_calibration import (
 )
 from capscore.infometic.marks import MarkedRow, PhotoFeatures, mark_rows
 from capscore.infometic.words import CaptionWord
+from tools.tiny.marks import EVEN, SIZES, seen_photos, tiny_marks
 from weights.making.mark_calibration.__main__ import save_mark_calibration
-
-from .tiny_marks import EVEN, SIZES, seen_photos, tiny_marks
 
 WORDS = torch.nn.functional.normalize(torch.randn(3, 4, 8, generator=torch.Generator().manual_seed(1)), dim=2)
 CLASSES = torch.tensor([[0, 1, 2, 4], [0, 0, 3, 1], [4, 2, 1, 0]])

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from capscore.errors import CapscoreError, InputError
 from capscore.infometic.network import InfoCLIP, InfoMetIC, InfoMetICConfig, WordContext
-
-from .tiny_pairs import TINY, context_of, encode, encode_texts, images_of, texts_of, tiny_model
+from tools.tiny.pairs import TINY, context_of, encode, encode_texts, images_of, texts_of, tiny_model
 
 # Recall, precision, scores of the first region and piece, of an image of three regions and a text of five:
 # as a second forward pass gave them, with loops in numpy, in float64, one pair alone and without padding.

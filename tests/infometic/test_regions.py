@@ -26,8 +26,7 @@ from capscore.infometic.regions import (
     load_finder,
     windows,
 )
-
-from ..toy import ColourBackbone
+from tools.tiny.colours import ColourBackbone
 
 
 class Nowhere(RegionFinder):

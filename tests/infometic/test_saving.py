@@ -13,9 +13,9 @@ from safetensors.torch import load_file, save_file
 from capscore.backbones.checkpoint import CONFIG, WEIGHTS
 from capscore.errors import BackboneUnavailable, CapscoreError
 from capscore.infometic.network import InfoMetIC, load_aligner
+from tools.tiny.pairs import TINY, encode, images_of, texts_of, tiny_model
 
 from .test_network import backbone
-from .tiny_pairs import TINY, encode, images_of, texts_of, tiny_model
 
 
 @pytest.fixture

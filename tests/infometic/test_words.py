@@ -30,8 +30,7 @@ from capscore.infometic.words import (
     word_shares,
 )
 from capscore.text import word_classes
-
-from ..toy import ColourBackbone
+from tools.tiny.colours import ColourBackbone
 
 
 def pieces(*spans, n_cut=0, read_to=100):

@@ -15,8 +15,7 @@ from PIL import Image
 
 import capscore
 from capscore.integrations.harness import HarnessMetric, lighteval_metric
-
-from ..toy import ColourBackbone
+from tools.tiny.colours import ColourBackbone
 
 DOCUMENTS = [
     {"image": Image.new("RGB", (4, 4), "red"), "answers": ["a red square"]},

@@ -13,10 +13,10 @@ import pytest
 import capscore
 from capscore.errors import InputError
 from capscore.integrations.ray import Score
+from tools.tiny.colours import BLUE, GREEN, RED, ColourBackbone, JudgingColours
+from tools.tiny.open_clip_models import write_open_clip
 
-from ..backbones.tiny_open_clip import write_open_clip
 from ..photos import encode
-from ..toy import BLUE, GREEN, RED, ColourBackbone, JudgingColours
 
 PIXELS = {"red": RED, "green": GREEN, "blue": BLUE}
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs the extra ray")

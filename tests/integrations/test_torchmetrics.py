@@ -20,8 +20,7 @@ from torchmetrics.text import BLEUScore
 import capscore
 from capscore.errors import CapscoreWarning
 from capscore.integrations.torchmetrics import CaptionMetric
-
-from ..toy import BLUE, RED, ColourBackbone
+from tools.tiny.colours import BLUE, RED, ColourBackbone
 
 ROOT = Path(__file__).resolve().parents[2]
 PIXELS = torch.tensor([255, 0, 0])[:, None, None].expand(3, 8, 8)  # int64

@@ -11,8 +11,7 @@ from transformers import Trainer, TrainingArguments
 import capscore
 from capscore.errors import InputError
 from capscore.integrations.trainer import CaptionCallback
-
-from ..toy import BLUE, RED, ColourBackbone
+from tools.tiny.colours import BLUE, RED, ColourBackbone
 
 CAPTIONS, PHOTOS = ["red", "red blue", "green"], [RED, BLUE, BLUE]
 

@@ -18,9 +18,8 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 import capscore
 from capscore.errors import ImageError, RowWarning
 from capscore.integrations.trl import caption_reward
-
-from ..judges.tiny_models import write_model
-from ..toy import BLUE, RED, ColourBackbone
+from tools.tiny.colours import BLUE, RED, ColourBackbone
+from tools.tiny.judges import write_model
 
 OPTIONS = {"backbone": ColourBackbone(), "cache": False, "language": "en"}
 

@@ -6,7 +6,7 @@ import functools
 
 import pytest
 
-from .tiny_models import tiny_judge, write_model
+from tools.tiny.judges import tiny_judge, write_model
 
 
 @pytest.fixture(scope="session")

@@ -14,10 +14,10 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from capscore.errors import BackboneUnavailable, CapscoreError, ImageError, InputError, RowWarning
+from tools.tiny.judges import MATCHERS, load
+from tools.tiny.transformers_models import write_clip
 
-from ..backbones.tiny_transformers import write_clip
 from .test_parity import PHOTOS
-from .tiny_models import MATCHERS, load
 
 LONG, NARROW = "word " * 20_000, np.zeros((2, 800, 3), np.uint8)
 TEXTLESS = "{% for m in messages %}{% for c in m.content %}<|image_pad|>{% endfor %}{% endfor %}"

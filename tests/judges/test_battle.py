@@ -13,12 +13,12 @@ from PIL import Image
 import capscore
 from capscore.errors import CapscoreError, RowWarning
 from capscore.judges.battle import Battle
+from tools.tiny import judges as tiny_models
+from tools.tiny.judges import FAMILIES, tiny_judge
 
 from ..cli.conftest import write_jsonl
 from ..photos import noise
-from . import tiny_models
 from .test_parity import PHOTOS, asked, assert_close, spellings
-from .tiny_models import FAMILIES, tiny_judge
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 ROWS = [

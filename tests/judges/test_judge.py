@@ -13,9 +13,9 @@ from capscore.judges.readings import Yes
 from capscore.metrics.judge import WHY
 from capscore.metrics.rows import parse_signature
 from capscore.registry import READINGS, register_reading
+from tools.tiny.judges import FAMILIES, load, tiny_judge
 
 from .test_parity import PHOTOS, asked, assert_close
-from .tiny_models import FAMILIES, load, tiny_judge
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::capscore.errors.CapscoreWarning", "ignore::DeprecationWarning"

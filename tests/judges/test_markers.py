@@ -9,9 +9,9 @@ import pytest
 import capscore
 from capscore.judges.prompts import PhotoTokens, Prompt
 from capscore.judges.readings import Yes
+from tools.tiny.judges import FAMILIES
 
 from .test_parity import PHOTOS, asked, yes_or_no
-from .tiny_models import FAMILIES
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::capscore.errors.CapscoreWarning", "ignore::DeprecationWarning"

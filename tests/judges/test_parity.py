@@ -16,8 +16,7 @@ from PIL import Image
 import capscore
 from capscore.judges.model import BOTH_WAYS, SHARING
 from capscore.judges.readings import Grade, Match, Yes
-
-from .tiny_models import FAMILIES, MATCHERS
+from tools.tiny.judges import FAMILIES, MATCHERS
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::capscore.errors.CapscoreWarning", "ignore::DeprecationWarning"

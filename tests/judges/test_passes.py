@@ -8,9 +8,8 @@ import pytest
 import transformers
 
 import capscore
-
-from ..backbones.tiny_transformers import random_photos
-from .tiny_models import MATCHERS
+from tools.tiny.judges import MATCHERS
+from tools.tiny.transformers_models import random_photos
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::capscore.errors.CapscoreWarning", "ignore::DeprecationWarning"

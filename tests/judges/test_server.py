@@ -23,10 +23,10 @@ from capscore.errors import CapscoreWarning
 from capscore.integrations.ray import Score
 from capscore.judges import client
 from capscore.judges.listing import MAX_TOKENS
+from tools.tiny.chat_server import MODEL, ChatServer
 
 from ..cli.conftest import run
 from ..modules.conftest import METRICS
-from .chat_server import MODEL, ChatServer
 from .test_parity import PHOTOS, ROWS
 from .test_statements import CAPTION, PHOTO, chances, recalled
 

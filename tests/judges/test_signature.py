@@ -14,9 +14,9 @@ import capscore
 from capscore.judges.asker import answer_key
 from capscore.judges.prompts import Prompt
 from capscore.judges.readings import Yes
+from tools.tiny.judges import tiny_judge
 
 from .test_parity import PHOTOS
-from .tiny_models import tiny_judge
 
 pytestmark = pytest.mark.filterwarnings("ignore::capscore.errors.CapscoreWarning")
 

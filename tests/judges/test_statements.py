@@ -18,10 +18,10 @@ from capscore.judges.model import BOTH_WAYS, JudgeModel
 from capscore.judges.prompts import Prompt
 from capscore.judges.statements import Statements
 from capscore.text.claims import claims
+from tools.tiny.judges import FAMILIES, load, tiny_judge
 
 from .test_parity import yes_or_no
 from .test_trained import photo, rows_of, taught
-from .tiny_models import FAMILIES, load, tiny_judge
 
 PHOTO = np.full((42, 42, 3), (200, 40, 40), np.uint8)
 CAPTION = "A dog runs on the beach, while two men watch it. It is brown."

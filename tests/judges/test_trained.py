@@ -11,8 +11,7 @@ from PIL import Image
 import capscore
 from capscore.judges.battle import Battle
 from capscore.judges.readings import Yes
-
-from .tiny_models import FAMILIES
+from tools.tiny.judges import FAMILIES
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 CAPTIONS = {"red": ["a red photo", "red"], "blue": ["a blue photo", "blue"]}

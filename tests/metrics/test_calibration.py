@@ -39,9 +39,9 @@ from capscore.scoring.calibrating import (
     other_captions,
     with_references,
 )
+from tools.tiny.colours import BLUE, GREEN, RED, ColourBackbone
 
 from ..photos import noise
-from ..toy import BLUE, GREEN, RED, ColourBackbone
 
 pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
 

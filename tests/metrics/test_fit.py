@@ -13,8 +13,7 @@ import capscore
 from capscore.embedding.background import Background, Curve
 from capscore.errors import CapscoreError, InputError, RecipeWarning
 from capscore.metrics.fit import Fit
-
-from ..toy import BLUE, GREEN, RED, ColourBackbone
+from tools.tiny.colours import BLUE, GREEN, RED, ColourBackbone
 
 pytestmark = pytest.mark.filterwarnings("ignore::capscore.errors.CapscoreWarning")
 # twelve photos between red and green, so that a text about blue is near none

@@ -22,8 +22,7 @@ from capscore.infometic.words import encode_pieces, split_pieces
 from capscore.metrics import infometic
 from capscore.metrics.infometic import InfoMetIC as InfoMetICScorer
 from capscore.text.word_classes import tagger_name
-
-from ..toy import RED, ColourBackbone
+from tools.tiny.colours import RED, ColourBackbone
 
 # scikit-image ships them: 451 × 300 pixels, and 512 × 512
 CAT, ROCKET = (str(files("skimage.data") / f"{name}.png") for name in ("chelsea", "astronaut"))

@@ -14,9 +14,9 @@ from PIL import Image
 import capscore
 from capscore.errors import TruncationWarning
 from capscore.infometic.network import InfoMetIC
+from tools.tiny.transformers_models import write_clip
 from training.convert import Settings, convert
 
-from ..backbones.tiny_transformers import write_clip
 from ..infometic.public_code import Clip, public_scores, random_checkpoint
 
 CAT, ROCKET, COFFEE = (

@@ -14,8 +14,8 @@ from capscore.embedding.embedder import Embedder
 from capscore.metrics import infometic
 from capscore.metrics.infometic import InfoMetIC
 from capscore.text import word_classes
+from tools.tiny.colours import ColourBackbone
 
-from ..toy import ColourBackbone
 from .test_infometic import CAT, ROCKET, halves
 
 BOX = [[0, 0, 3, 3]]

@@ -11,9 +11,9 @@ import capscore
 from capscore.errors import InputError, OptionError, TruncationWarning
 from capscore.images.load import load_image
 from capscore.scoring.streams import RunningSummary
+from tools.tiny.colours import BLUE, GREEN, RED, ColourBackbone, JudgingColours
 
 from ..photos import noise
-from ..toy import BLUE, GREEN, RED, ColourBackbone, JudgingColours
 
 # 5 and 4 words and signs; 11 tokens with start and end, 7 and 6 by themselves
 LONG = "red red red red . green green green ."

@@ -13,9 +13,9 @@ from PIL import Image
 import capscore
 from capscore.backbones import load_backbone
 from capscore.errors import CorpusWarning
+from tools.tiny.colours import ColourBackbone, JudgingColours
 
 from ..cli.conftest import run
-from ..toy import ColourBackbone, JudgingColours
 
 # left to right and right to left, with and without spaces, unknown to the backbone, not stated
 ROWS = [

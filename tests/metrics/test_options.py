@@ -14,8 +14,7 @@ from capscore.metrics.loading import all_options, options_of
 from capscore.metrics.mcs import MCS
 from capscore.options import OutputOptions, RowOptions
 from capscore.registry import METRICS, register_metric
-
-from ..toy import ColourBackbone
+from tools.tiny.colours import ColourBackbone
 
 UNUSABLE = ("x" * 5_000, "a\0b")  # no file system takes such names
 WITH_BACKBONE = [metric for metric in METRICS.names() if METRICS.get(metric).takes_backbone]

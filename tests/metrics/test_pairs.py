@@ -15,10 +15,10 @@ import capscore
 from capscore.errors import ImageError, InputError, OptionError
 from capscore.integrations.torchmetrics import CaptionMetric
 from capscore.metrics import load_together
+from tools.tiny.colours import GREEN, RED, ColourBackbone, plain
 
 from ..cli.conftest import run as run_command
 from ..photos import encode
-from ..toy import GREEN, RED, ColourBackbone, plain
 
 VIOLET = plain((200, 0, 200))  # red and blue
 HALF = 2.5 / np.sqrt(2)

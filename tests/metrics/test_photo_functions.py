@@ -7,9 +7,9 @@ import pytest
 
 from capscore.errors import ImageError, InputError
 from capscore.metrics.from_function import scorer_of
+from tools.tiny.colours import plain
 
 from ..photos import encode
-from ..toy import plain
 
 WHITE, BLACK = plain((255, 255, 255)), plain((0, 0, 0))
 CAPTIONS, PHOTOS = ["a", "bb", "ccc", "d", "eeee"], [WHITE, BLACK, encode(WHITE), b"no image", WHITE]

@@ -12,9 +12,9 @@ import capscore
 from capscore.backbones.embedded.noise_gate import FOUND
 from capscore.images.load import load_image
 from capscore.perturbations import KINDS, perturb
+from tools.tiny.colours import BLUE, GREEN, RED, ColourBackbone, JudgingColours
 
 from ..shipped_weights import pr_mcs_on
-from ..toy import BLUE, GREEN, RED, ColourBackbone, JudgingColours
 
 PHOTO = str(files("skimage.data") / "chelsea.png")  # a tabby cat
 CAPTIONS = {

@@ -13,8 +13,7 @@ import capscore
 from capscore.errors import CorpusWarning, InputError, LanguageWarning, MissingExtraError
 from capscore.metrics.cider import DocumentFrequencies
 from capscore.text.segmentation import segmenter_name, tokenize
-
-from ..toy import meteor_counts
+from tools.tiny.colours import meteor_counts
 
 COUNTING = ["cider", "cider_d", "bleu", "rouge_l"]
 CAPTIONS = ["a red kite", "a dog runs", "two dogs and dogs"]

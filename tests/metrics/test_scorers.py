@@ -15,8 +15,7 @@ from capscore.errors import CapscoreError, InputError, LanguageWarning, Truncati
 from capscore.metrics.clip_score import clip_score
 from capscore.metrics.ref_clip_score import ref_clip_score
 from capscore.metrics.rows import format_signature, parse_signature
-
-from ..toy import BLUE, GREEN, RED, ColourBackbone, plain
+from tools.tiny.colours import BLUE, GREEN, RED, ColourBackbone, plain
 
 YELLOW = plain((255, 255, 0))
 HALF = math.sqrt(0.5)

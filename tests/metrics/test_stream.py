@@ -13,10 +13,10 @@ import capscore
 from capscore.errors import CapscoreError, InputError
 from capscore.metrics.loading import load_together
 from capscore.scoring.streams import DistinctKeys
+from tools.tiny.colours import BLUE, GREEN, RED, ColourBackbone
+from tools.tiny.judges import tiny_judge
 
-from ..judges.tiny_models import tiny_judge
 from ..photos import encode
-from ..toy import BLUE, GREEN, RED, ColourBackbone
 
 PIXELS = {"red": RED, "green": GREEN, "blue": BLUE}
 NAMES = [*PIXELS]

@@ -14,9 +14,8 @@ from capscore.embedding.background import Background, Curve
 from capscore.metrics.evaluate_module import CaptionModule
 from capscore.metrics.with_backbone import BackboneScorer
 from capscore.registry import METRICS as METRICS_BY_NAME
-
-from ..judges.tiny_models import tiny_judge
-from ..toy import ColourBackbone
+from tools.tiny.colours import ColourBackbone
+from tools.tiny.judges import tiny_judge
 
 METRICS = Path(__file__).resolve().parents[2] / "metrics"
 SLUGS = sorted(folder.name for folder in METRICS.iterdir() if folder.is_dir() and folder.name[0] not in "._")

@@ -19,10 +19,10 @@ from capscore.backbones import find
 from capscore.backbones.base import PUBLISHED_W as W
 from capscore.metrics.loading import default_backbone, options_of
 from capscore.registry import METRICS as SCORERS
+from tools.tiny.colours import RED
+from tools.tiny.judges import tiny_judge
 
-from ..judges.tiny_models import tiny_judge
 from ..photos import encode, noise
-from ..toy import RED
 from .conftest import METRICS, SLUGS, WITH_BACKBONE
 
 COLOURS = {"red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray"}

@@ -18,9 +18,9 @@ from packaging.requirements import Requirement
 import capscore
 from capscore.errors import BackboneUnavailable, CapscoreError, InputError
 from capscore.registry import METRICS as SCORERS
+from tools.tiny.colours import BLUE, GREEN, RED, plain
+from tools.tiny.transformers_models import write_clip
 
-from ..backbones.tiny_transformers import write_clip
-from ..toy import BLUE, GREEN, RED, plain
 from .conftest import METRICS
 
 ROWS = {

@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 import capscore
+from tools.tiny.transformers_models import write_clip
 
-from ..backbones.tiny_transformers import write_clip
 from ..photos import encode, noise
 
 CAPTIONS = ["a cat on the mat", "two dogs run"]

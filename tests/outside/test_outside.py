@@ -16,9 +16,9 @@ import torch
 
 import capscore
 from capscore.perturbations import perturb
+from tools.tiny.judges import tiny_judge
 
 from ..judges.test_parity import PHOTOS, asked
-from ..judges.tiny_models import tiny_judge
 
 ROOT = Path(__file__).resolve().parents[2]
 CAPTIONS = ["a bright room", "a dark room"]

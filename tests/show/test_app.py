@@ -15,11 +15,11 @@ from capscore.errors import CapscoreError, MissingExtraError, install_command
 from capscore.registry import METRICS
 from capscore.show import app as app_module
 from capscore.show.app import build_app, launch
+from tools.tiny.colours import RED, ColourBackbone
+from tools.tiny.judges import tiny_judge
 
 from ..cli.conftest import run
-from ..judges.tiny_models import tiny_judge
 from ..photos import encode
-from ..toy import RED, ColourBackbone
 
 
 @pytest.fixture(autouse=True)

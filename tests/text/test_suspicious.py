@@ -10,8 +10,7 @@ from PIL import Image
 
 import capscore
 from capscore.text.suspicious import KINDS, OddRows, oddity
-
-from ..toy import BLUE, RED, ColourBackbone, plain
+from tools.tiny.colours import BLUE, RED, ColourBackbone, plain
 
 FINE = [
     *("a dog runs", "AT&T & salt; a < b", "None of the dogs", "a nan bread", "a sign: stop", "[MASK] cat"),

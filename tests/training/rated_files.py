@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from tests.datasets_scripts.official import write_jsonl
+from tools.tiny.official import write_jsonl
 
 LANGUAGES = ("de", "en", "ru")
 

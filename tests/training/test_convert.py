@@ -13,10 +13,10 @@ import torch
 import capscore
 from capscore.errors import CapscoreError, InputError, ResultWriteError
 from capscore.infometic.network import InfoMetIC
+from tools.tiny.transformers_models import write_clip
 from training import convert as module
 from training.convert import Settings, main
 
-from ..backbones.tiny_transformers import write_clip
 from ..infometic.public_code import random_checkpoint
 
 STATE = random_checkpoint(intra=2, inter=1)

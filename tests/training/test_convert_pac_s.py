@@ -14,10 +14,10 @@ from torchvision import transforms
 import capscore
 from capscore.errors import CapscoreError, InputError
 from capscore.hub.weights import plan_weights
+from tools.tiny.open_clip_models import DIM, TEXT, VISION, build
 from training import convert as module
 from training.convert import Settings, main
 
-from ..backbones.tiny_open_clip import DIM, TEXT, VISION, build
 from ..photos import noise
 
 MODEL = {"embed_dim": DIM, "vision_cfg": VISION, "text_cfg": TEXT}

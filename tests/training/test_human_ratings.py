@@ -17,9 +17,10 @@ from scipy.stats import kendalltau, spearmanr
 import capscore
 from capscore.errors import CapscoreError, InputError, MissingExtraError
 from capscore.images.load import content_key
-from tests.backbones import tiny_open_clip, tiny_transformers
-from tests.backbones.tiny_image_tower import write_image_tower
-from tests.datasets_scripts.official import write_jsonl
+from tools.tiny import open_clip_models as tiny_open_clip
+from tools.tiny import transformers_models as tiny_transformers
+from tools.tiny.image_tower import write_image_tower
+from tools.tiny.official import write_jsonl
 from training import human_ratings
 from training.data.photos import Photos
 from training.data.pictures import TrainedPictures

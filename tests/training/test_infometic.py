@@ -17,9 +17,9 @@ from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, InputError
 from capscore.infometic.network import InfoCLIP, InfoMetIC, InfoMetICConfig
 from capscore.infometic.words import CaptionWord, Pieces
-from tests.backbones import tiny_transformers as tiny
-from tests.datasets_scripts.official import write_jsonl
-from tests.training.caption_file import EIGHT
+from tools.tiny import transformers_models as tiny
+from tools.tiny.captions import EIGHT
+from tools.tiny.official import write_jsonl
 from training import infometic
 from training.data.alignment_batches import AlignmentBatches, AlignmentItem
 from training.data.alignment_data import AlignmentData, load_features

@@ -13,9 +13,10 @@ import capscore
 from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError, MissingExtraError
 from capscore.perturbations import KINDS
-from tests.backbones import tiny_transformers as tiny
-from tests.datasets_scripts.official import write_jsonl
-from tests.toy import BLUE, RED, ColourBackbone
+from tools.tiny import transformers_models as tiny
+from tools.tiny.captions import LANGUAGES, write_captions
+from tools.tiny.colours import BLUE, RED, ColourBackbone
+from tools.tiny.official import write_jsonl
 from training import pr_mcs
 from training.data.rows import Row, file_rows
 from training.data.split import split_by_image
@@ -25,7 +26,6 @@ from training.engine.pr_mcs_losses import TripleLoss
 from training.engine.robustness_check import RobustnessCheck
 from training.pr_mcs import Settings, train
 
-from .caption_file import LANGUAGES, write_captions
 from .data.test_triples import embedded
 from .two_processes import assert_two_processes_are_one
 

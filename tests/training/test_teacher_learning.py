@@ -16,6 +16,9 @@ from transformers import AutoModel
 import capscore
 from capscore.backbones.text_towers import read_student
 from capscore.errors import BackboneUnavailable, CapscoreError
+from tools.tiny.backbones import make_student
+from tools.tiny.colours import ColourBackbone
+from tools.tiny.transformers_models import write_encoder
 from training import teacher_learning
 from training.data.parallel_text import read_parallel_text
 from training.engine import student as student_module
@@ -23,10 +26,6 @@ from training.engine.config import parse
 from training.engine.processes import gather_rows
 from training.engine.student import Example, evaluation, examples_of, squared_distance, teacher_embeddings
 from training.teacher_learning import TeacherLearning, train
-
-from ..backbones.tiny_kinds import make_student
-from ..backbones.tiny_transformers import write_encoder
-from ..toy import ColourBackbone
 
 pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
 

@@ -11,12 +11,11 @@ import pytest
 import torch
 
 from capscore.errors import CapscoreError, InputError
+from tools.tiny.translator import TEXTS, tiny_m2m100, tiny_nllb
 from training import translate as recipe
 from training.engine import translator as models
 from training.engine.translator import Translator, choose, find_language, load_language_check, load_quality
 from training.translate import Settings, main
-
-from .tiny_translator import TEXTS, tiny_m2m100, tiny_nllb
 
 pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tests import toy
-from tests.backbones.tiny_kinds import Checkpoint
+from tools.tiny import colours as toy
+from tools.tiny.backbones import Checkpoint
 
 from .place import Place
 from .plain import plain

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.training.caption_file import EIGHT, write_captions
+from tools.tiny.captions import EIGHT, write_captions
 
 from .place import Place, write_rows
 from .table import case
@@ -102,7 +102,7 @@ def _(place: Place) -> Any:
 @case("training/loop")
 def _(place: Place) -> Any:
     """A contrastive run of ten steps: its log, the weights it ends with."""
-    from tests.training.engine import toy_run as toy
+    from tools.tiny import training_run as toy
 
     model, result = toy.train(Path("run"))
     _, half = toy.train(Path("stopped"), max_steps=6)

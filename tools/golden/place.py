@@ -24,8 +24,8 @@ from unittest import mock
 import pytest
 
 import capscore
-from tests.backbones.tiny_transformers import write_clip
 from tests.datasets_scripts.conftest import write_photos
+from tools.tiny.transformers_models import write_clip
 
 ROOT = Path(__file__).resolve().parents[2]
 CAPTIONS = ROOT / "capscore" / "show" / "examples.json"
@@ -148,7 +148,7 @@ class Place:
 
     def benchmark(self, slug: str, *, photos: bool = True) -> ModuleType:
         """The tiny official files of a benchmark, in a folder of its name: what says what is in them."""
-        official = importlib.import_module(f"tests.datasets_scripts.official.{slug}")
+        official = importlib.import_module(f"tools.tiny.official.{slug}")
         Path(slug).mkdir()
         official.write(Path(slug))
         if photos:

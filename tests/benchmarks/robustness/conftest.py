@@ -6,8 +6,7 @@ import pytest
 
 import capscore
 from capscore.benchmarks.robustness import CaptionSet
-
-from ...toy import BLUE, RED, ColourBackbone
+from tools.tiny.colours import BLUE, RED, ColourBackbone
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ from capscore.benchmarks.robustness.run import alarms, curve, measure_degrees, m
 from capscore.options import Sampling
 from capscore.perturbations.by_degree import DEGREES, by_degree
 from capscore.perturbations.styles import STYLES, restyle
-
-from ...toy import ColourBackbone
+from tools.tiny.colours import ColourBackbone
 
 pytestmark = pytest.mark.filterwarnings("ignore::capscore.errors.CapscoreWarning")
 

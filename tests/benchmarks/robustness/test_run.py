@@ -17,8 +17,7 @@ from capscore.options import Sampling
 from capscore.perturbations import KINDS, UNSEEN_KINDS, perturb
 from capscore.statistics.bootstrap import NO_INTERVALS
 from capscore.tables import signed
-
-from ...toy import ColourBackbone
+from tools.tiny.colours import ColourBackbone
 
 quick = RobustnessOptions(sampling=NO_INTERVALS)
 COLOURS = {"r": (1, 0, 0), "b": (0, 0, 1)}

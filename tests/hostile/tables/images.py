@@ -11,8 +11,9 @@ import numpy as np
 import torch
 from PIL import Image
 
+from tools.tiny.colours import RED
+
 from ...photos import GREY, encode, png
-from ...toy import RED
 from .. import surfaces
 from ..case import cases, refused, scored
 

@@ -15,9 +15,9 @@ import pytest
 from PIL import Image
 
 from capscore.errors import InputError
-from tests.datasets_scripts.official import write_jsonl
 from tests.photos import encode
-from tests.toy import GREEN, RED
+from tools.tiny.colours import GREEN, RED
+from tools.tiny.official import write_jsonl
 from training.data import rows as rows_module
 from training.data.photos import read_names
 from training.data.rows import ALIGNED, CAPTIONS, RATED, benchmark_rows, file_rows

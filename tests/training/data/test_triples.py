@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, ImageError, InputError, LanguageWarning
 from capscore.perturbations import perturb
-from tests.toy import BLUE, RED, ColourBackbone
+from tools.tiny.colours import BLUE, RED, ColourBackbone
 from training.data.captions import Captions, check_captions, embed_captions
 from training.data.photos import held_out, photos_of
 from training.data.pictures import Pictures

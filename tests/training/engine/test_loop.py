@@ -20,6 +20,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from capscore.errors import CapscoreError
+from tools.tiny import training_run as toy_run
 from training.data.batches import ShuffledBatches
 from training.engine import loop
 from training.engine.loop_settings import LoopSettings
@@ -28,7 +29,6 @@ from training.engine.training_log import duration, read_log
 from weights.making.image_tower.weight_average import WeightAverage
 
 from ... import processes
-from . import toy_run
 
 ROOT = Path(__file__).parents[3]
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}
@@ -51,7 +51,7 @@ def test_a_run_killed_at_any_moment_ends_with_the_same_weights(tmp_path, request
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     every_nth = 1 if request.config.getoption("--all") else 61
-    done = processes.run(["-m", "tests.training.engine.toy_run", "kill", tmp_path, every_nth], cwd=ROOT)
+    done = processes.run(["-m", "tools.tiny.training_run", "kill", tmp_path, every_nth], cwd=ROOT)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     whole = Path(report["whole"])
@@ -149,7 +149,7 @@ def test_two_runs_in_one_folder_and_a_folder_that_is_a_file_are_refused(tmp_path
 
 
 def test_two_processes_give_the_weights_of_one(tmp_path):
-    command = ["-m", "tests.training.engine.toy_run", "once", tmp_path / "two"]
+    command = ["-m", "tools.tiny.training_run", "once", tmp_path / "two"]
     first, second = processes.run_distributed(command, cwd=ROOT)
     assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
     said = json.loads(first.stdout)

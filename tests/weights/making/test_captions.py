@@ -12,15 +12,14 @@ import pytest
 
 from capscore.benchmarks.data.builder import BenchmarkWarning
 from capscore.errors import CapscoreError, InputError
-from tests.datasets_scripts.official import write_jsonl
+from tools.tiny.official import write_jsonl
+from tools.tiny.sources_of_weights import HELD, SAYS, text_row
+from tools.tiny.sources_of_weights import write_captions as write_official
 from weights.making import captions as module
 from weights.making.captions import HELD_OUT, Settings, grammar_captions, package_captions
 from weights.making.held_out import Photo
 from weights.making.jsonl import sources_file
 from weights.making.named_numbers import named_numbers
-
-from .official_files import HELD, SAYS, text_row
-from .official_files import write_captions as write_official
 
 TEXTS = {
     "en": [

@@ -7,9 +7,8 @@ import json
 import pytest
 
 from capscore.errors import CapscoreError
+from tools.tiny.sources_of_weights import HELD, write_data
 from weights.making.held_out import TESTED, Photo, coco_split, held_out_photos, photo_of
-
-from .official_files import HELD, write_data
 
 # set → all of its photos in the files of `write_data`
 EXPECTED = {

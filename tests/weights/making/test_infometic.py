@@ -12,14 +12,13 @@ from PIL import Image
 
 from capscore.errors import InputError
 from capscore.infometic.words import caption_words
-from tests.datasets_scripts.official import write_jsonl
+from tools.tiny.official import write_jsonl
+from tools.tiny.sources_of_weights import HELD, write_data
 from training.data.rows import ALIGNED, file_rows
 from weights.making import infometic as module
 from weights.making.held_out import HeldOut, Photo, held_out_photos
 from weights.making.infometic import Settings, beginning, photo_windows, write_rows
 from weights.making.jsonl import sources_file
-
-from .official_files import HELD, write_data
 
 # its windows are its two pixels
 BOTH = [[0.0, 0.0, 1.0, 1.0], [1.0, 0.0, 2.0, 1.0]]

@@ -14,10 +14,10 @@ import capscore
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError
 from capscore.infometic.network import InfoMetIC, InfoMetICConfig
-from tests.backbones import tiny_transformers as tiny
-from tests.datasets_scripts.official import write_jsonl
-from tests.training.caption_file import EIGHT
 from tests.training.data.test_word_pollution import CAPTION, WORDS
+from tools.tiny import transformers_models as tiny
+from tools.tiny.captions import EIGHT
+from tools.tiny.official import write_jsonl
 from training.data.rows import Row
 from training.data.word_pollution import pollute
 from training.engine.alignment_check import AlignmentCheck

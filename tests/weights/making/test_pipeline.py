@@ -16,15 +16,14 @@ from capscore.benchmarks.data.builder import BenchmarkWarning
 from capscore.errors import CapscoreError, InputError
 from capscore.infometic.mark_calibration import load_mark_calibration
 from capscore.infometic.network import InfoMetIC
-from tests.datasets_scripts.official import write_jsonl
+from tools.tiny.official import write_jsonl
+from tools.tiny.sources_of_weights import draw_photo, text_row, write_data, write_photos, write_texts
 from weights.making import pipeline
 from weights.making.image_tower import data as tower_data
 from weights.making.image_tower import second
 from weights.making.mark_calibration import calibrate, draws, objects
 from weights.making.mark_calibration.rows import COCO_THINGS, read_mark_rows
 from weights.making.pipeline import DONE, PLAN, Step, read_plan, run_steps
-
-from .official_files import draw_photo, text_row, write_data, write_photos, write_texts
 
 STEPS = [
     Step("rows", "some.rows", "1 minute", "rows.jsonl", options={"out": "{out}/rows.jsonl"}),

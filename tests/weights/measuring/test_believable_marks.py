@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from capscore.errors import CapscoreError, InputError
-from tests.datasets_scripts.official import write_jsonl
+from tools.tiny.official import write_jsonl
 from weights.measuring import believable_marks as study
 from weights.measuring.believable_marks import (
     Case,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 
-from tests.datasets_scripts.official import write_jsonl, write_lines
+from tools.tiny.official import write_jsonl, write_lines
 from weights.measuring.held_out import SHARED, XTD10, main, translated
 
 

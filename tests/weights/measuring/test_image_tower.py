@@ -15,8 +15,8 @@ from capscore.benchmarks.tasks import TaskOptions
 from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
 from capscore.options import Sampling
-from tests.datasets_scripts.official import write_json, write_lines
-from tests.toy import WORDS, ColourBackbone
+from tools.tiny.colours import WORDS, ColourBackbone
+from tools.tiny.official import write_json, write_lines
 from weights.measuring import image_tower as study
 from weights.measuring.changed_captions import OPENERS, ChangedCaptions
 from weights.measuring.figures import ratio

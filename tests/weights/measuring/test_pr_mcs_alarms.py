@@ -11,8 +11,8 @@ from PIL import Image
 
 from capscore.benchmarks.robustness import CaptionSet
 from capscore.embedding.embedder import Embedder
-from tests.datasets_scripts.official import write_jsonl
-from tests.toy import BLUE, RED, ColourBackbone
+from tools.tiny.colours import BLUE, RED, ColourBackbone
+from tools.tiny.official import write_jsonl
 from weights.measuring import pr_mcs_alarms as study
 from weights.measuring.pr_mcs_alarms import Tower
 

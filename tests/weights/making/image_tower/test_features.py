@@ -10,12 +10,11 @@ from torch import nn
 
 from capscore.errors import InputError
 from capscore.images.load import load_image
+from tools.tiny.sources_of_weights import draw_photo
 from weights.making.held_out import Photo
 from weights.making.image_tower import features
 from weights.making.image_tower.features import photo_features, view_pixels
 from weights.making.image_tower.rows import PhotoRow
-
-from ..official_files import draw_photo
 
 PHOTO = Photo("flickr", 1000268201)
 

@@ -15,6 +15,7 @@ from capscore.backbones.embedded.backbone import load_efficientnet, load_embedde
 from capscore.backbones.embedded.image_tower import STAGES
 from capscore.benchmarks.data.builder import BenchmarkWarning
 from capscore.errors import CapscoreError, InputError
+from tools.tiny.sources_of_weights import write_coco_rows, write_data, write_photos, write_texts
 from training.engine.model_card import read_card
 from weights.making import cards
 from weights.making.image_tower import __main__ as recipe
@@ -22,8 +23,6 @@ from weights.making.image_tower import data as training_data
 from weights.making.image_tower.features import FrozenHalf, TrainedHalf, blocks_of_stages, folded
 from weights.making.image_tower.settings import ImageTowerSettings
 from weights.making.jsonl import write_sources
-
-from ..official_files import write_coco_rows, write_data, write_photos, write_texts
 
 pytestmark = [
     pytest.mark.usefixtures("prepared_here", "embedded_is_read_once"),

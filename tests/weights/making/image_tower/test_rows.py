@@ -8,18 +8,8 @@ from collections import Counter
 import pytest
 
 from capscore.errors import CapscoreError, InputError
-from tests.datasets_scripts.official import write_jsonl, write_lines
-from weights.making.held_out import HeldOut, Photo, held_out_photos
-from weights.making.image_tower.rows import (
-    SOURCES,
-    Caption,
-    coco_captions,
-    photo_files,
-    read_captions,
-    training_rows,
-)
-
-from ..official_files import (
+from tools.tiny.official import write_jsonl, write_lines
+from tools.tiny.sources_of_weights import (
     COCO,
     PHOTOS,
     SAYS,
@@ -28,6 +18,15 @@ from ..official_files import (
     write_data,
     write_photos,
     write_texts,
+)
+from weights.making.held_out import HeldOut, Photo, held_out_photos
+from weights.making.image_tower.rows import (
+    SOURCES,
+    Caption,
+    coco_captions,
+    photo_files,
+    read_captions,
+    training_rows,
 )
 
 pytestmark = [

@@ -13,7 +13,8 @@ from PIL import Image
 from capscore.backbones.embedded.backbone import load_embedded, load_image_tower
 from capscore.benchmarks.data.builder import BenchmarkWarning
 from capscore.errors import CapscoreError
-from tests.backbones.tiny_image_tower import write_image_tower
+from tools.tiny.image_tower import write_image_tower
+from tools.tiny.sources_of_weights import draw_photo, write_data, write_photos, write_texts
 from training.data.source import DataSource
 from training.engine.config import parse
 from training.engine.model_card import ModelCard, write_card
@@ -21,8 +22,6 @@ from weights.making.held_out import Photo
 from weights.making.image_tower import second
 from weights.making.image_tower.rows import PhotoRow
 from weights.making.image_tower.settings import SecondStageSettings
-
-from ..official_files import draw_photo, write_data, write_photos, write_texts
 
 pytestmark = [
     pytest.mark.usefixtures("prepared_here", "embedded_is_read_once"),

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from capscore.errors import CapscoreError, MissingExtraError
 from capscore.infometic.mark_calibration import MARKED_CLASSES, RATES, SHARED, load_mark_calibration
-from tests.datasets_scripts.official import write_jsonl
+from tools.tiny.official import write_jsonl
 from weights.making.mark_calibration import __main__ as recipe
 from weights.making.mark_calibration import boxes as box_command
 from weights.making.mark_calibration import calibrate, draws, features, objects

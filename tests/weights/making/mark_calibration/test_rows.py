@@ -7,7 +7,7 @@ import json
 import pytest
 
 from capscore.errors import InputError
-from tests.datasets_scripts.official import write_jsonl
+from tools.tiny.official import write_jsonl
 from weights.making.held_out import HeldOut, Photo
 from weights.making.jsonl import write_sources
 from weights.making.mark_calibration import rows as mark_rows

@@ -11,11 +11,10 @@ import yaml
 import capscore
 from capscore import CapscoreError, load_backbone
 from capscore.backbones import tuned
+from tools.tiny.marked_captions import CAPTIONS, write_marked
 from training.engine.model_card import CARD, read_card
 from weights.making.noise_gate.__main__ import main, split_texts, train
 from weights.making.noise_gate.settings import NoiseGateSettings
-
-from .captions import CAPTIONS, write_marked
 
 pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
 TEXTS = [CAPTIONS["en"][0], "two dogs", "dogs dogs dogs two two"]

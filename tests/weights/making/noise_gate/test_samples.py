@@ -16,12 +16,11 @@ from hypothesis import strategies as st
 from capscore import InputError
 from capscore.backbones.embedded.noise_gate import FOUND
 from capscore.perturbations import KINDS
+from tools.tiny.marked_captions import marked_captions
 from weights.making.caption_grammar import LANGUAGES, generate
 from weights.making.noise_gate.samples import SampleBatches, damaged, draw_pair, taken_of, tokens_with_marks
 from weights.making.noise_gate.styles import as_written
 from weights.making.noise_gate.texts import MarkedText, marked
-
-from .captions import marked_captions
 
 TEXTS = marked_captions()
 SENTENCE = as_written(marked(["A man rides a horse near two old boats."], "en", [None])[0])

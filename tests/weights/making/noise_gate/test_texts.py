@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from capscore import InputError
-from tests.datasets_scripts.official import write_jsonl
+from tools.tiny.official import write_jsonl
 from weights.making.noise_gate.texts import LONGEST, MarkedText, marked, read_texts
 
 
