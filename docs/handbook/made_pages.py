@@ -23,9 +23,9 @@ RECIPES = {
     "translate": ("training.translate", "Settings"),
     "infometic_network": ("weights.making.infometic_network", "Settings"),
     "noise_gate": ("weights.making.noise_gate.settings", "NoiseGateSettings"),
-    "image_tower": ("weights.making.image_tower.settings", "ImageTowerSettings"),
-    "image_tower_second": ("weights.making.image_tower.second", "SecondStageSettings"),
-    "mark_calibration": ("weights.making.mark_calibration.settings", "MarkCalibrationSettings"),
+    "image_tower": ("weights.making.settings", "ImageTowerSettings"),
+    "image_tower_second": ("weights.making.settings", "SecondStageSettings"),
+    "mark_calibration": ("weights.making.settings", "MarkCalibrationSettings"),
 }
 _COSINE = [("cosine of both embeddings",), ("w · max(cosine, 0)",)]
 # metric → columns of boxes, each of which leads to the next

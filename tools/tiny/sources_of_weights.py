@@ -159,9 +159,3 @@ def write_photos(folder: Path) -> Path:
     for seed, name in enumerate((*(f"flickr8k/{name}" for name in PHOTOS), *COCO)):
         draw_photo(folder / name, seed)
     return folder
-
-
-def write_coco_rows(path: Path, photos: list[object], language: str = "en") -> Path:
-    """JSONL rows of captions of COCO's photos; returns the file."""
-    captions = {photo: f"A dog beside sign {photo}." for photo in photos}
-    return write_jsonl(path, ({"photo": n, "caption": captions[n], "language": language} for n in photos))

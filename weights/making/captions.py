@@ -1,14 +1,12 @@
 """The training captions of the shipped PR-MCS weights: many sources → one file for the noise gate.
 
-    python -m weights.making.package_texts --from build/sources --out texts
     python -m weights.making.captions --config weights/making/configs/captions.yaml --data DATA \
         --texts texts --out captions.jsonl
 
 In: a folder with the official files of Multi30k, Flickr8k and XFlickrCO, the folder of
 `weights.making.package_texts`, and this project's grammar. Out: JSONL rows of caption, language, `objects`
-(the places of its nouns), `words` (places) with their `classes` and `id` (`source/image`). Captions that are
-used in measurements are left out: see `TESTED`. For the card, `captions.jsonl.sources.json` lists the
-origins of the captions with licences and counts.
+(the places of its nouns), `words` (places) with their `classes` and `id` (`source/image`), without captions
+that are used in measurements (`TESTED`); and their origins for the card.
 """
 
 from __future__ import annotations
@@ -28,11 +26,11 @@ from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from weights.making.caption_grammar import generate
 from weights.making.held_out import TESTED, Photo, held_out_photos, photo_of
-from weights.making.jsonl import beside, write_lines, write_sources
+from weights.making.jsonl import beside, print_counts, write_lines, write_sources
 from weights.making.named_numbers import named_numbers
 from weights.making.noise_gate.texts import MarkedText, marked
 from weights.making.package_texts import photo_name, read_texts
-from weights.making.sources import SOURCES, TEST, Source
+from weights.making.sources import SOURCES, Source
 
 MULTI30K = ("en", "de", "fr", "cs")
 _STATED = beside(__file__, "captions.yaml")
@@ -41,7 +39,6 @@ HELD_OUT: str = _STATED["held_out"]
 _GRAMMAR = Source(**_STATED["grammar"])
 # Number of words of a caption; shorter ones say too little to be perturbed, longer ones take too much time.
 MIN_WORDS, MAX_WORDS = 3, 30
-_CHUNK = 2000
 # Most emoji names per language: they are short and similar.
 MAX_EMOJI_NAMES = 600
 
@@ -64,10 +61,6 @@ class Settings:
     package_texts: list[str] = field(default_factory=list)
     grammar: list[str] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        for name in ("package_texts", "grammar"):
-            named_numbers(getattr(self, name), name, int)
-
 
 class Text(NamedTuple):
     """A caption whose nouns may not be found yet."""
@@ -88,29 +81,25 @@ def photo_captions(data: Path, held: Collection[Photo]) -> Iterator[Text]:
             yield Text(caption, language, f"{source}/{photo.number}")
 
 
-def training_captions(
-    data: Path, sources: Collection[str] = ("multi30k", "flickr8k", "xflickrco")
-) -> Iterator[tuple[str, str, str, str]]:
+def training_captions(data: Path) -> Iterator[tuple[str, str, str, str]]:
     """Source, image, language and caption of the official training splits."""
-    for language in MULTI30K if "multi30k" in sources else ():
+    for language in MULTI30K:
         for image, references in _references("multi30k", language, "train", data):
             yield "multi30k", image, language, references[0]
-    if "flickr8k" in sources:
-        folder = data / "flickr8k"
-        training = set(listed_photos(AnnotationSource(folder / "Flickr_8k.trainImages.txt")))
-        tokens = AnnotationSource(folder / "Flickr8k.token.txt")
-        for _, _, image, caption in token_captions(tokens):
-            if image in training:
-                yield "flickr8k", image, "en", caption
-    parts = [(language, split) for language, splits in XFLICKRCO.items() for split in splits]
-    for language, split in parts if "xflickrco" in sources else ():
-        for image, references in _references("xflickrco", language, split, data):
-            yield from (("xflickrco", image, language, caption) for caption in references)
+    folder = data / "flickr8k"
+    training = set(listed_photos(AnnotationSource(folder / "Flickr_8k.trainImages.txt")))
+    for _, _, image, caption in token_captions(AnnotationSource(folder / "Flickr8k.token.txt")):
+        if image in training:
+            yield "flickr8k", image, "en", caption
+    for language, splits in XFLICKRCO.items():
+        for split in splits:
+            for image, references in _references("xflickrco", language, split, data):
+                yield from (("xflickrco", image, language, caption) for caption in references)
 
 
 def package_captions(
     folder: Path,
-    counts: dict[str, int],
+    counts: Mapping[str, int],
     photos: Sequence[Photo | None],
     held: Collection[Photo],
     chance: random.Random,
@@ -123,8 +112,7 @@ def package_captions(
         rows = [
             row
             for row in read_texts(folder / f"{language}.jsonl")
-            if not row["source"].endswith(TEST)  # those are for measuring alone
-            and MIN_WORDS <= len(words(row["text"], language)) <= MAX_WORDS
+            if MIN_WORDS <= len(words(row["text"], language)) <= MAX_WORDS
             and _described(row["id"], photos) not in held
         ]
         chance.shuffle(rows)
@@ -138,7 +126,6 @@ def package_captions(
 
 
 def _described(row_id: str, photos: Sequence[Photo | None]) -> Photo | None:
-    """The photo that a text of the packages describes; None for none."""
     if row_id.startswith("dutch-descriptions/"):
         return photos[int(row_id.split("-")[2])]
     return photo_of(photo_name(row_id))
@@ -162,10 +149,9 @@ def write_captions(settings: Settings) -> dict[str, Counter[str]]:
     held = held_out_photos(data, sets=TESTED).sets
     for text in photo_captions(data, held):
         photos[text.language].append(text)
-    texts: list[Text] = []
     for found in photos.values():
         chance.shuffle(found)
-        texts += found
+    texts = [text for found in photos.values() for text in found]
     validation = _references("multi30k", "en", "validation", data)
     numbered = [photo_of(image) for image, _ in validation]
     texts += package_captions(Path(settings.texts), packages, numbered, held, chance)
@@ -173,21 +159,14 @@ def write_captions(settings: Settings) -> dict[str, Counter[str]]:
     marks = _marks(texts)
     chance.shuffle(texts)
     counts: dict[str, Counter[str]] = defaultdict(Counter)
+    rows = []
     for text in texts:
         counts[text.language][text.image.partition("/")[0]] += 1
-
-    def row(text: Text) -> dict[str, Any]:
         found = marks[text.language, text.caption]
-        return {
-            "caption": text.caption,
-            "language": text.language,
-            "objects": found.objects if text.nouns is None else text.nouns,
-            "words": found.words,
-            "classes": found.classes,
-            "id": text.image,
-        }
-
-    write_lines(settings.out, map(row, texts))
+        nouns = found.objects if text.nouns is None else text.nouns
+        row = {"caption": text.caption, "language": text.language, "objects": nouns}
+        rows.append({**row, "words": found.words, "classes": found.classes, "id": text.image})
+    write_lines(settings.out, rows)
     write_sources(settings.out, describe(counts), HELD_OUT)
     return counts
 
@@ -206,10 +185,7 @@ def _marks(texts: Iterable[Text]) -> dict[tuple[str, str], MarkedText]:
         captions[text.language].setdefault(text.caption, text.nouns)
     marks: dict[tuple[str, str], MarkedText] = {}
     for language, own in captions.items():
-        listed, nouns = list(own), list(own.values())
-        for start in range(0, len(own), _CHUNK):
-            part = slice(start, start + _CHUNK)
-            marks |= {(language, found.text): found for found in marked(listed[part], language, nouns[part])}
+        marks |= {(language, found.text): found for found in marked(list(own), language, list(own.values()))}
     return marks
 
 
@@ -219,10 +195,7 @@ def _references(slug: str, config: str, split: str, data: Path) -> Iterator[tupl
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    counts = write_captions(parse(Settings, argv, __doc__ or ""))
-    for language, sources in sorted(counts.items(), key=lambda entry: -entry[1].total()):
-        listed = ", ".join(f"{n:,} {name}" for name, n in sources.most_common())
-        print(f"{language}  {sources.total():7,}  {listed}")
+    print_counts(write_captions(parse(Settings, argv, __doc__ or "")))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
 """Which photos no weights may be trained on: official files of the test sets → photos, each with its sets.
 
-A photo is held out by its number, in whatever data set or language it turns up: a Chinese caption of a photo
-that a German test has is left out too. Data sets name one photo in many ways: `1000268201_693b08cb0e.jpg`,
-`1000268201.jpg#2`, `COCO_train2014_000000000009.jpg`, `val2017/000000000139.jpg`. The files are those of the
-benchmarks, in one folder: `flickr8k`, `multi30k`, `xflickrco`, `composite`, `vicr`, `thumb`, `capeval1k`,
-`pascal50s`, `valse`, `xvnli`; and, if it is there, `coco/captions_val2014.json`.
+A photo is held out by its number, in whatever data set or language it turns up. Data sets name one photo in
+many ways: `1000268201_693b08cb0e.jpg`, `1000268201.jpg#2`, `COCO_train2014_000000000009.jpg`,
+`val2017/000000000139.jpg`. The files are those of the benchmarks, in one folder, and, if it is there,
+`coco/captions_val2014.json`.
 
 COCO's val2014 is held out as a whole. Its photos are known by their names (`COCO_val2014_…`). Names of 2017
 do not tell: val2017 and a third of train2017 are of val2014. So a COCO photo is trained on only if some name
@@ -61,16 +60,26 @@ def photo_of(name: str) -> Photo | None:
 
 
 def coco_split(name: str) -> str:
-    """The split of 2014 that the file name of a COCO photo tells; "" if it tells none.
-
-    The photos of val2017 are all of val2014. Those of train2017 are of train2014 or of val2014, so their
-    names tell nothing.
-    """
+    """The split of 2014 that the file name of a COCO photo tells; "" if it tells none."""
     path = name.partition("#")[0].strip()
     if coco := _COCO.match(path.rpartition("/")[2]):
         return f"{coco[1].lower()}{coco[2]}"
     coco = _COCO_2017.fullmatch(path)
     return {"val": "val2014", "test": "test2017"}.get(coco[1] or "", "") if coco else ""
+
+
+def photo_files(folder: Path) -> dict[str, Photo]:
+    """Path in the folder → photo, of all *.jpg below it whose names have a number; InputError if none has."""
+    names = (path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*.jpg")))
+    files = {name: photo for name in names if (photo := photo_of(name)) is not None}
+    if not files:
+        raise InputError(f"{folder} has no photo (*.jpg) whose name has a number", field="photos")
+    return files
+
+
+def first_names(files: Mapping[str, Photo]) -> dict[Photo, str]:
+    """Photo → its first path in a folder."""
+    return {photo: name for name, photo in reversed(files.items())}
 
 
 # Folder of the official files → names of a set's photos.
@@ -166,10 +175,10 @@ def held_out_photos(data: Path, names: Iterable[str] = (), sets: Mapping[str, Na
 
     for title, read in sets.items():
         listed_names = list(read(data))
-        known = [(photo, name) for name in listed_names if (photo := photo_of(name)) is not None]
+        known = [(name, photo) for name in listed_names if (photo := photo_of(name)) is not None]
         if listed_names and not known:  # a benchmark may have some photos of other collections
             raise InputError(f"{title}: no name of a photo has its number, such as {listed_names[0]!r:.60}")
-        for photo, name in known:
+        for name, photo in known:
             found.setdefault(photo, {})[title] = None
             learn_split(name, photo)
     for name in names:

@@ -4,19 +4,17 @@
 
 In: the captions of `weights.making.captions` and a folder of Flickr8k's photos. Out: JSONL rows for
 `weights.making.infometic_network` of image, caption, language, `boxes` (some windows of the photo, the same
-for all its captions) and `id`. Some captions have a second row with their beginning, which says less about
-the photo. Photos of all test and validation splits and of rated sets are left out
-(`weights.making.held_out`). For the card, `rows.jsonl.sources.json` lists the origins of the rows.
+for all its captions) and `id`, and their origins for the card. Some captions have a second row with their
+beginning, which says less about the photo. Photos that are held out are left out (`weights.making.held_out`).
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from capscore.errors import ImageError, InputError
 from capscore.images.load import load_image
@@ -25,9 +23,8 @@ from capscore.infometic.words import CaptionWord, caption_words
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from weights.making.captions import describe
-from weights.making.held_out import Photo, held_out_photos, photo_of
-from weights.making.jsonl import read_lines, with_texts, write_lines, write_sources
-from weights.making.mark_calibration.rows import photo_files
+from weights.making.held_out import first_names, held_out_photos, photo_files, photo_of
+from weights.making.jsonl import print_counts, read_lines, with_texts, write_lines, write_sources
 from weights.making.named_numbers import named_numbers
 from weights.making.sources import source_named
 
@@ -61,32 +58,23 @@ class Settings:
     )
     beginnings: float = 0.2
 
-    def __post_init__(self) -> None:
-        named_numbers(self.most, "most", int)
-        if not 0 <= self.beginnings <= 1:
-            raise InputError(f"{self.beginnings!r}: expected a share from 0 to 1", field="beginnings")
 
-
-class PhotoCaption(NamedTuple):
-    caption: str
-    language: str
-    source: str
-    photo: str  # its file name
-
-
-def captions_of_photos(
-    rows: Iterable[Mapping[str, Any]], files: Mapping[Photo, Path]
-) -> Iterator[PhotoCaption]:
-    """The rows of `weights.making.captions` that caption one of the photos; each caption once."""
-    seen = set()
-    for row in rows:
-        caption = row["caption"]
-        source = row["id"].partition("/")[0]
+def captions_of_photos(settings: Settings) -> tuple[dict[str, list[dict[str, str]]], str]:
+    """Language → rows of captions of the photos that are not held out, each once; and what is held out."""
+    names, held = first_names(photo_files(Path(settings.photos))), held_out_photos(Path(settings.data))
+    cells, seen = ("id", "language", "caption"), set()
+    found: dict[str, list[dict[str, str]]] = defaultdict(list)
+    convert = with_texts(*cells)
+    for row in read_lines(settings.captions, convert, "captions", f"row of {', '.join(cells)}"):
+        language, caption, source = row["language"], row["caption"], row["id"].partition("/")[0]
         photo = photo_of(row["id"].rpartition("/")[2])
-        key = (row["language"], caption.casefold())
-        if source in OF_PHOTOS and photo in files and key not in seen:
-            seen.add(key)
-            yield PhotoCaption(caption, row["language"], source, files[photo].name)
+        if source not in OF_PHOTOS or photo not in names or held.reason(photo, names[photo]):
+            continue
+        if (language, caption.casefold()) not in seen:
+            seen.add((language, caption.casefold()))
+            image = {"image": names[photo], "caption": caption, "language": language}
+            found[language].append({**image, "id": f"{source}/{photo.number}"})
+    return found, held.statement()
 
 
 def beginning(caption: str, language: str, words: Sequence[CaptionWord], chance: random.Random) -> str:
@@ -119,15 +107,8 @@ def photo_windows(path: Path) -> list[list[float]]:
 
 def write_rows(settings: Settings) -> dict[str, Counter[str]]:
     """Write the file; returns language → source → number of rows."""
-    chance = random.Random(0)
-    files, held = photo_files(Path(settings.photos)), held_out_photos(Path(settings.data))
-    files = {photo: path for photo, path in files.items() if not held.reason(photo, path.name)}
-    cells = ("id", "language", "caption")
-    rows = read_lines(settings.captions, with_texts(*cells), "captions", f"row of {', '.join(cells)}")
-    found: dict[str, list[PhotoCaption]] = defaultdict(list)
-    for caption in captions_of_photos(rows, files):
-        found[caption.language].append(caption)
-    chosen = []
+    chance, chosen = random.Random(0), []
+    found, held_out = captions_of_photos(settings)
     for language, most in named_numbers(settings.most, "most", int).items():
         chance.shuffle(found[language])
         chosen += found[language][:most]
@@ -135,46 +116,28 @@ def write_rows(settings: Settings) -> dict[str, Counter[str]]:
         raise InputError(
             f"{settings.captions} has no caption of the photos in {settings.photos}", field="captions"
         )
-    everything = [*chosen, *_beginnings(chosen, settings.beginnings, chance)]
-    chance.shuffle(everything)
-    photos = dict.fromkeys(caption.photo for caption in everything)
-    boxes = {photo: photo_windows(Path(settings.photos) / photo) for photo in photos}
-    lines = [
-        {
-            "image": item.photo,
-            "caption": item.caption,
-            "language": item.language,
-            "boxes": boxes[item.photo],
-            "id": f"{item.source}/{photo_of(item.photo).number}",
-        }
-        for item in everything
-    ]
-    write_lines(settings.out, lines)
+    shortened: dict[str, list[dict[str, str]]] = defaultdict(list)
+    for row in chosen:
+        if chance.random() < settings.beginnings:
+            shortened[row["language"]].append(row)
+    rows = [*chosen]
+    for language, own in shortened.items():
+        for row, words in zip(own, caption_words([row["caption"] for row in own], language), strict=True):
+            if text := beginning(row["caption"], language, words, chance):
+                rows.append({**row, "caption": text})
+    chance.shuffle(rows)
+    boxes = {name: photo_windows(Path(settings.photos) / name) for name in {row["image"] for row in rows}}
+    write_lines(settings.out, ({**row, "boxes": boxes[row["image"]]} for row in rows))
     counts: dict[str, Counter[str]] = defaultdict(Counter)
-    for item in everything:
-        counts[item.language][item.source] += 1
+    for row in rows:
+        counts[row["language"]][row["id"].partition("/")[0]] += 1
     described = [source_named("flickr8k-photos").described(len(boxes)), *describe(counts)]
-    write_sources(settings.out, described, held.statement())
+    write_sources(settings.out, described, held_out)
     return counts
 
 
-def _beginnings(chosen: Sequence[PhotoCaption], share: float, chance: random.Random) -> list[PhotoCaption]:
-    by_language: dict[str, list[PhotoCaption]] = defaultdict(list)
-    for item in chosen:
-        if chance.random() < share:
-            by_language[item.language].append(item)
-    found = []
-    for language, own in by_language.items():
-        for item, words in zip(own, caption_words([item.caption for item in own], language), strict=True):
-            if text := beginning(item.caption, language, words, chance):
-                found.append(item._replace(caption=text))
-    return found
-
-
 def main(argv: Sequence[str] | None = None) -> None:
-    counts = write_rows(parse(Settings, argv, __doc__ or ""))
-    for language, sources in sorted(counts.items()):
-        print(f"{language}: {', '.join(f'{name} {n:,}' for name, n in sources.most_common())}")
+    print_counts(write_rows(parse(Settings, argv, __doc__ or "")))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -59,6 +60,12 @@ def write_sources(rows: str | Path, sources: Sequence[Mapping[str, Any]], held_o
     """Write the origins of a file of rows, which cards cite: name, license, rows and url of each source."""
     listed = {"held_out": held_out, "sources": list(sources)}
     write_text(sources_file(rows), json.dumps(listed, indent=2, ensure_ascii=False) + "\n", "origins")
+
+
+def print_counts(counts: Mapping[str, Counter[str]]) -> None:
+    """Print language or split → what → number, a line each."""
+    for name, own in counts.items():
+        print(f"{name}: {own.total():,} ({', '.join(f'{part} {n:,}' for part, n in own.most_common())})")
 
 
 def sources_file(rows: str | Path) -> Path:

@@ -1,20 +1,14 @@
 """Short texts in 15 languages out of the sources of texts → one `<language>.jsonl` per language.
 
-    python -m weights.making.sources fetch --to build/sources
-    python -m weights.making.package_texts --from build/sources --out texts [--languages es,ja,zh] \
-        [--sources cldr-annotations,tatoeba]
+    python -m weights.making.package_texts --sources build/sources --out texts
 
 In: the folder of `weights.making.sources`. Out: rows {"id", "text", "language", "source", "licence"}. A text
-appears once in its language's file, under the first source that has it, in the order of the manifest.
-
-docs/training.md says what each source is. Of the Dutch descriptions (van Miltenburg et al. 2017), those of
-test photos are not read. `flickr8k-cn-test`, captions of test photos, is for measuring: only --sources brings
-it. A model trained on Tatoeba's test sets (Tiedemann 2020) cannot be tested on translation there.
+appears once in its language's file, under the first source that has it, in the order of the manifest. A model
+trained on Tatoeba's test sets (Tiedemann 2020) cannot be tested on translation there.
 """
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import hashlib
 import itertools
@@ -22,15 +16,17 @@ import json
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from capscore.errors import CapscoreError, InputError
+from capscore.errors import CapscoreError
 from capscore.files.write import write_text
 from training.engine.config import main as run_as_command
+from training.engine.config import parse
 from weights.making.caption_grammar import LANGUAGES
-from weights.making.jsonl import beside, read_lines, with_texts
+from weights.making.jsonl import beside, print_counts, read_lines, with_texts
 from weights.making.sources import SOURCES, TEST, Source
 
 _STATED = beside(__file__, "package_texts.yaml")
@@ -120,8 +116,21 @@ READERS: dict[str, Callable[[Files, Sequence[str]], Iterable[Text]]] = {
     "jsts": _jsts,
     "tatoeba": _tatoeba,
 }
-# Sources of texts; a text that several have is of the first.
-TEXTS = tuple(source for source in SOURCES if source.form)
+# Sources of texts, without those that are for measuring alone; a text that several have is of the first.
+TEXTS = tuple(source for source in SOURCES if source.form and not source.name.endswith(TEST))
+
+
+@dataclass
+class Settings:
+    """Settings of the files of texts.
+
+    Attributes:
+        sources: Folder of `weights.making.sources`.
+        out: Folder to write to.
+    """
+
+    sources: str
+    out: str
 
 
 @cache  # packages repeat many sentences
@@ -129,16 +138,13 @@ def _clean(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
-def source_texts(source: Source, folder: str | Path, languages: Sequence[str]) -> Iterator[dict[str, str]]:
+def source_texts(source: Source, folder: str | Path) -> Iterator[dict[str, str]]:
     """Rows of one source, with repeated texts: {"id", "text", "language", "source", "licence"}.
 
     `folder` is that of `weights.making.sources`; CapscoreError if its files there are not whole. Texts are in
-    Unicode's form NFC with single blanks. Languages that the source lacks have no rows.
+    Unicode's form NFC with single blanks.
     """
-    own = [language for language in languages if language in source.languages]
-    if not own:
-        return
-    for key, language, text in READERS[source.form](source.read(Path(folder)), own):
+    for key, language, text in READERS[source.form](source.read(Path(folder)), source.languages):
         if cleaned := _clean(text):
             yield {
                 "id": f"{source.name}/{key}",
@@ -149,19 +155,15 @@ def source_texts(source: Source, folder: str | Path, languages: Sequence[str]) -
             }
 
 
-def write_texts(
-    folder: Path, out: Path, *, languages: Sequence[str] = LANGUAGES, sources: Sequence[Source] = TEXTS
-) -> dict[str, Counter[str]]:
+def write_texts(folder: Path, out: Path) -> dict[str, Counter[str]]:
     """Write `<language>.jsonl` for each language; returns language → number of rows per source.
 
     The first source of a repeated text is kept.
     """
-    if unknown := set(languages) - set(LANGUAGES):
-        raise InputError(f"no texts in {unknown}; there are {', '.join(LANGUAGES)}", field="languages")
-    lines: dict[str, dict[str, str]] = {language: {} for language in languages}
-    counts: dict[str, Counter[str]] = {language: Counter() for language in languages}
-    for source in sources:
-        for row in source_texts(source, folder, list(lines)):
+    lines: dict[str, dict[str, str]] = {language: {} for language in LANGUAGES}
+    counts: dict[str, Counter[str]] = {language: Counter() for language in LANGUAGES}
+    for source in TEXTS:
+        for row in source_texts(source, folder):
             if row["text"] not in (known := lines[row["language"]]):
                 known[row["text"]] = json.dumps(row, ensure_ascii=False) + "\n"
                 counts[row["language"]][source.name] += 1
@@ -190,22 +192,8 @@ def photo_name(row_id: str) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    known = {source.name: source for source in TEXTS}
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--out", type=Path, required=True, help="folder to write <language>.jsonl to")
-    parser.add_argument("--languages", default=",".join(LANGUAGES), help="default: %(default)s")
-    default = ",".join(name for name in known if not name.endswith(TEST))
-    parser.add_argument("--sources", default=default, help="default: %(default)s")
-    parser.add_argument("--from", dest="folder", type=Path, required=True, help="folder of the sources")
-    given = parser.parse_args(argv)
-    wanted = given.sources.split(",")
-    if unknown := set(wanted) - set(known):
-        parser.error(f"--sources: no {', '.join(sorted(unknown))}; there are {', '.join(known)}")
-    sources = [source for name, source in known.items() if name in wanted]
-    counts = write_texts(given.folder, given.out, languages=given.languages.split(","), sources=sources)
-    for language, by_source in counts.items():
-        parts = ", ".join(f"{name} {number:,}" for name, number in by_source.items())
-        print(f"{language}: {by_source.total():,} texts ({parts})")
+    settings = parse(Settings, argv, __doc__ or "")
+    print_counts(write_texts(Path(settings.sources), Path(settings.out)))
 
 
 if __name__ == "__main__":

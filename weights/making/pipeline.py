@@ -4,10 +4,9 @@
     python -m weights.making.pipeline --out build/training [--sources build/sources] [--data DATA] \
         [--photos PHOTOS] [--tower embedded] [--only STEP …] [--dry-run]
 
-In: the folder of `weights.making.sources`; DATA and PHOTOS are its folders `data` and `photos` unless they
-are named, and `--tower` names an image tower to build on instead of a new one. Out: a file or folder per
-step. The same command skips finished steps, and resumes the one that was interrupted. A step that was
-finished with other settings, or from other data, is an error that says what to remove.
+Out: a file or folder per step. The same command skips finished steps, and resumes the one that was
+interrupted. A step that was finished with other settings, or from other data, is an error that says what to
+remove.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from pathlib import Path
 
 import yaml
 
-from capscore.errors import CapscoreError, InputError
+from capscore.errors import CapscoreError
 from capscore.files.write import write_text
 from training.engine.config import main as run_as_command
 
@@ -59,27 +58,13 @@ class Step:
     def digest(self, folders: Mapping[str, Path | str], plan: Path, before: Mapping[str, str]) -> str:
         """What the outcome was made by: the command, its settings, and the outcomes that it takes."""
         settings = (plan.parent / self.config).read_text(encoding="utf-8") if self.config else ""
-        known = [
-            self.run,
-            self.arguments(folders, plan),
-            settings,
-            [before.get(name, "") for name in self.after],
-        ]
-        return hashlib.sha256(json.dumps(known).encode()).hexdigest()[:16]
+        taken = [before.get(name, "") for name in self.after]
+        known = json.dumps([self.run, self.arguments(folders, plan), settings, taken])
+        return hashlib.sha256(known.encode()).hexdigest()[:16]
 
 
 def read_plan(path: Path = PLAN) -> list[Step]:
-    """The steps of a plan; InputError if one is malformed, or takes one that does not stand before it."""
-    steps: list[Step] = []
-    for entry in yaml.safe_load(path.read_text(encoding="utf-8"))["steps"]:
-        try:
-            step = Step(**entry)
-        except TypeError as error:
-            raise InputError(f"{path}: {entry.get('name', 'a step')}: {error}") from None
-        if missing := set(step.after) - {known.name for known in steps}:
-            raise InputError(f"{path}: {step.name} takes {', '.join(sorted(missing))}, not a step before it")
-        steps.append(step)
-    return steps
+    return [Step(**entry) for entry in yaml.safe_load(path.read_text(encoding="utf-8"))["steps"]]
 
 
 def in_a_process(module: str, arguments: Sequence[str]) -> None:
@@ -99,8 +84,8 @@ def run_steps(
     """Run the steps that are not done; returns their names.
 
     `folders` are "data", "photos", "sources" and "out", and "tower", the image tower as
-    `capscore.load_backbone` takes it; the settings are beside `plan`. CapscoreError if a step fails or is not
-    finished; the next call goes on with it.
+    `capscore.load_backbone` takes it. CapscoreError if a step fails or is not finished; the next call goes on
+    with it.
     """
     out, ran = Path(folders["out"]), []
     known = out / DONE
@@ -129,19 +114,18 @@ def run_steps(
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--plan", type=Path, default=PLAN, help="default: %(default)s")
+    names = [step.name for step in read_plan()]
     parser.add_argument("--out", type=Path, required=True, help="folder of the outcomes")
     parser.add_argument("--sources", type=Path, default=Path("build/sources"), help="default: %(default)s")
     parser.add_argument("--data", type=Path, help="folder of official files; default: that of the sources")
     parser.add_argument("--photos", type=Path, help="folder of photos; default: that of the sources")
     parser.add_argument("--tower", help="backbone to build on, such as embedded; default: a new image tower")
-    parser.add_argument("--only", nargs="+", default=(), metavar="STEP", help="steps to run; default: all")
+    parser.add_argument(
+        "--only", nargs="+", default=names, choices=names, metavar="STEP", help="default: all"
+    )
     parser.add_argument("--dry-run", action="store_true", help="print the commands")
     given = parser.parse_args(argv)
-    steps = [step for step in read_plan(given.plan) if not (given.tower and step.of_tower)]
-    if unknown := set(given.only) - {step.name for step in steps}:
-        parser.error(f"--only: no {', '.join(unknown)}; there are {', '.join(step.name for step in steps)}")
-    steps = [step for step in steps if not given.only or step.name in given.only]
+    steps = [step for step in read_plan() if step.name in given.only and not (given.tower and step.of_tower)]
     folders = {
         "sources": given.sources,
         "data": given.data or given.sources / "data",
@@ -151,9 +135,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     }
     if given.dry_run:
         for step in steps:
-            print(f"python -m {step.run} {' '.join(step.arguments(folders, given.plan))}")
-        return
-    run_steps(steps, folders, plan=given.plan)
+            print(f"python -m {step.run} {' '.join(step.arguments(folders, PLAN))}")
+    else:
+        run_steps(steps, folders)
 
 
 if __name__ == "__main__":

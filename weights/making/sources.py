@@ -4,9 +4,9 @@
     python -m weights.making.sources check --to build/sources
 
 In: repositories, read with git at the pinned commits, or npm packages. `--mirror` names a folder of bare git
-directories, as OWNER+NAME/repo, OWNER+NAME.git or OWNER+NAME, which are read instead of the network. Out: the
-folders `data` (official files), `photos`, `texts` and `models`, and one line per source. What is there and
-whole is not fetched again. The exit status is 1 if a source is missing, incomplete or another.
+directories, as OWNER+NAME/repo, OWNER+NAME.git or OWNER+NAME, to read instead of the network. Out: the
+folders `data` (official files), `photos`, `texts` and `models`, and one line per source. What is whole is not
+fetched again. The exit status is 1 if a source is missing, incomplete or another.
 
 The checksum of a source is that of the list of its files, sorted by path, as sha256sum writes it: of each the
 SHA-256 in hexadecimal, two blanks, its path from `to`, and a line feed.
@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from capscore.errors import CapscoreError, InputError
+from capscore.errors import CapscoreError
 from capscore.tables import counted
 from training.engine.config import main as run_as_command
 from weights.making.caption_grammar import LANGUAGES
@@ -37,7 +37,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-MANIFEST = Path(__file__).with_suffix(".toml")
 # Marks the name of a source that is only for measuring.
 TEST = "-test"
 
@@ -74,15 +73,15 @@ class Source:
 
     def problem(self, folder: Path, names: Iterable[str] | None = None) -> str:
         """What is wrong with the files in a folder, of which `names` may be known; "" if they are whole."""
-        found = {name: _sha256(folder / self.to / name) for name in self._there(folder)}
+        there = {name: (folder / self.to / name).read_bytes() for name in self._there(folder)}
+        found = {name: hashlib.sha256(content).hexdigest() for name, content in there.items()}
         if missing := sorted(set(names or ()) - found.keys()):
             return f"{len(missing):,} of {self.files:,} files are missing, such as {self.to}/{missing[0]}"
         if len(found) != self.files:
             return f"{counted(len(found), 'file')} in {folder / self.to}, expected {self.files:,}"
-        digest = listed_digest(found.items())
-        return (
-            "" if digest == self.sha256 else f"the files have the checksum {digest}, expected {self.sha256}"
-        )
+        if (digest := listed_digest(found.items())) != self.sha256:
+            return f"the files have the checksum {digest}, expected {self.sha256}"
+        return ""
 
     def _there(self, folder: Path) -> Iterator[str]:
         here = folder / self.to
@@ -106,25 +105,8 @@ def listed_digest(files: Iterable[tuple[str, str]]) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def read_manifest(path: Path = MANIFEST) -> tuple[Source, ...]:
-    """The sources of a manifest, in its order; InputError if one is malformed, or stands there twice."""
-    known: dict[str, Source] = {}
-    for entry in tomllib.loads(path.read_text(encoding="utf-8"))["source"]:
-        try:
-            source = Source(**entry)
-        except TypeError as error:
-            raise InputError(f"{path}: {entry.get('name', 'an entry')}: {error}") from None
-        if source.name in known or bool(source.repository) != bool(source.commit):
-            raise InputError(f"{path}: {source.name}: expected one entry, a repository with its commit")
-        known[source.name] = source
-    return tuple(known.values())
-
-
-SOURCES = read_manifest()
+_MANIFEST = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+SOURCES = tuple(Source(**entry) for entry in _MANIFEST["source"])
 
 
 def source_named(name: str) -> Source:
@@ -192,31 +174,27 @@ def _run(command: list[str], folder: Path, given: bytes = b"") -> bytes:
         return subprocess.run(command, cwd=folder, input=given, capture_output=True, check=True).stdout
     except (FileNotFoundError, subprocess.CalledProcessError) as error:
         said = getattr(error, "stderr", b"").decode("utf-8", "replace").strip() or str(error)
-        raise CapscoreError(
-            f"not reached: `{' '.join(command[:3])} …` failed ({said.splitlines()[-1]})"
-        ) from None
+        shown = " ".join(command[:3])
+        raise CapscoreError(f"not reached: `{shown} …` failed ({said.splitlines()[-1]})") from None
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("what", choices=("fetch", "check"))
     parser.add_argument("--to", type=Path, required=True, help="folder of the sources")
-    parser.add_argument(
-        "--mirror", type=Path, help="folder of git directories to read instead of the network"
-    )
+    parser.add_argument("--mirror", type=Path, help="folder of git directories to read in its place")
     names = [source.name for source in SOURCES]
     parser.add_argument(
-        "--only", nargs="+", choices=names, metavar="NAME", help=f"some of {', '.join(names)}"
+        "--only", nargs="+", default=names, choices=names, metavar="NAME", help="default: all"
     )
     given = parser.parse_args(argv)
     failed = 0
-    for source in (source for source in SOURCES if source.name in (given.only or names)):
+    for source in (source for source in SOURCES if source.name in given.only):
         problem = ""
         try:
             if given.what == "fetch":
                 fetch(source, given.to, given.mirror)
-            else:
-                problem = source.problem(given.to)
+            problem = source.problem(given.to)
         except CapscoreError as error:
             problem = str(error)
         failed += bool(problem)

@@ -195,7 +195,7 @@ def packaged(sources: Path | None, code: str, photos: Collection[str]) -> Captio
         raise InputError(f"{name}: no folder of sources is given; name it with --sources")
     return [
         (photo, row["text"])
-        for row in source_texts(source_named(name), sources, [code.partition("_")[0]])
+        for row in source_texts(source_named(name), sources)
         if (photo := row["id"].removeprefix(f"{name}/").partition("#")[0]) in photos
     ]
 

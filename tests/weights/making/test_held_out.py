@@ -8,7 +8,15 @@ import pytest
 
 from capscore.errors import CapscoreError
 from tools.tiny.sources_of_weights import HELD, write_data
-from weights.making.held_out import TESTED, Photo, coco_split, held_out_photos, photo_of
+from weights.making.held_out import (
+    TESTED,
+    Photo,
+    coco_split,
+    first_names,
+    held_out_photos,
+    photo_files,
+    photo_of,
+)
 
 # set → all of its photos in the files of `write_data`
 EXPECTED = {
@@ -111,6 +119,19 @@ def test_cocos_own_list_settles_it(tmp_path):
         listed.write_text(damaged)
         with pytest.raises(CapscoreError, match=message):
             held_out_photos(tmp_path)
+
+
+def test_photos_are_found_by_their_number(tmp_path):
+    (tmp_path / "flickr8k").mkdir()
+    with pytest.raises(CapscoreError, match=r"no photo \(\*\.jpg\)"):
+        photo_files(tmp_path)
+    for name in ("flickr8k/12_ab.jpg", "flickr8k/12.jpg", "COCO_train2014_000000000012.jpg", "sunset.jpg"):
+        (tmp_path / name).touch()
+    assert len(photo_files(tmp_path)) == 3
+    assert first_names(photo_files(tmp_path)) == {
+        Photo("coco", 12): "COCO_train2014_000000000012.jpg",
+        Photo("flickr", 12): "flickr8k/12.jpg",
+    }
 
 
 @pytest.mark.parametrize(

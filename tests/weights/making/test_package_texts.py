@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from capscore.errors import CapscoreError, InputError
+from capscore.errors import CapscoreError
 from weights.making import package_texts
-from weights.making.package_texts import LANGUAGES, READERS, write_texts
+from weights.making.package_texts import LANGUAGES, READERS, TEXTS, source_texts
 from weights.making.sources import listed_digest, source_named
 
 PAIRS = """{"yjcaptions_id": "31-7-8", "sentence1": "犬", "sentence2": "白 犬"}
@@ -93,24 +93,18 @@ def test_captions_in_one_language(name, path, content, expected):
     assert found == {key: (*source.languages, text) for key, text in expected.items()}
 
 
-def test_a_source_is_read_only_for_its_languages(tmp_path):
+def test_texts_are_cleaned_and_a_source_that_is_not_whole_is_named(tmp_path):
     files = {"Data/Dutch/Val/val.1": "Een bruine  kip.\n\n", "Data/Dutch/Val/val.0": "Een kip.\n"}
-    source, out = put(tmp_path, source_named("dutch-descriptions"), files), tmp_path / "out"
-    names = emoji(tmp_path, {"es": {"🐔": "gallina"}})
-    assert write_texts(tmp_path, out, languages=["nl"], sources=[source])["nl"] == {"dutch-descriptions": 2}
-    rows = [json.loads(line) for line in (out / "nl.jsonl").read_text("utf-8").splitlines()]
-    assert [(row["id"], row["text"]) for row in rows] == [
-        ("dutch-descriptions/validation-0-0", "Een kip."),
-        ("dutch-descriptions/validation-0-1", "Een bruine kip."),
+    source = put(tmp_path, source_named("dutch-descriptions"), files)
+    assert [(row["id"], row["language"], row["text"]) for row in source_texts(source, tmp_path)] == [
+        ("dutch-descriptions/validation-0-0", "nl", "Een kip."),
+        ("dutch-descriptions/validation-0-1", "nl", "Een bruine kip."),
     ]
     (tmp_path / source.to / "Data/Dutch/Val/val.0").unlink()
     with pytest.raises(
-        CapscoreError, match=r"dutch-descriptions: 1 file in .*, expected 2; python -m weights"
+        CapscoreError, match="dutch-descriptions: 1 file in .*, expected 2"
     ):
-        write_texts(tmp_path, out, languages=["nl"], sources=[names, source])
-    assert write_texts(tmp_path, out, languages=["es"], sources=[names, source])["es"] == {
-        "cldr-annotations": 1
-    }
+        list(source_texts(source, tmp_path))
 
 
 def test_sentences_of_other_languages_are_left_out():
@@ -134,11 +128,10 @@ def test_the_command_writes_a_file_per_language_with_each_text_once(tmp_path, mo
     listed = [("1", "en", "a hen"), ("2", "es", "pollo")]
     monkeypatch.setitem(package_texts.READERS, "listed", lambda files, own: listed)
     monkeypatch.setattr(package_texts, "TEXTS", (names, derived))
-    arguments = ["--out", str(out), "--from", str(tmp_path), "--languages", "es,en"]
-    package_texts.main([*arguments, "--sources", "derived-test,cldr-annotations"])
-    printed = "es: 2 texts (cldr-annotations 1, derived-test 1)\nen: 2 texts (cldr-annotations 2)\n"
-    assert capsys.readouterr().out == printed
-    assert sorted(path.name for path in out.iterdir()) == ["en.jsonl", "es.jsonl"]
+    package_texts.main(["--out", str(out), "--sources", str(tmp_path)])
+    printed = capsys.readouterr().out
+    assert "es: 2 (cldr-annotations 1, derived-test 1)" in printed and "en: 2 (cldr-annotations 2)" in printed
+    assert {path.stem for path in out.iterdir()} == {*LANGUAGES}
     rows = [
         json.loads(line) for path in sorted(out.iterdir()) for line in path.read_text("utf-8").splitlines()
     ]
@@ -148,14 +141,5 @@ def test_the_command_writes_a_file_per_language_with_each_text_once(tmp_path, mo
         ("cldr-annotations/1f414", "una gallina"),
         ("derived-test/2", "pollo"),
     ]
-    # what is for measuring is read only where it is named
-    package_texts.main(arguments)
-    assert "derived" not in capsys.readouterr().out
-    with pytest.raises(SystemExit, match="2"):
-        package_texts.main([*arguments, "--sources", "flickr8k"])
-    assert "no flickr8k; there are cldr-annotations, derived-test" in capsys.readouterr().err
-
-
-def test_unknown_languages_are_named(tmp_path):
-    with pytest.raises(InputError, match=r"no texts in .*eo.*; there are ar, cs"):
-        write_texts(tmp_path, tmp_path, languages=["en", "eo"])
+    # what is for measuring alone is not among the sources
+    assert not any(source.name.endswith("-test") for source in TEXTS)

@@ -10,11 +10,11 @@ from dataclasses import replace
 
 import pytest
 
-from capscore.errors import CapscoreError, InputError
+from capscore.errors import CapscoreError
 from weights.making import sources
 from weights.making.caption_grammar import LANGUAGES
 from weights.making.held_out import SETS
-from weights.making.sources import SOURCES, Source, read_manifest
+from weights.making.sources import SOURCES, Source
 
 FILES = {"data/a b.txt": "one", "data/deep/c.txt": "two", "other.txt": "not wanted"}
 # printf one | sha256sum; printf two | sha256sum
@@ -98,20 +98,6 @@ def test_a_file_that_the_repository_lacks_is_named(tmp_path, source):
             listed = [("data/a b.txt", b"one"), ("data/deep/c.txt", None)]
             patch.setattr(sources, "_committed", lambda *_: listed)
             sources.fetch(source, tmp_path / "to")
-
-
-@pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        ("colour = 1", "unexpected keyword argument 'colour'"),
-        ('repository = "r"', "a repository with its commit"),
-    ],
-)
-def test_a_malformed_manifest_is_refused(tmp_path, entry, message):
-    plain = 'name = "n"\nlicence = "l"\nto = "t"\nfiles = 1\nsha256 = "s"\n'
-    (tmp_path / "m.toml").write_text(f"[[source]]\n{plain}{entry}\n")
-    with pytest.raises(InputError, match=rf"m\.toml: n: .*{message}"):
-        read_manifest(tmp_path / "m.toml")
 
 
 def test_every_source_is_pinned_and_says_what_is_held_out():

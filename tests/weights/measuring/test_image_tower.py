@@ -96,7 +96,7 @@ def write_files(data, photos):
             Image.new("RGB", (6, 4), colour).save(photos / folder / name, "PNG")
 
 
-def chinese(source, sources, languages):
+def chinese(source, sources):
     """The captions of a source; there is no Arabic one."""
     if source.name != "flickr8k-cn":
         raise InputError(f"{source.name}: not there")

@@ -6,7 +6,7 @@ What takes long to compute is kept in files that are named by the digest of what
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,47 +17,21 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from capscore.backbones.base import Backbone
-from capscore.backbones.embedded.backbone import SentenceEncoderBackbone, centred, load_classes
+from capscore.backbones.embedded.backbone import centred, load_classes
 from capscore.backbones.embedded.image_tower import ImageTower
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError
-from capscore.files.write import whole_file
 from training.engine.processes import main_process_first, say
-from weights.making.held_out import HeldOut, held_out_photos
-from weights.making.image_tower.features import FrozenHalf, blocks_of_stages, photo_features
-from weights.making.image_tower.rows import (
-    PhotoRow,
-    TrainingRows,
-    photo_files,
-    read_captions,
-    training_rows,
-)
-from weights.making.image_tower.settings import ImageTowerSettings, TowerSettings
+from weights.making.held_out import HeldOut, held_out_photos, photo_files
+from weights.making.image_tower.features import FrozenHalf, blocks_of_stages, photo_features, stored
+from weights.making.image_tower.rows import PhotoRow, TrainingRows, read_captions, training_rows
+from weights.making.settings import ImageTowerSettings, TowerSettings
 
+# Backbone whose text encoder embeds the captions, and whose centre the image tower has.
+ENCODER = "embedded-free"
 _STEPS, _BATCH = 500, 768
 _SCALE, _DROPOUT, _RATE, _PENALTY = 20.0, 0.1, 3e-4, 5e-4
-# Texts → unit rows (n, dim), float32.
-Encode = Callable[[Sequence[str]], np.ndarray]
-_FORMAT = 1
-
-
-def stored(path: Path, computed: Callable[[], np.ndarray]) -> np.ndarray:
-    """An array from its file, memory-mapped, which is written first where it is not there."""
-    if not path.exists():
-        found = computed()
-        with whole_file(path, path.stem, make_folders=True) as stream:
-            np.save(stream, found)
-    return np.load(path, mmap_mode="r")
-
-
-def encoding(encoder: Backbone) -> Encode:
-
-    def encode(texts: Sequence[str]) -> np.ndarray:
-        found = Embedder(encoder, cache=EmbeddingCache(None)).texts(texts)
-        return found.matrix[found.index]
-
-    return encode
 
 
 @dataclass(frozen=True)
@@ -70,24 +44,22 @@ class CaptionEmbeddings:
     digest: str  # of the captions and the encoder
 
 
-def caption_embeddings(
-    rows: Sequence[PhotoRow], encode: Encode, fingerprint: str, folder: Path
-) -> CaptionEmbeddings:
-    """The embeddings of all captions, an error if one is not finite; `fingerprint` identifies the encoder."""
+def caption_embeddings(rows: Sequence[PhotoRow], encoder: Backbone, folder: Path) -> CaptionEmbeddings:
+    """The embeddings of all captions, an error if one is not finite."""
     languages = sorted({language for row in rows for language in row.captions})
     offsets, texts = {}, []
     for language in languages:
-        counts = [len(row.captions.get(language, ())) for row in rows]
-        offsets[language] = len(texts) + np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
-        texts += [text for row in rows for text in row.captions.get(language, ())]
-    described = json.dumps([_FORMAT, fingerprint, languages, texts], ensure_ascii=False)
+        own = [row.captions.get(language, ()) for row in rows]
+        offsets[language] = len(texts) + np.cumsum([0, *map(len, own)], dtype=np.int64)
+        texts += [text for captions in own for text in captions]
+    described = json.dumps([encoder.fingerprint, languages, texts], ensure_ascii=False)
     digest = xxhash.xxh3_128_hexdigest(described.encode())
 
     def computed() -> np.ndarray:
-        matrix = encode(texts) if texts else np.zeros((0, 0), dtype=np.float32)
-        bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
-        if len(bad):
-            raise CapscoreError(f"the embedding of the caption {texts[bad[0]]!r:.80} is not finite")
+        found = Embedder(encoder, cache=EmbeddingCache(None)).texts(texts)
+        matrix = found.matrix[found.index]
+        for bad in np.flatnonzero(~np.isfinite(matrix).all(axis=1)).tolist():
+            raise CapscoreError(f"the embedding of the caption {texts[bad]!r:.80} is not finite")
         return matrix.astype(np.float16)
 
     return CaptionEmbeddings(stored(folder / f"captions-{digest}.npy", computed), offsets, digest)
@@ -105,8 +77,8 @@ class CaptionDraws:
     ):
         self.matrix = embeddings.matrix
         self.languages = [language for language in embeddings.offsets if language in languages]
-        # (languages, n + 1)
         found = [embeddings.offsets[language] for language in self.languages]
+        # (languages, n + 1)
         self.offsets = np.array(found, dtype=np.int64) if found else np.zeros((0, 1), dtype=np.int64)
         counts = np.diff(self.offsets)
         self.counts = counts.sum(axis=0)  # captions of each row
@@ -148,9 +120,8 @@ class CaptionDraws:
 def learned_adapter(draws: Sequence[CaptionDraws], dim: int, share: float, *, seed: int = 0) -> Tensor:
     """The matrix A (dim, dim) for `TextPlace.adapter`, which brings captions of one photo together.
 
-    Learned by contrast of two captions of one photo, with a penalty on its size, and then made smaller: of
-    the whole step, English alone gains the most, but languages with few captions in the training lose; half
-    of it helps nearly all of them (docs/training.md has the numbers).
+    Learned by contrast of two captions of one photo, with a penalty on its size. Then a share of it is kept:
+    with all of it, English gains the most, but languages with few captions lose.
     """
     rows = [np.flatnonzero(own.counts > 1) for own in draws]
     ends = np.cumsum([len(own) for own in rows])
@@ -200,31 +171,27 @@ class TrainingData:
 def rows_of(settings: TowerSettings) -> tuple[TrainingRows, HeldOut]:
     data, texts = Path(settings.data).expanduser(), Path(settings.texts).expanduser()
     folder = Path(settings.photos).expanduser()
-    files = photo_files(folder)
-    coco = [Path(path).expanduser() for path in settings.coco]
-    captions = read_captions(data, texts, coco, settings.sources)
+    files, captions = photo_files(folder), read_captions(data, texts)
     held = held_out_photos(data, [*files, *(caption.name for caption in captions)])
     rows = training_rows(captions, folder, files, held)
+    say(f"{len(rows.photos):,} photos, and captions of {len(rows.texts):,} without pixels")
+    for source in sorted({*rows.left_out, *rows.counts}):
+        say(f"  {source}: {rows.counts[source]:,} captions, {rows.left_out[source]:,} left out")
     return rows, held
 
 
 def prepare(
-    settings: ImageTowerSettings, rows: TrainingRows, tower: ImageTower, encoder: SentenceEncoderBackbone
+    settings: ImageTowerSettings, rows: TrainingRows, tower: ImageTower, encoder: Backbone
 ) -> TrainingData:
     """Features and embeddings of the rows, computed where they are not on disk; the tower gets its centre."""
-    folder = settings.features_folder
+    folder, half = settings.features_folder, settings.half_precision
     blocks = blocks_of_stages(tower.config.stages, settings.frozen_stages)
     frozen = FrozenHalf(tower.trunk, blocks)
     tower.text.centre.copy_(centred(load_classes())[0])
     with main_process_first():  # the others find the files
         say(f"features of {len(rows.photos):,} photos, {settings.views} views each, in {folder}")
-        half = settings.half_precision
-        files = photo_features(rows.photos, frozen, folder, settings.views, half_precision=half)
-        captions, texts = (
-            caption_embeddings(part, encoding(encoder), encoder.fingerprint, folder)
-            for part in (rows.photos, rows.texts)
-        )
-    names = [*(path.name for path in files), captions.digest, texts.digest]
-    views = [np.load(path, mmap_mode="r") for path in files]
-    digest = xxhash.xxh3_128_hexdigest("\0".join(names).encode())
+        views, digest = photo_features(rows.photos, frozen, folder, settings.views, half_precision=half)
+        captions, texts = (caption_embeddings(part, encoder, folder) for part in (rows.photos, rows.texts))
+    names = f"{digest} {settings.views} {captions.digest} {texts.digest}"
+    digest = xxhash.xxh3_128_hexdigest(names.encode())
     return TrainingData(views, captions, texts, tower, blocks, digest)

@@ -1,8 +1,7 @@
 """Photos → what the frozen half of the trunk gives for each view, computed once, in memory-mapped files.
 
-A view is a file `view-0-….npy` of (photos, channels, height, width) in float16, named by the digest of what
-it is made of. A run that is killed computes the view again that it was at. The trunk's other half, which is
-trained, shares its layers.
+A view is a file of (photos, channels, height, width) in float16, named by the digest of what it is made of.
+The trunk's other half, which is trained, shares its layers.
 """
 
 from __future__ import annotations
@@ -10,8 +9,9 @@ from __future__ import annotations
 import json
 import math
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,20 +32,25 @@ from capscore.backbones.embedded.image_tower import (
 )
 from capscore.errors import ImageError, InputError
 from capscore.files.console import progress_bar
+from capscore.files.write import whole_file
 from capscore.images.load import load_image
 from weights.making.held_out import Photo
 from weights.making.image_tower.rows import PhotoRow
 
-_FORMAT = 2
 _AT_ONCE = 32
-# Smallest share of the photo's area in a crop.
-LEAST_AREA = 0.45
-# Largest logarithm of a crop's stretch, width over height, relative to the photo's.
-STRETCH = 0.25
-CONTRAST = 0.25
-# In grey levels of 255.
-BRIGHTNESS = 18.0
-GREY_SHARE = 0.1
+# Smallest share of the photo's area in a crop; largest logarithm of its stretch, relative to the photo's.
+LEAST_AREA, STRETCH = 0.45, 0.25
+# Largest changes of contrast and, in grey levels of 255, of brightness; share of views without colours.
+CONTRAST, BRIGHTNESS, GREY_SHARE = 0.25, 18.0, 0.1
+
+
+def stored(path: Path, computed: Callable[[], np.ndarray]) -> np.ndarray:
+    """An array from its file, memory-mapped, which is written first where it is not there."""
+    if not path.exists():
+        found = computed()
+        with whole_file(path, path.stem, make_folders=True) as stream:
+            np.save(stream, found)
+    return np.load(path, mmap_mode="r")
 
 
 def photo_features(
@@ -56,65 +61,46 @@ def photo_features(
     *,
     side: int = 256,
     half_precision: bool = True,
-) -> list[Path]:
-    """Files of the features of all views, computed where they are not in the folder.
+) -> tuple[list[np.ndarray], str]:
+    """Per view, the whole photo and `views` − 1 random ones, the features of all photos; and their digest.
 
-    Per view, the whole photo and `views` − 1 random ones, an array (photos, channels, height, width) of
-    float16 by `network`, the frozen half of the trunk. Random views are computed in bfloat16 if wanted, the
-    whole photo always in float32. InputError if a photo cannot be read, or its features are not finite.
+    `network` is the frozen half of the trunk. Random views are computed in bfloat16 if wanted. InputError if
+    a photo cannot be read, or its features are not finite.
     """
     network = network.eval().to(memory_format=torch.channels_last)
     photos = [[row.name, row.file.stat().st_size if row.file else 0] for row in rows]
-    described = json.dumps([_FORMAT, weights_digest(network), side, half_precision, photos])
+    described = json.dumps([weights_digest(network), side, half_precision, photos])
     digest = xxhash.xxh3_64_hexdigest(described.encode())
-    paths = [folder / f"view-{view}-{digest}.npy" for view in range(views)]
-    for view, path in enumerate(paths):
-        if not path.exists():
-            folder.mkdir(parents=True, exist_ok=True)
-            partial = path.with_suffix(".partial")
-            _compute(rows, network, partial, view, side, half_precision and view > 0)
-            partial.rename(path)
-    return paths
+    found = []
+    for view in range(views):
+        computed = partial(_view_features, rows, network, view, side, half_precision and view > 0)
+        found.append(stored(folder / f"view-{view}-{digest}.npy", computed))
+    return found, digest
 
 
-def _compute(
-    rows: Sequence[PhotoRow], network: nn.Module, path: Path, view: int, side: int, half: bool
-) -> None:
-    """Write one view's file; the next batch is decoded meanwhile."""
-    array = None
-    with progress_bar(f"View {view}", len(rows)) as advance, ThreadPoolExecutor(1) as ahead:
-        coming = ahead.submit(_pixels, rows, 0, view, side)
-        for start in range(0, len(rows), _AT_ONCE):
-            pixels = coming.result()
-            coming = ahead.submit(_pixels, rows, start + _AT_ONCE, view, side)
-            with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=half):
-                computed = network(pixels).float().contiguous().numpy()
-            with np.errstate(over="ignore"):
-                features = computed.astype(np.float16)
-            for number in np.flatnonzero(~np.isfinite(features).all(axis=(1, 2, 3))):
-                row = rows[start + int(number)]
-                said = f"{row.photo} ({row.name}) has features that are not finite in view {view}"
-                raise InputError(said, row=start + int(number), field="photos")
-            if array is None:
-                shape = (len(rows), *features.shape[1:])
-                array = np.lib.format.open_memmap(path, "w+", np.float16, shape)
-            array[start : start + len(features)] = features
-            advance(len(features))
-    if array is not None:
-        array.flush()
-
-
-def _pixels(rows: Sequence[PhotoRow], start: int, view: int, side: int) -> torch.Tensor:
-    views = []
-    for number, row in enumerate(rows[start : start + _AT_ONCE], start):
+def _view_features(
+    rows: Sequence[PhotoRow], network: nn.Module, view: int, side: int, half: bool
+) -> np.ndarray:
+    def read(row: PhotoRow) -> np.ndarray:
         try:
-            image = load_image(row.file)
+            return view_pixels(load_image(row.file), row.photo, view, side)
         except ImageError as error:
-            raise InputError(f"{row.photo}: {error.message}", row=number, field="photos") from None
-        views.append(view_pixels(image, row.photo, view, side))
-    if not views:
-        return torch.zeros(0)
-    return torch.from_numpy(np.stack(views)).contiguous(memory_format=torch.channels_last)
+            raise InputError(f"{row.photo}: {error.message}", field="photos") from None
+
+    parts = []
+    with progress_bar(f"View {view}", len(rows)) as advance, ThreadPoolExecutor() as threads:
+        for start in range(0, len(rows), _AT_ONCE):
+            part = rows[start : start + _AT_ONCE]
+            pixels = torch.from_numpy(np.stack(list(threads.map(read, part))))
+            with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=half):
+                computed = network(pixels.contiguous(memory_format=torch.channels_last)).float().contiguous()
+            with np.errstate(over="ignore"):
+                parts.append(computed.numpy().astype(np.float16))
+            for number in np.flatnonzero(~np.isfinite(parts[-1]).all(axis=(1, 2, 3))).tolist():
+                name = f"{part[number].photo} ({part[number].name})"
+                raise InputError(f"{name} has features that are not finite in view {view}", field="photos")
+            advance(len(part))
+    return np.concatenate(parts)
 
 
 def view_pixels(
@@ -124,13 +110,12 @@ def view_pixels(
 
     View 0 is the whole photo, resized as the backbone does; others are random, drawn by the photo's number.
     """
-    size = (side, side)
     if view == 0:
         return photo_pixels(image, side).numpy()
     # a digest that is the same in every process, unlike Python's hash
     chance = np.random.default_rng([0, view, zlib.crc32(photo.collection.encode()), photo.number])
     box = _crop(image.width, image.height, chance, least_area)
-    pixels = np.asarray(image.resize(size, Image.Resampling.BILINEAR, box=box), dtype=np.float32)
+    pixels = np.asarray(image.resize((side, side), Image.Resampling.BILINEAR, box=box), dtype=np.float32)
     if chance.random() < 0.5:
         pixels = pixels[:, ::-1]
     contrast, brightness = chance.uniform(-CONTRAST, CONTRAST), chance.uniform(-BRIGHTNESS, BRIGHTNESS)
@@ -202,11 +187,9 @@ def folded(network: EfficientNetLite2) -> FoldedTrunk:
     blocks = [block for stage in stages for block in stage]
     for own, block in zip(trunk.blocks, blocks, strict=True):
         if hasattr(block, "conv_pwl"):
-            pairs += [
-                (own.expand, block.conv_pw, block.bn1),
-                (own.depthwise, block.conv_dw, block.bn2),
-                (own.project, block.conv_pwl, block.bn3),
-            ]
+            pairs.append((own.expand, block.conv_pw, block.bn1))
+            pairs.append((own.depthwise, block.conv_dw, block.bn2))
+            pairs.append((own.project, block.conv_pwl, block.bn3))
         else:
             pairs += [(own.depthwise, block.conv_dw, block.bn1), (own.project, block.conv_pw, block.bn2)]
     pairs.append((trunk.last, network.conv_head, network.bn2))

@@ -2,18 +2,15 @@
 
 The trunk's frozen half is read from disk. First the adapter of the text side is learned from captions alone;
 then the trunk's other half and the head are trained with it fixed, by contrast: photos against the captions
-of all photos, and captions against recent photos.
-
-The text encoder knows which captions say nearly the same, and the image tower learns from it: part of the
-target is spread over all captions by their similarity to those of the photo. A hard target alone pushes a
-photo away from captions that fit it as well, and agrees less with people.
+of all photos, and captions against recent photos. Part of the target is spread over all captions by their
+similarity to those of the photo: a hard target alone pushes a photo away from captions that fit it as well,
+and agrees less with people.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,23 +26,17 @@ from capscore.backbones.embedded.text_encoder import LANGUAGES
 from capscore.errors import CapscoreError, Setting
 from training.data.batches import ShuffledBatches
 from training.engine.loop import Loss, RunResult, run
+from training.engine.model_card import ModelCard, write_card
 from training.engine.processes import Gather, main_process_first, say
-from training.engine.recipe import own_settings
-from weights.making.image_tower.data import CaptionDraws, TrainingData, learned_adapter, stored
-from weights.making.image_tower.features import TrainedHalf
-from weights.making.image_tower.settings import ImageTowerSettings, TowerSettings
+from training.engine.recipe import own_settings, write_settings
+from training.engine.saved_towers import save_image_tower
+from weights.making.image_tower.data import CaptionDraws, TrainingData, learned_adapter
+from weights.making.image_tower.features import TrainedHalf, stored
 from weights.making.image_tower.weight_average import WeightAverage
+from weights.making.settings import ImageTowerSettings, TowerSettings
 
 # Settings that do not change the weights, or that the digest of the data covers.
-NO_IDENTITY = (
-    "data",
-    "photos",
-    "texts",
-    "coco",
-    "features",
-    "name",
-    "license",
-)
+NO_IDENTITY = ("data", "photos", "texts", "name", "license")
 # Photos that the scale of cosines is measured on.
 _SCALE_PHOTOS = 1000
 _AT_ONCE = 64
@@ -53,20 +44,19 @@ _AT_ONCE = 64
 _SIDES = (0.35, 0.95)
 
 
-def fit(settings: ImageTowerSettings, data: TrainingData, out: Path) -> tuple[RunResult, float]:
-    """Train the image tower of `data` in place, from the newest checkpoint in `out` or from the start.
+def fit(settings: ImageTowerSettings, data: TrainingData) -> tuple[RunResult, float]:
+    """Train the image tower of `data` in place, from the newest checkpoint or from the start.
 
     Returns how far the run has come, and w, the factor on cosines of photos and captions.
     """
     tower = data.tower
-    frozen = nn.ModuleList([tower.trunk.stem, tower.trunk.blocks[: data.frozen_blocks], tower.text])
-    frozen.requires_grad_(False)
+    freeze(tower, data.frozen_blocks)
     half = TrainedHalf(tower.trunk, data.frozen_blocks, train_depthwise=settings.train_depthwise).to(
         memory_format=torch.channels_last
     )
     draws = CaptionDraws(data.captions, LANGUAGES, settings.english_share)
     with main_process_first():  # the others find the file
-        shares = _shares(settings, data, half, out) if settings.names_weight else None
+        shares = _shares(settings, data, half) if settings.names_weight else None
     say("learning the text adapter")
     # as much English as any other language, because the adapter is for all of them
     even = [CaptionDraws(found, LANGUAGES) for found in (data.captions, data.texts)]
@@ -74,27 +64,29 @@ def fit(settings: ImageTowerSettings, data: TrainingData, out: Path) -> tuple[Ru
     with torch.no_grad():
         tower.text.adapter.weight.copy_(adapter)
         tower.head.names.copy_(tower.text.adapted(tower.head.names))
-    tower.head.dropout = settings.dropout
     loss = ContrastLoss(data, half, draws, settings, shares)
-    trunk = [item for item in half.parameters() if item.requires_grad]
     identity = {**own_settings(settings, NO_IDENTITY), "data_digest": data.digest}
-    result = train_tower(
-        replace(settings, out=str(out)), tower, trunk, loss, loss.captioned.tolist(), identity
-    )
+    result = train_tower(settings, tower, half, loss, loss.captioned.tolist(), identity)
     if not result.finished:
         return result, PUBLISHED_W
-    return result, measured_w(tower, whole_maps(data, half), draws, spread(loss.captioned))
+    return result, measured_w(tower, whole_maps(data, half), draws, loss.captioned)
+
+
+def freeze(tower: ImageTower, blocks: int) -> None:
+    """Keep the text place, and the trunk's stem and first blocks, as they are."""
+    nn.ModuleList([tower.trunk.stem, tower.trunk.blocks[:blocks], tower.text]).requires_grad_(False)
 
 
 def train_tower(
     settings: TowerSettings,
     tower: ImageTower,
-    trunk: Sequence[nn.Parameter],
+    half: TrainedHalf,
     loss: Loss,
     photos: Sequence[int],
     identity: Mapping[str, Any],
 ) -> RunResult:
-    """Train parameters of the trunk, and the head, on photos; the tower gets the average of its weights."""
+    """Train half of the trunk, and the head, on photos; the tower gets the average of its weights."""
+    tower.head.dropout = settings.dropout
     average = WeightAverage(Learner(tower, settings.recent), settings.average_decay).train()
     result = run(
         average,
@@ -102,7 +94,7 @@ def train_tower(
         loss,
         settings,
         parameters=[
-            {"params": list(trunk)},
+            {"params": [item for item in half.parameters() if item.requires_grad]},
             {"params": list(tower.head.parameters()), "lr": settings.head_learning_rate},
         ],
         identity=identity,
@@ -113,9 +105,13 @@ def train_tower(
     return result
 
 
-def spread(photos: np.ndarray) -> np.ndarray:
-    """The photos that w is measured on, at most about 1,000."""
-    return photos[:: max(1, len(photos) // _SCALE_PHOTOS)]
+def save(settings: TowerSettings, tower: ImageTower, step: int, card: ModelCard, w: float) -> None:
+    out = Path(settings.out).expanduser()
+    # the captions of one photo agree in every language of the encoder
+    notes = {"recipe": "image_tower", "steps": step}
+    save_image_tower(tower, out, w=w, logit_scale=settings.logit_scale, languages=None, notes=notes)
+    write_settings(out, settings)
+    write_card(out, card)
 
 
 def whole_maps(data: TrainingData, half: TrainedHalf) -> Callable[[np.ndarray], Tensor]:
@@ -123,7 +119,7 @@ def whole_maps(data: TrainingData, half: TrainedHalf) -> Callable[[np.ndarray], 
     return lambda rows: half(torch.from_numpy(views[rows]).to(device_of(data.tower)).float())
 
 
-def _shares(settings: ImageTowerSettings, data: TrainingData, half: TrainedHalf, out: Path) -> np.ndarray:
+def _shares(settings: ImageTowerSettings, data: TrainingData, half: TrainedHalf) -> np.ndarray:
     """Shares of ImageNet's classes in each whole photo, float16 (photos, classes), by the trunk as published.
 
     Learned from captions alone, the image tower forgets what no caption mentions; these shares keep it.
@@ -143,7 +139,8 @@ def _shares(settings: ImageTowerSettings, data: TrainingData, half: TrainedHalf,
             found.append(logits.softmax(dim=-1).cpu().numpy().astype(np.float16))
         return np.concatenate(found)
 
-    return stored(out / f"shares-{xxhash.xxh3_64_hexdigest(data.digest.encode())}.npy", computed)
+    digest = xxhash.xxh3_64_hexdigest(data.digest.encode())
+    return stored(Path(settings.out).expanduser() / f"shares-{digest}.npy", computed)
 
 
 def measured_w(
@@ -152,10 +149,10 @@ def measured_w(
     """The factor that brings cosines of photos and captions to the scale of two captions of one photo.
 
     RefCLIPScore takes the harmonic mean of w · cos(photo, caption) and cos(reference, caption). Measured on
-    whole photos that were trained on, whose feature maps `maps_of` gives; an error if they are no nearer to
-    their captions than chance.
+    about 1,000 of the whole photos that were trained on, whose feature maps `maps_of` gives; an error if they
+    are no nearer to their captions than chance.
     """
-    chance = np.random.default_rng(0)
+    photos, chance = photos[:: max(1, len(photos) // _SCALE_PHOTOS)], np.random.default_rng(0)
     with torch.inference_mode():
         first, second = (tower.text.adapted(rows.to(device_of(tower))) for rows in draws.two(photos, chance))
         cosines = []
@@ -165,10 +162,10 @@ def measured_w(
         texts = (first * second).sum(dim=1).mean().item()
         images = torch.cat(cosines).mean().item()
     if images <= 0:
-        said = (
-            f"the mean cosine of {len(photos)} photos and their captions is {images:.3f}, no more than chance"
+        said = f"the mean cosine of {len(photos)} photos and their captions is {images:.3f}"
+        raise CapscoreError(
+            said, ", no more than chance: train longer, or with another ", Setting("learning_rate")
         )
-        raise CapscoreError(said, ": train longer, or with another ", Setting("learning_rate"))
     return texts / images
 
 
@@ -206,8 +203,7 @@ class ContrastLoss:
         settings: ImageTowerSettings,
         shares: np.ndarray | None = None,
     ):
-        self.shares = shares
-        self.data, self.half, self.draws, self.settings = data, half, draws, settings
+        self.data, self.half, self.draws, self.settings, self.shares = data, half, draws, settings, shares
         self.captioned = np.flatnonzero(draws.counts > 0)
         # number of a photo → its place among the captioned
         self.place_of = np.full(len(draws.counts), -1, dtype=np.int64)
@@ -216,50 +212,47 @@ class ContrastLoss:
             device = device_of(data.tower)
             means = draws.means(self.captioned).to(device)
             self.means = data.tower.text.adapted(F.normalize(means, dim=-1))
-            # the adapter is fixed, so every caption has its place before the first step
             # the head's own names are trained, and these stay
             self.names = F.normalize(data.tower.head.names.detach().clone(), dim=-1)
+            # the adapter is fixed, so every caption has its place before the first step
             self.captions = data.tower.text.adapted(draws.at(np.arange(len(draws.matrix))).to(device))
 
     def __call__(self, average: nn.Module, rows: Sequence[int], gather: Gather) -> Mapping[str, Tensor]:
-        settings, learner = self.settings, average.model
+        settings, learner, numbers = self.settings, average.model, np.asarray(rows)
         tower, chance = learner.tower, chance_of_step()
         device = device_of(tower)
         views = chance.integers(len(self.data.views), size=len(rows))
-        features = self._features(rows, views, chance)
-        captions = self.captions[torch.from_numpy(self.draws.places(self.captioned, chance)).to(device)]
         # rows of float16 are read as they are, and computed with in the precision of the loop
-        read = torch.from_numpy(features).to(device).float()
+        read = torch.from_numpy(self._features(rows, views, chance)).to(device).float()
+        drawn = torch.from_numpy(self.draws.places(self.captioned, chance)).to(device)
+        captions = self.captions[drawn]
+        boxes = random_boxes(len(rows), chance).to(device)
         with torch.autocast(device.type, torch.bfloat16, enabled=settings.half_precision):
             maps = self.half(read.contiguous(memory_format=torch.channels_last))
             photos = tower.embed(maps).float()
-            if settings.region_weight:
-                boxes = random_boxes(len(rows), chance).to(device)
-                regions = tower.head(maps, boxes).squeeze(1).float()
+            regions = tower.head(maps, boxes).squeeze(1).float()
         # cosines are compared in full precision
-        own = torch.from_numpy(self.place_of[np.asarray(rows)]).to(device)
+        own = torch.from_numpy(self.place_of[numbers]).to(device)
         near = settings.logit_scale * captions @ self.means[own].T * settings.softness
         target = soft_target(settings, F.one_hot(own, len(captions)), near.T)
         logits = settings.logit_scale * photos @ captions.T
-        losses = {"photo": cross_entropy(logits, target)}
-        losses["caption"] = caption_contrast(
-            settings, learner, self.means, gather(photos), gather(own), own, captions[own], captions[own]
-        )
-        loss = (losses["photo"] + losses["caption"]) / 2
-        if settings.region_weight:
-            losses["region"] = cross_entropy(settings.logit_scale * regions @ captions.T, target)
-            loss = loss + settings.region_weight * losses["region"]
-        if settings.names_weight and self.shares is not None:
-            shares = torch.from_numpy(self.shares[np.asarray(rows)].astype(np.float32)).to(device)
+        losses = {
+            "photo": cross_entropy(logits, target),
+            "caption": caption_contrast(
+                settings, learner, self.means, gather(photos), gather(own), own, captions[own], captions[own]
+            ),
+            "region": cross_entropy(settings.logit_scale * regions @ captions.T, target),
+            "pair": of_pairs(logits, target),
+        }
+        loss = (losses["photo"] + losses["caption"]) / 2 + settings.region_weight * losses["region"]
+        if self.shares is not None:
+            shares = torch.from_numpy(self.shares[numbers].astype(np.float32)).to(device)
             near = settings.logit_scale * settings.softness * photos @ self.names.T
             # what the trunk is sure of counts: of people, say, ImageNet has no class
             sure = 1.0 + (shares * (shares + 1e-9).log()).sum(dim=-1) / math.log(shares.shape[1])
             losses["names"] = (sure * -(shares * near.log_softmax(dim=-1)).sum(dim=-1)).mean()
             loss = loss + settings.names_weight * losses["names"]
-        if settings.pair_weight:
-            losses["pair"] = of_pairs(logits, target)
-            loss = loss + settings.pair_weight * losses["pair"]
-        return {"loss": loss, **losses}
+        return {"loss": loss + settings.pair_weight * losses["pair"], **losses}
 
     def _features(self, rows: Sequence[int], views: np.ndarray, chance: np.random.Generator) -> np.ndarray:
         """Features of views (n, channels, h, w): a random part of each, as often as not mirrored.
@@ -275,12 +268,8 @@ class ContrastLoss:
         tops = chance.integers(height - h + 1, size=len(rows))
         lefts = chance.integers(width - w + 1, size=len(rows))
         steps = np.where(chance.random(len(rows)) < 0.5, -1, 1)
-        return np.stack(
-            [
-                item[:, top : top + h, left : left + w][:, :, ::step]
-                for item, top, left, step in zip(whole, tops, lefts, steps, strict=True)
-            ]
-        )
+        places = zip(whole, tops, lefts, steps, strict=True)
+        return np.stack([item[:, y : y + h, x : x + w][:, :, ::step] for item, y, x, step in places])
 
 
 def caption_contrast(
@@ -302,8 +291,7 @@ def caption_contrast(
     known = learner.recent_rows >= 0
     others = torch.cat([photos, learner.recent[known]])
     rows = torch.cat([numbers, learner.recent_rows[known]])
-    # a photo that was seen some steps ago is no negative of its own caption, and its right place is the
-    # newest
+    # a photo that was seen some steps ago is no negative of its own caption, whose right place is the newest
     same = rows == own[:, None]
     first = F.one_hot(same.int().argmax(dim=1), len(rows)).bool()
     twice = same & ~first

@@ -6,15 +6,16 @@
 In: the folder of an image tower with its card, and what the first stage takes. Out: as of the first stage.
 
 First the text place gets a hidden layer: texts keep their places, and a caption with an opener ("a photo of")
-gets the place of the caption without it. Then trunk and head are trained on the pixels of random parts of
-photos, half of them rescaled and compressed, by contrast with captions of all photos and with captions that
-have one wrong word. Photos without captions keep the similarities that the start gives them. The weights that
-are written are the mean of the trained ones and the start's (Wortsman et al. 2022, WiSE-FT).
+gets the place of the caption without it. Then trunk and head are trained on random parts of photos, half of
+them rescaled and compressed, by contrast with captions of all photos and with captions that have one wrong
+word. Photos without captions keep the similarities that the start gives them. The weights that are written
+are the mean of the trained ones and the start's (Wortsman et al. 2022, WiSE-FT).
 """
 
 from __future__ import annotations
 
 import io
+import itertools
 import random
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +30,7 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from capscore.backbones import load_backbone
 from capscore.backbones.base import weights_digest
 from capscore.backbones.embedded.backbone import load_image_tower
 from capscore.backbones.embedded.image_tower import ImageTower, TextPlace, photo_pixels
@@ -44,20 +46,19 @@ from training.engine.processes import Gather, device, is_main_process, main_proc
 from training.engine.recipe import compute_of, own_settings
 from weights.making.caption_grammar import generate
 from weights.making.cards import image_tower_card
-from weights.making.held_out import HeldOut
+from weights.making.held_out import HeldOut, photo_files
 from weights.making.image_tower import fit
-from weights.making.image_tower.__main__ import save, say_counts, sentence_encoder
 from weights.making.image_tower.data import (
+    ENCODER,
     CaptionDraws,
     CaptionEmbeddings,
     caption_embeddings,
-    encoding,
     rows_of,
 )
 from weights.making.image_tower.features import FrozenHalf, TrainedHalf, view_pixels
-from weights.making.image_tower.rows import COCO, PhotoRow, TrainingRows, photo_files
-from weights.making.image_tower.settings import SecondStageSettings
+from weights.making.image_tower.rows import PhotoRow, TrainingRows
 from weights.making.jsonl import beside
+from weights.making.settings import SecondStageSettings
 from weights.measuring.planting import plant
 
 # Languages and kinds of wrong words; of English captions three of each kind but numbers, of others one.
@@ -80,13 +81,12 @@ def near_right(rows: Sequence[PhotoRow]) -> list[PhotoRow]:
     found = []
     for row in rows:
         pairs = set()
-        for language in (language for language in _NEAR_LANGUAGES if language in row.captions):
-            for kind in _NEAR_KINDS:
-                for number in range(3 if language == "en" and kind != "number" else 1):
-                    chance = random.Random(f"{row.photo} {language} {kind} {number}")
-                    planted = plant(row.captions, language, kind, chance)
-                    if planted is not None:
-                        pairs.add((planted.original, planted.caption))
+        for language, kind, number in itertools.product(_NEAR_LANGUAGES, _NEAR_KINDS, range(3)):
+            if language in row.captions and (number == 0 or (language == "en" and kind != "number")):
+                chance = random.Random(f"{row.photo} {language} {kind} {number}")
+                planted = plant(row.captions, language, kind, chance)
+                if planted is not None:
+                    pairs.add((planted.original, planted.caption))
         right, wrong = zip(*sorted(pairs), strict=True) if pairs else ((), ())
         found.append(row._replace(captions={"right": right, "wrong": wrong}))
     return found
@@ -138,11 +138,11 @@ def anchor_photos(settings: SecondStageSettings, rows: TrainingRows, held: HeldO
     """COCO's photos without a caption that may be trained on, evenly spread."""
     used, folder = {row.photo for row in rows.photos}, Path(settings.photos).expanduser()
     free = {
-        photo: PhotoRow(photo, name, folder / name, COCO, {})
+        photo: PhotoRow(photo, name, folder / name, {})
         for name, photo in photo_files(folder).items()
-        if photo.collection == COCO and photo not in used and not held.reason(photo, name)
+        if photo.collection == "coco" and photo not in used and not held.reason(photo, name)
     }
-    found, n = list(free.values()), min(settings.anchors, len(free)) if settings.anchor_weight else 0
+    found, n = list(free.values()), min(settings.anchors, len(free))
     return [found[index * len(found) // n] for index in range(n)]
 
 
@@ -253,16 +253,15 @@ class SecondStageLoss:
             image = damaged(image, side, np.random.default_rng(view)) if bad else image
             return view_pixels(image, row.photo, view, side, least_area=self.settings.least_area)
 
-        wanted = [
-            (self.photos[row], int(view), flag) for row, view, flag in zip(numbers, views, bad, strict=True)
-        ]
-        wanted += [(self.anchors[row], 0, False) for row in anchors]
-        return torch.from_numpy(np.stack(list(self.threads.map(read, *zip(*wanted, strict=True)))))
+        rows = [*(self.photos[row] for row in numbers), *(self.anchors[row] for row in anchors)]
+        whole = [0] * len(anchors)
+        found = self.threads.map(read, rows, [*views.tolist(), *whole], [*bad.tolist(), *whole])
+        return torch.from_numpy(np.stack(list(found)))
 
     def _near(self, numbers: np.ndarray, chance: np.random.Generator) -> tuple[Tensor, Tensor, Tensor]:
         """Two pairs of each photo that has some: place of the photo in the batch, right and wrong caption."""
         counts = np.diff(self.near_starts[0])[numbers]
-        which = np.tile(np.flatnonzero(counts), 2) if self.settings.near_weight else np.zeros(0, int)
+        which = np.tile(np.flatnonzero(counts), 2)
         pair = (chance.random(len(which)) * counts[which]).astype(np.int64)
         right, wrong = (self.near[torch.from_numpy(at[numbers[which]] + pair)] for at in self.near_starts)
         return torch.from_numpy(which).to(self.near.device), right, wrong
@@ -275,10 +274,9 @@ def train(settings: SecondStageSettings) -> RunResult:
     own, hidden = start.config.text_hidden, settings.text_hidden
     require(own in (0, hidden), "text_hidden", hidden, f"{own}, the start's")
     rows, held = rows_of(settings)
-    say_counts(rows)
     photos = [row for row in rows.photos if LANGUAGES & row.captions.keys()]
     anchors = anchor_photos(settings, rows, held)
-    encoder = sentence_encoder(settings)
+    encoder = load_backbone(ENCODER, device=device(), dtype="float32")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         tower = ImageTower(replace(start.config, text_hidden=hidden))
@@ -287,8 +285,7 @@ def train(settings: SecondStageSettings) -> RunResult:
     parts = (photos, rows.texts, near_right(photos), [with_openers([*photos, *rows.texts], settings.seed)])
     with main_process_first():  # the others find the files
         captions, texts, near, opened = (
-            caption_embeddings(part, encoding(encoder), encoder.fingerprint, settings.features_folder)
-            for part in parts
+            caption_embeddings(part, encoder, settings.features_folder) for part in parts
         )
     names = [part.digest for part in (captions, texts, near, opened)] + [row.name for row in anchors]
     identity = {
@@ -304,12 +301,9 @@ def train(settings: SecondStageSettings) -> RunResult:
     if not result.finished:
         return result
     say(f"training with {len(photos):,} photos, and {len(anchors):,} that keep their similarities")
-    frozen = nn.ModuleList([tower.trunk.stem, tower.trunk.blocks[: settings.frozen_blocks], tower.text])
-    frozen.requires_grad_(False)
-    tower.head.dropout = settings.dropout
+    fit.freeze(tower, settings.frozen_blocks)
     loss = SecondStageLoss(settings, tower, start, photos, anchors, captions, near)
-    trunk = [item for item in tower.trunk.parameters() if item.requires_grad]
-    result = fit.train_tower(settings, tower, trunk, loss, range(len(photos)), identity)
+    result = fit.train_tower(settings, tower, loss.half, loss, range(len(photos)), identity)
     if not result.finished or not is_main_process():
         return result
     with torch.no_grad():
@@ -320,17 +314,12 @@ def train(settings: SecondStageSettings) -> RunResult:
         pixels = [photo_pixels(load_image(photos[row].file), tower.config.side) for row in chosen]
         return tower.feature_map(torch.stack(pixels).to(device()))
 
-    w = fit.measured_w(tower, maps_of, loss.draws, fit.spread(np.arange(len(photos))))
+    w = fit.measured_w(tower, maps_of, loss.draws, np.arange(len(photos)))
     card = image_tower_card(settings, rows, held, w=w, compute=f"{before.compute}; then {compute_of(result)}")
-    card = replace(
-        card,
-        data=list({source.name: source for source in (*before.data, *card.data)}.values()),
-        limitations=[
-            *card.limitations,
-            f"It began as {before.name}, and {len(anchors):,} photos without captions kept its similarities.",
-        ],
-    )
-    save(settings, tower, result, card, w)
+    sources = {source.name: source for source in (*before.data, *card.data)}
+    began = f"It began as {before.name}, and {len(anchors):,} photos without captions kept its similarities."
+    card = replace(card, data=list(sources.values()), limitations=[*card.limitations, began])
+    fit.save(settings, tower, result.step, card, w)
     return result
 
 

@@ -1,8 +1,4 @@
-"""A moving average of a model's weights: often better than the last ones, and no more to compute.
-
-The average is in buffers, so that the checkpoints of `training.engine.loop` hold it, and of trained weights
-alone: `torch.optim.swa_utils.AveragedModel` would copy, average and save the frozen ones too.
-"""
+"""A moving average of a model's weights: often better than the last ones, and no more to compute."""
 
 from __future__ import annotations
 
@@ -17,9 +13,9 @@ from training.engine.loop_settings import require
 class WeightAverage(nn.Module):
     """A model with the exponential moving average of those of its weights that require gradients.
 
-    Pass it to `training.engine.loop.run` in the model's place, with `after_step=WeightAverage.update`.
-    `decay` is the share of the average that stays in a step. In the first steps it is less,
-    (1 + n) / (10 + n) after n steps, so that the weights at the start are soon forgotten.
+    Pass it to `training.engine.loop.run` in the model's place, with `after_step=WeightAverage.update`. The
+    average is in buffers, which checkpoints hold, and of trained weights alone. `decay` is its share that
+    stays in a step; in the first ones less, (1 + n) / (10 + n) after n, so that the start is soon forgotten.
     """
 
     steps: Tensor

@@ -56,9 +56,9 @@ from weights.making.mark_calibration.objects import (
     train_naming,
 )
 from weights.making.mark_calibration.rows import read_mark_rows
-from weights.making.mark_calibration.settings import MarkCalibrationSettings
+from weights.making.settings import MarkCalibrationSettings
 
-_NO_IDENTITY = {"name", "license", "rows", "boxes", "features"}
+_NO_IDENTITY = {"name", "license", "rows", "boxes"}
 # Layers that are trained after the run, or not at all.
 _LATER = ("reducer.", "in_caption.", "mention.", "named_")
 
@@ -69,8 +69,7 @@ def train(settings: MarkCalibrationSettings) -> RunResult:
     backbone = load_backbone(settings.base, device=device(), dtype="float32")
     if not backbone.has_feature_map:
         raise CapscoreError(Setting("base", settings.base), ": expected a backbone with a feature map")
-    folder = Path(settings.features or Path(settings.out) / "features").expanduser()
-    features = prepare(Path(settings.rows), backbone, settings.reduced, folder, say)
+    features = prepare(Path(settings.rows), backbone, settings.reduced, settings.features_folder, say)
     network = new_network(settings, features)
     draws = WordDraws(
         features,

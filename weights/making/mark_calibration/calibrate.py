@@ -55,11 +55,7 @@ class CaptionCase:
 
 
 def calibrate(
-    network: MarkNetwork,
-    features: MarkFeatures,
-    photos: Sequence[int],
-    embed: Embed,
-    seed: int,
+    network: MarkNetwork, features: MarkFeatures, photos: Sequence[int], embed: Embed, seed: int
 ) -> tuple[Mapping[str, MarkCurve], dict[str, dict[str, MarkCurve]], dict[str, MarkCurve]]:
     """Curves of words alone, of words in captions, and of captions, from photos of the split "calibrate".
 

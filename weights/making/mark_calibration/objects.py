@@ -293,8 +293,6 @@ def read_boxes(path: str, files: Sequence[str]) -> dict[int, np.ndarray]:
 
     Columns are left, top, right, bottom as shares, thing, confidence.
     """
-    if not path:
-        raise InputError("boxes is missing: a file of weights.making.mark_calibration.boxes", field="boxes")
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
         return {

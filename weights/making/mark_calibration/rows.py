@@ -1,30 +1,26 @@
 """Photos with all their captions in all languages: rows for training and calibrating marks.
 
-    python -m weights.making.mark_calibration.rows --data DATA --texts TEXTS --photos PHOTOS --out FILE \
-        [--coco captions.jsonl]
+    python -m weights.making.mark_calibration.rows --data DATA --texts TEXTS --photos PHOTOS --out FILE
 
-In: official caption files, texts of `weights.making.package_texts`, folders of photos, and captions of COCO's
-photos beside them. Out: JSONL, one photo a row: `photo`, `file`, `split`, and `captions`, a list of [caption,
-language, source]. The split of a photo follows from its number alone:
+In: official caption files, texts of `weights.making.package_texts`, folders of photos. Out: JSONL, one photo
+a row: `photo`, `file`, `split`, and `captions`, a list of [caption, language, source]; and the captions'
+origins, for the card. The split of a photo follows from its number alone:
 
 - "train": no set holds it out;
 - "calibrate": held out, and its number gives 0 or 1 when divided by 5; or a photo of COCO that no set holds
-  out, with captions and an even number: thresholds are set on its captions;
+  out, with an even number: thresholds are set on its captions;
 - "measure": held out otherwise. Such a photo is seen by no training and no calibration.
 
-Photos in the folder `flickr8k/images` of the data are always of "measure". `rows.jsonl.sources.json` lists
-the origins of the captions, for the card.
+Photos in the folder `flickr8k/images` of the data are always of "measure".
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -34,9 +30,17 @@ from capscore.errors import InputError
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from weights.making.captions import HELD_OUT, describe, photo_captions
-from weights.making.held_out import TESTED, HeldOut, Photo, held_out_photos, measured_images, photo_of
-from weights.making.image_tower.rows import COCO, coco_captions
-from weights.making.jsonl import beside, read_lines, sources_file, write_lines, write_sources
+from weights.making.held_out import (
+    TESTED,
+    HeldOut,
+    Photo,
+    first_names,
+    held_out_photos,
+    measured_images,
+    photo_files,
+    photo_of,
+)
+from weights.making.jsonl import beside, print_counts, read_lines, write_lines, write_sources
 from weights.making.package_texts import photo_name, read_texts
 
 Split = Literal["train", "calibrate", "measure"]
@@ -61,17 +65,17 @@ class Settings:
         texts: Folder of `weights.making.package_texts`.
         photos: Folder with photos; its folders are searched too.
         out: File to write.
-        coco: Files of captions of COCO's photos, as `image_tower.rows.coco_captions` reads them.
     """
 
     data: str
     texts: str
     photos: str
     out: str
-    coco: list[str] = field(default_factory=list)
 
 
-def split_of(photo: Photo, name: str, held: HeldOut, always: frozenset[Photo] = frozenset()) -> Split | None:
+def split_of(
+    photo: Photo, name: str, held: HeldOut, always: frozenset[Photo | None] = frozenset()
+) -> Split | None:
     """The split of a photo; None for one that may not be trained on, but is in no measured set either.
 
     Its file name may tell COCO's split; photos of `always` are always measured on.
@@ -80,17 +84,9 @@ def split_of(photo: Photo, name: str, held: HeldOut, always: frozenset[Photo] = 
         return "measure"
     if photo in held.sets:
         return "calibrate" if photo.number % 5 < 2 else "measure"
-    return None if held.reason(photo, name) else "train"
-
-
-def photo_files(folder: Path) -> dict[Photo, Path]:
-    files: dict[Photo, Path] = {}
-    for path in sorted(folder.rglob("*.jpg")):
-        if (photo := photo_of(path.name)) is not None:
-            files.setdefault(photo, path)
-    if not files:
-        raise InputError(f"{folder} has no photo (*.jpg) whose name has a number", field="photos")
-    return files
+    if held.reason(photo, name):
+        return None
+    return "calibrate" if photo.collection == "coco" and photo.number % 2 == 0 else "train"
 
 
 def captions_of(data: Path, texts: Path) -> Iterator[tuple[Photo, str, str, str]]:
@@ -139,39 +135,31 @@ def _single_word(name: str | None, code: str) -> str:
 
 def write_rows(settings: Settings) -> dict[str, Counter[str]]:
     """Write the file; returns split → language → number of captions."""
-    data = Path(settings.data)
-    files, held = photo_files(Path(settings.photos)), held_out_photos(data, sets=TESTED)
-    pictured = map(photo_of, measured_images(data))
-    always = frozenset(photo for photo in pictured if photo is not None)
+    data, folder = Path(settings.data), Path(settings.photos)
+    files, held = first_names(photo_files(folder)), held_out_photos(data, sets=TESTED)
+    always = frozenset(map(photo_of, measured_images(data)))
     captions: dict[Photo, dict[tuple[str, str], str]] = defaultdict(dict)
-    coco = (item for path in settings.coco for item in coco_captions(Path(path)))
-    of_coco = ((item.photo, item.text, item.language, COCO) for item in coco)
-    for photo, caption, language, source in chain(captions_of(data, Path(settings.texts)), of_coco):
+    for photo, caption, language, source in captions_of(data, Path(settings.texts)):
         if photo in files and caption.strip():
             captions[photo].setdefault((language, caption.strip()), source)
-    trained: dict[str, Counter[str]] = defaultdict(Counter)
+    trained: Counter[str] = Counter()
+    counts: dict[str, Counter[str]] = {split: Counter() for split in SPLITS}
     rows: list[dict[str, Any]] = []
     for photo in sorted(captions):
-        split = split_of(photo, files[photo].name, held, always)
+        split = split_of(photo, files[photo], held, always)
         if split is None:
             continue
-        if split == "train" and photo.collection == "coco" and not photo.number % 2:
-            split = "calibrate"
         listed = [[caption, language, source] for (language, caption), source in captions[photo].items()]
-        rows.append({"photo": str(photo), "file": str(files[photo]), "split": split, "captions": listed})
-        for _, language, source in listed:
-            if split == "train" and source != COCO:
-                trained[language][source] += 1
-    if not any(row["split"] == "train" for row in rows):
-        raise InputError(f"no photo in {settings.photos} has a caption to train on", field="photos")
+        rows.append(
+            {"photo": str(photo), "file": str(folder / files[photo]), "split": split, "captions": listed}
+        )
+        counts[split].update(language for _, language, _ in listed)
+        if split == "train":
+            trained.update(source for _, _, source in listed)
+    if not trained:
+        raise InputError(f"no photo in {folder} has a caption to train on", field="photos")
     write_lines(settings.out, rows)
-    sources = describe(trained)
-    for path in settings.coco:
-        sources += json.loads(sources_file(path).read_text(encoding="utf-8"))["sources"]
-    write_sources(settings.out, sources, HELD_OUT)
-    counts: dict[str, Counter[str]] = {split: Counter() for split in SPLITS}
-    for row in rows:
-        counts[row["split"]].update(language for _, language, _ in row["captions"])
+    write_sources(settings.out, describe({"": trained}), HELD_OUT)
     return counts
 
 
@@ -187,8 +175,7 @@ def read_mark_rows(file: str | Path) -> list[dict[str, Any]]:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    for split, languages in write_rows(parse(Settings, argv, __doc__ or "")).items():
-        print(f"{split}: {', '.join(f'{code} {n:,}' for code, n in languages.most_common())}")
+    print_counts(write_rows(parse(Settings, argv, __doc__ or "")))
 
 
 if __name__ == "__main__":

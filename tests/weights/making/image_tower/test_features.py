@@ -93,7 +93,7 @@ def rows(tmp_path_factory):
     for number in range(1, 11):
         path = folder / f"{number}_a.jpg"
         draw_photo(path, number)
-        found.append(PhotoRow(Photo("flickr", number), path.name, path, "flickr8k", {"en": ("A dog.",)}))
+        found.append(PhotoRow(Photo("flickr", number), path.name, path, {"en": ("A dog.",)}))
     return found
 
 
@@ -103,8 +103,7 @@ def _small_batches(monkeypatch):
 
 
 def made(rows, network, folder, views, half_precision=False):
-    paths = photo_features(rows, network, folder, views, side=16, half_precision=half_precision)
-    return [np.load(path) for path in paths]
+    return photo_features(rows, network, folder, views, side=16, half_precision=half_precision)[0]
 
 
 def test_features_are_those_of_each_view_and_computed_once(rows, tmp_path):
@@ -148,10 +147,10 @@ def test_order_does_not_matter_and_random_views_alone_are_in_half_precision(rows
 def test_a_photo_that_cannot_be_read_and_features_that_are_not_finite_are_named(rows, tmp_path):
     (tmp_path / "7_b.jpg").write_bytes(b"no photo")
     bad = rows[6]._replace(name="7_b.jpg", file=tmp_path / "7_b.jpg")
-    with pytest.raises(InputError, match=r"^row 6, photos: Flickr 7: .*7_b\.jpg"):
+    with pytest.raises(InputError, match=r"^photos: Flickr 7: .*7_b\.jpg"):
         made([*rows[:6], bad], Half(), tmp_path, 1)
     network = Half()
     with torch.no_grad():
         network.conv.bias[2] = 1e6  # too large for float16
-    with pytest.raises(InputError, match=r"^row 0, photos: Flickr 1 \(1_a\.jpg\) has features that are not"):
+    with pytest.raises(InputError, match=r"^photos: Flickr 1 \(1_a\.jpg\) has features that are not"):
         made(rows, network, tmp_path, 1)

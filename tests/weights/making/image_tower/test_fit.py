@@ -18,7 +18,7 @@ from weights.making.image_tower import fit as fitting
 from weights.making.image_tower.data import CaptionDraws, CaptionEmbeddings, TrainingData
 from weights.making.image_tower.features import TrainedHalf
 from weights.making.image_tower.fit import ContrastLoss, Learner, fit
-from weights.making.image_tower.settings import ImageTowerSettings
+from weights.making.settings import ImageTowerSettings
 
 SMALL = ImageTowerConfig(
     dim=12,
@@ -244,7 +244,7 @@ def retrieved(given: TrainingData) -> float:
 def test_trained_photos_retrieve_their_captions(tmp_path):
     given = data()
     before, fresh = retrieved(given), copy.deepcopy(given.tower).eval()
-    run, w = fit(settings(tmp_path, epochs=20, names_weight=0.1), given, tmp_path)
+    run, w = fit(settings(tmp_path, epochs=20, names_weight=0.1), given)
     assert run.finished and run.step == 20 * 3  # 23 photos with captions
     assert before < 0.3 and retrieved(given) > 0.5 and not given.tower.training
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
@@ -275,16 +275,16 @@ def test_trained_photos_retrieve_their_captions(tmp_path):
 
 def test_a_fit_that_is_stopped_ends_with_the_same_weights_and_other_data_do_not_continue(tmp_path):
     whole, stopped, goes_on = data(), data(), data()
-    run, w = fit(settings(tmp_path / "whole"), whole, tmp_path / "whole")
-    half, published = fit(settings(tmp_path / "part", max_minutes=1e-9), stopped, tmp_path / "part")
+    run, w = fit(settings(tmp_path / "whole"), whole)
+    half, published = fit(settings(tmp_path / "part", max_minutes=1e-9), stopped)
     assert not half.finished and published == 2.5
     for changes, digest, message in (
         ({}, "other", "data_digest"),
         ({"logit_scale": 20.0}, "features", "logit"),
     ):
         with pytest.raises(CapscoreError, match=message):
-            fit(settings(tmp_path / "part", **changes), replace(data(), digest=digest), tmp_path / "part")
-    rest, same = fit(settings(tmp_path / "part"), goes_on, tmp_path / "part")
+            fit(settings(tmp_path / "part", **changes), replace(data(), digest=digest))
+    rest, same = fit(settings(tmp_path / "part"), goes_on)
     assert rest.resumed_from and rest.step == run.step == 6
     torch.testing.assert_close(goes_on.tower.state_dict(), whole.tower.state_dict(), atol=1e-6, rtol=0)
     assert same == pytest.approx(w, abs=1e-6)
@@ -292,6 +292,6 @@ def test_a_fit_that_is_stopped_ends_with_the_same_weights_and_other_data_do_not_
     learned = stopped.tower.text.adapter.weight
     torch.testing.assert_close(whole.tower.text.adapter.weight, learned, atol=0, rtol=0)
     given = data()
-    fit(settings(tmp_path / "own", max_minutes=1e-9, adapter_share=1.0), given, tmp_path / "own")
+    fit(settings(tmp_path / "own", max_minutes=1e-9, adapter_share=1.0), given)
     torch.testing.assert_close(given.tower.text.adapter.weight, 2 * learned, atol=1e-6, rtol=0)
     assert learned.abs().max() > 1e-3

@@ -31,7 +31,7 @@ from weights.making.mark_calibration.draws import (
     rare_things,
 )
 from weights.making.mark_calibration.rows import COCO_THINGS
-from weights.making.mark_calibration.settings import MarkCalibrationSettings
+from weights.making.settings import MarkCalibrationSettings
 
 NOUN = MARKED_CLASSES.index("noun")
 SHAPES = {
@@ -138,12 +138,12 @@ def test_a_run_writes_weights_and_card_and_continues_from_its_end(trained, rows,
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"boxes": ""}, "boxes is missing"),
+        ({"boxes": ""}, "boxes"),
         ({"boxes": "nowhere.json"}, "not a file of boxes"),
         ({"base": "embedded-free"}, "feature map"),
         ({"rows": ""}, "rows"),
-        ({"hidden": 0}, "hidden"),
-        ({"dropout": 1.0}, "dropout"),
+        ({"hidden": -1}, "hidden"),
+        ({"dropout": 1.1}, "dropout"),
     ],
 )
 def test_bad_settings_are_named_before_anything_is_computed(rows, tmp_path, change, said):

@@ -1,79 +1,73 @@
-"""The settings of the recipes of the image tower."""
+"""The settings of the recipes of the image tower and of the marks, checked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from capscore.errors import CapscoreError
 from training.engine.loop_settings import LoopSettings, require
-from weights.making.image_tower.rows import SOURCES
-
-# What is expected → settings of which it is, and the test.
-_RANGES: dict[str, tuple[str, Callable[[float], bool]]] = {
-    "at least 1": ("views frozen_stages recent text_hidden text_steps", lambda value: value >= 1),
-    "at least 0": (
-        "region_weight pair_weight names_weight near_weight anchor_weight pool anchors frozen_blocks",
-        lambda value: value >= 0,
-    ),
-    "a number above 0": ("head_learning_rate logit_scale softness", lambda value: value > 0),
-    "a number from 0 to below 1": (
-        "average_decay dropout english_share start_share",
-        lambda value: 0 <= value < 1,
-    ),
-    "a number from 0 to 1": (
-        "soft_share adapter_share damaged_share photo_share",
-        lambda value: 0 <= value <= 1,
-    ),
-    "a number above 0, at most 1": ("least_part least_area", lambda value: 0 < value <= 1),
-}
+from weights.making.named_numbers import named_numbers
 
 
 @dataclass
-class TowerSettings(LoopSettings):
-    """What the recipes of the image tower have in common, besides the settings of the loop.
+class MadeSettings(LoopSettings):
+    """Settings of both, besides those of the loop.
+
+    Attributes:
+        name: Name of the model for its card; "" for the name of the folder `out`.
+        license: Licence of the weights, as the Hub writes it.
+    """
+
+    name: str = ""
+    license: str = "cc-by-nc-4.0"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, value in vars(self).items():
+            if isinstance(value, str) and name != "name":
+                require(bool(value.strip()), name, value, "a text, such as a file or a folder")
+            elif name == "dropout" or name.endswith("_share"):
+                require(0 <= value <= 1, name, value, "a share from 0 to 1")
+            elif isinstance(value, int | float):
+                require(0 <= value < math.inf, name, value, "at least 0")
+
+    @property
+    def features_folder(self) -> Path:
+        return Path(self.out).expanduser() / "features"
+
+
+@dataclass
+class TowerSettings(MadeSettings):
+    """What the recipes of the image tower have in common.
 
     Attributes:
         data: Folder of the official files: flickr8k, multi30k, xflickrco, and the sets that are held out.
         photos: Folder of the photos: flickr8k, and COCO's in folders such as coco_train2014.
         texts: Folder of `weights.making.package_texts`.
-        coco: Files of captions of COCO's photos: COCO's own annotations, or JSONL rows of photo, caption and
-            language.
-        sources: Official sources of captions.
-        features: Folder of the features; None for one in `out`. Several runs may share it.
         half_precision: Whether random views are computed, and the trunk and the head trained, in bfloat16.
             CPUs that have it take half the time.
-        text_encoder: Backbone whose text encoder embeds the captions.
         head_learning_rate: Highest learning rate of what is not the trunk; `learning_rate` is the trunk's.
         average_decay: Decay of the moving average of the weights.
         logit_scale: Factor on cosines in the contrast.
-        soft_share: Share of the target that is spread over captions by their similarity to the photo's, from
-            0 to 1.
+        soft_share: Share of the target that is spread over captions by their similarity to the photo's.
         softness: How sharply it is spread, as a share of `logit_scale`; at 1 as sharply as the contrast.
         pair_weight: Weight of the contrast of each photo's own captions with all pairs of the batch's photos
             and a caption; 0 for none.
         recent: Number of photos of the last steps that captions are contrasted with.
         region_weight: Weight of the contrast of a random region of each photo; 0 for none.
-        english_share: Chance that a photo's caption is an English one where it has others too.
-        dropout: Dropout in the head, from 0 to below 1.
-        name: Name of the model for its card; "" for the name of the folder `out`.
-        license: Licence of the weights, as the Hub writes it.
+        english_share: Chance that a photo's caption is an English one where it has others too, below 1.
+        dropout: Dropout in the head.
     """
 
     recipe_name: ClassVar[str] = "image_tower"
     module: ClassVar[str] = "weights.making.image_tower"
 
-    out: str = ""
     data: str = ""
     photos: str = ""
     texts: str = ""
-    coco: list[str] = field(default_factory=list)
-    sources: list[str] = field(default_factory=lambda: list(SOURCES))
-    features: str | None = None
     half_precision: bool = True
-    text_encoder: str = "embedded-free"
     head_learning_rate: float = 5e-4
     average_decay: float = 0.998
     logit_scale: float = 30.0
@@ -84,24 +78,6 @@ class TowerSettings(LoopSettings):
     region_weight: float = 0.25
     english_share: float = 0.4
     dropout: float = 0.3
-    name: str = ""
-    license: str = "cc-by-nc-4.0"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("data", "photos", "texts", *(["start"] if hasattr(self, "start") else [])):
-            if not getattr(self, name).strip():
-                raise CapscoreError(f"{name} is missing: give --{name}, a folder; see --help")
-        for expected, (names, fits) in _RANGES.items():
-            for name in names.split():
-                value = getattr(self, name, None)
-                require(value is None or fits(value), name, value, expected)
-        right = bool(self.sources) and set(self.sources) <= set(SOURCES)
-        require(right, "sources", self.sources, f"a list of {', '.join(SOURCES)}")
-
-    @property
-    def features_folder(self) -> Path:
-        return Path(self.features or Path(self.out) / "features").expanduser()
 
 
 @dataclass
@@ -117,7 +93,7 @@ class ImageTowerSettings(TowerSettings):
         frozen_stages: Number of the trunk's stages, from the first, that are not trained.
         names_weight: Weight of the contrast of each photo with the names of ImageNet's classes, with the
             shares that the trunk as published gives them as the target, by how sure it is; 0 for none.
-        adapter_share: Share of the learned text adapter that is kept, from 0 to 1.
+        adapter_share: Share of the learned text adapter that is kept.
     """
 
     views: int = 4
@@ -126,10 +102,6 @@ class ImageTowerSettings(TowerSettings):
     frozen_stages: int = 4
     names_weight: float = 0.0
     adapter_share: float = 0.5
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.frozen_stages <= 7, "frozen_stages", self.frozen_stages, "at most 7, all of them")
 
 
 @dataclass
@@ -147,7 +119,7 @@ class SecondStageSettings(TowerSettings):
         photo_share: Share of the contrast of photos with captions; that of captions with photos has the rest.
         near_weight: Weight of the right caption over one with a wrong word.
         anchors: Most photos without captions whose similarities to captions stay as at the start.
-        anchor_weight: Weight of these similarities; 0 for none.
+        anchor_weight: Weight of these similarities.
         start_share: Share of the start's weights in the mean of both that is written.
     """
 
@@ -165,3 +137,40 @@ class SecondStageSettings(TowerSettings):
     anchors: int = 1600
     anchor_weight: float = 0.5
     start_share: float = 0.4
+
+
+@dataclass
+class MarkCalibrationSettings(MadeSettings):
+    """Settings of the network of marks.
+
+    Attributes:
+        base: Backbone that the network is for; it must have a feature map.
+        rows, boxes: Files of `weights.making.mark_calibration.rows` and `.boxes`.
+        languages: How likely a caption of each language is drawn, as language:number; 1 for others.
+        captions: Captions of each photo in a batch.
+        others: Words of other photos per right word.
+        rare: Wrong words per photo that name things which captions hardly ever mention.
+        reduced, hidden, inner: Sizes of the network (`MarkNetworkConfig`).
+        dropout: Share of the inputs of each layer that is dropped.
+        thing_weight: Weight of the loss of the finder of things.
+    """
+
+    recipe_name: ClassVar[str] = "mark_calibration"
+    module: ClassVar[str] = "weights.making.mark_calibration"
+
+    base: str = "embedded"
+    rows: str = ""
+    boxes: str = ""
+    languages: list[str] = field(default_factory=list)
+    captions: int = 3
+    others: int = 2
+    rare: int = 4
+    reduced: int = 384
+    hidden: int = 192
+    inner: int = 320
+    dropout: float = 0.2
+    thing_weight: float = 0.5
+
+    @property
+    def weights(self) -> dict[str, float]:
+        return named_numbers(self.languages, "languages", float)
