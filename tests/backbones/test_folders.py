@@ -14,8 +14,6 @@ from capscore.backbones.checkpoint import read_config, refuse_oversized
 from capscore.errors import BackboneUnavailable, CapscoreError
 from tools.tiny.backbones import edit_json
 
-# Digests
-
 
 def test_digests_stay_as_they_are(tmp_path):
     """Caches and signatures that people keep rest on these."""
@@ -24,14 +22,11 @@ def test_digests_stay_as_they_are(tmp_path):
     assert tensors_digest(tensors) == "aa8a5c0124d6f959252cb2e00bfd7724"
     (tmp_path / "config.json").write_text('{"dim": 2}')
     # neither weights nor code, nor what downloads, training and scoring leave, is a setting
-    left = (
-        "model.safetensors model.py model.safetensors.index.json .cache.json result.json run.json notes.txt"
-    )
-    for name in f"{left} scores.summary.json all_results.json trainer_state.json train/log.txt".split():
+    left = "model.safetensors model.py model.safetensors.index.json .cache.json result.json run.json"
+    left += " notes.txt scores.summary.json all_results.json trainer_state.json train/log.txt .git/b.json"
+    for name in left.split():
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("x")
-    (tmp_path / ".git").mkdir()
-    (tmp_path / ".git" / "b.json").write_text("{}")
+        (tmp_path / name).write_text("{}")
     assert settings_digest(tmp_path) == "cf09ac50a0c03ec2f13ab97234a9c796"
     names = "vocab.txt vocab.json merges.txt tokenizer.json tokenizer_config.json spiece.model modules.json"
     names += " special_tokens_map.json added_tokens.json preprocessor_config.json processor_config.json"
@@ -55,9 +50,6 @@ def test_convolutions_are_exact_in_float32_only_and_within_the_block(monkeypatch
     with pytest.raises(ValueError), exact_convolutions("float32"):
         raise ValueError
     assert switch.allow_tf32 is True
-
-
-# Harm
 
 
 SIZES = ("hidden_size", "num_hidden_layers", "width", "layers", "embed_dim", "context_length")

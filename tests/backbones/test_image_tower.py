@@ -22,11 +22,8 @@ from weights.making.image_tower.features import folded
 WHOLE = [[0.0, 0.0, 1.0, 1.0]]
 
 
-def generator(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
-# Trunk
+def rand(*shape, seed=1):
+    return torch.rand(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 @torch.inference_mode()
@@ -42,25 +39,21 @@ def test_efficientnet_equals_timm():
     assert list(ours.state_dict()) == list(theirs.state_dict()), "a published file is read in this order"
     ours.load_state_dict(theirs.state_dict())
     for sides in ((260, 260), (97, 33)):
-        pixels = torch.randn(2, 3, *sides, generator=generator(1))
-        torch.testing.assert_close(
-            ours.features(pixels), theirs.forward_features(pixels), rtol=1e-5, atol=1e-6
-        )
-        torch.testing.assert_close(ours(pixels), theirs(pixels), rtol=1e-5, atol=1e-6)
+        pixels = rand(2, 3, *sides) * 4 - 2
+        pairs = (ours.features(pixels), theirs.forward_features(pixels)), (ours(pixels), theirs(pixels))
+        for found, expected in pairs:
+            torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
 
 
 @torch.inference_mode()
 def test_folding_batch_norms_changes_nothing():
     network = load_efficientnet().double()  # float32 rounds the same sums in another order
     trunk = folded(network)
-    pixels = torch.rand(2, 3, 96, 96, generator=generator(1)).double() * 2 - 1
+    pixels = rand(2, 3, 96, 96).double() * 2 - 1
     expected = network.features(pixels)
     assert expected.std() > 0.1  # a dead network would agree with anything
     torch.testing.assert_close(trunk(pixels), expected, atol=1e-5, rtol=0)
     assert sum(tensor.numel() for tensor in FoldedTrunk().parameters()) == 4_782_024
-
-
-# RoIAlign
 
 
 def aligned(maps: torch.Tensor, boxes: torch.Tensor, **options) -> torch.Tensor:
@@ -79,9 +72,8 @@ def test_roi_align_and_its_gradient_are_torchvisions(size, grid, samples):
 
     (height, width), random = size, np.random.default_rng(0)
     corners = np.sort(random.uniform(0, 1, (6, 2, 2)), axis=1).reshape(6, 4)
-    shares = (
-        torch.tensor([*corners, [0.0, 0.0, 1.0, 1.0], [0.999, 0.2, 1.0, 0.2005]]).double().repeat(2, 1, 1)
-    )
+    corners = np.array([*corners, [0.0, 0.0, 1.0, 1.0], [0.999, 0.2, 1.0, 0.2005]])
+    shares = torch.from_numpy(corners).repeat(2, 1, 1)
     scaled = [own * torch.tensor([width, height, width, height]) for own in shares]
     weights = align_weights(shares, height, width, grid=grid, samples=samples)
     np.testing.assert_allclose(weights.sum(dim=-1), torch.ones(weights.shape[:-1]), atol=1e-6)
@@ -90,15 +82,12 @@ def test_roi_align_and_its_gradient_are_torchvisions(size, grid, samples):
         lambda maps: aligned(maps, shares, grid=grid, samples=samples),
         lambda maps: roi_align(maps, scaled, grid, 1.0, sampling_ratio=samples, aligned=True),
     ):
-        maps = torch.randn(2, 4, height, width, generator=generator(3)).double().requires_grad_()
+        maps = (rand(2, 4, height, width) * 4 - 2).double().requires_grad_()
         found.append(align(maps))
         found[-1].square().sum().backward()
         gradients.append(maps.grad.numpy())
     np.testing.assert_allclose(*(rows.detach().numpy() for rows in found), atol=1e-5)
     np.testing.assert_allclose(*gradients, rtol=1e-6, atol=1e-6)
-
-
-# Head
 
 
 def by_hand(eye: ImageTower, feature_map: torch.Tensor, box: list[float]) -> np.ndarray:
@@ -117,13 +106,9 @@ def by_hand(eye: ImageTower, feature_map: torch.Tensor, box: list[float]) -> np.
         mixed.append(attention @ (points @ head.values.weight[part].T + head.values.bias[part]))
     mean = points.mean(dim=0)
     named = torch.softmax((head.classes.weight @ mean + head.classes.bias) / 2, dim=0) @ head.names
-    row = (
-        head.out.weight @ torch.nn.functional.gelu(torch.cat(mixed))
-        + head.mean.weight @ mean
-        + head.mean.bias
-        + head.of_hidden.weight @ (head.hidden.weight @ mean + head.hidden.bias).clamp(min=0)
-        + head.name_share * named / named.norm()
-    )
+    row = head.out.weight @ torch.nn.functional.gelu(torch.cat(mixed)) + head.mean.weight @ mean
+    row += head.of_hidden.weight @ (head.hidden.weight @ mean + head.hidden.bias).clamp(min=0)
+    row += head.mean.bias + head.name_share * named / named.norm()
     return (row / row.norm()).detach().numpy()
 
 
@@ -132,7 +117,7 @@ def test_attention_over_a_box_by_hand(sizes):
     eye = random_image_tower(**sizes)
     boxes = [[[0.1, 0.2, 0.7, 0.9], [0.5, 0.5, 0.55, 1.0]], [[0.0, 0.0, 0.4, 1.0]]]
     with torch.no_grad():
-        maps = torch.rand(2, eye.config.features, 4, 6, generator=generator(5)) * 3
+        maps = rand(2, eye.config.features, 4, 6) * 3
         rows = eye.embed_regions(maps, boxes).numpy()
         expected = [by_hand(eye, own, box) for own, listed in zip(maps, boxes, strict=True) for box in listed]
         whole = [by_hand(eye, own, WHOLE[0]) for own in maps]
@@ -146,7 +131,7 @@ def test_regions_do_not_depend_on_the_others():
     eye, random = random_image_tower(), np.random.default_rng(6)
     low = random.uniform(0, 0.9, (150, 2))
     boxes = np.hstack([low, low + random.uniform(0.01, 0.1, (150, 2))])
-    maps = eye.feature_map(torch.rand(3, 3, eye.config.side, eye.config.side, generator=generator(7)))
+    maps = eye.feature_map(rand(3, 3, eye.config.side, eye.config.side))
     together = eye.embed_regions(maps, [boxes[:140], np.zeros((0, 4)), boxes[140:]]).numpy()
     alone = [eye.embed_regions(maps[[0]], [boxes[[row]]]).numpy()[0] for row in (0, 63, 64, 139)]
     np.testing.assert_allclose(together[[0, 63, 64, 139]], alone, atol=1e-6)
@@ -155,30 +140,25 @@ def test_regions_do_not_depend_on_the_others():
     assert eye.embed_regions(maps, [[], [], []]).shape == (0, 512)
 
 
+@torch.no_grad()
 def test_the_place_of_a_text_by_hand():
     place = TextPlace(2)
     place.centre.copy_(torch.tensor([1.0, 0.0]))
     rows = torch.tensor([[4.0, 4.0], [1.0, -2.0]])
     # without an adapter, a centred row of unit length: (3, 4) / 5 and (0, −1)
-    np.testing.assert_allclose(place(rows).detach(), [[0.6, 0.8], [0.0, -1.0]], atol=1e-6)
-    with torch.no_grad():
-        place.adapter.weight.copy_(torch.tensor([[0.0, 1.0], [0.0, 0.0]]))
+    np.testing.assert_allclose(place(rows), [[0.6, 0.8], [0.0, -1.0]], atol=1e-6)
+    place.adapter.weight.copy_(torch.tensor([[0.0, 1.0], [0.0, 0.0]]))
     # x + A x: (0.6 + 0.8, 0.8) / √2.6 and (−1, −1) / √2
     expected = [[1.4 / 2.6**0.5, 0.8 / 2.6**0.5], [-(0.5**0.5), -(0.5**0.5)]]
-    np.testing.assert_allclose(place(rows).detach(), expected, atol=1e-6)
-
-
-def test_the_hidden_layer_of_a_place_by_hand():
+    np.testing.assert_allclose(place(rows), expected, atol=1e-6)
     place = TextPlace(2, hidden=1)
-    assert place.inner is not None and place.outer is not None
-    with torch.no_grad():
-        place.inner.weight.copy_(torch.tensor([[1.0, 0.0]]))
-        place.inner.bias.fill_(0.4)
-        place.outer.weight.copy_(torch.tensor([[0.0], [2.0]]))
+    place.inner.weight.copy_(torch.tensor([[1.0, 0.0]]))
+    place.inner.bias.fill_(0.4)
+    place.outer.weight.copy_(torch.tensor([[0.0], [2.0]]))
     # x = (0.6, 0.8), gelu(0.6 + 0.4) = Φ(1) = 0.841345, so x + (0, 2 · 0.841345)
-    place_of_row = np.array([0.6, 0.8 + 2 * 0.8413447])
-    found = place(torch.tensor([[3.0, 4.0]])).detach()[0]
-    np.testing.assert_allclose(found, place_of_row / np.linalg.norm(place_of_row), atol=1e-6)
+    expected = np.array([0.6, 0.8 + 2 * 0.8413447])
+    found = place(torch.tensor([[3.0, 4.0]]))[0]
+    np.testing.assert_allclose(found, expected / np.linalg.norm(expected), atol=1e-6)
 
 
 STAGES = ((), ((1, 3, 1, 1),), ((4000, 3, 1, 1, 8),), (("1", 3, 1, 1, 8),))

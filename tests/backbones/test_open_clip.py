@@ -18,13 +18,7 @@ from capscore.errors import BackboneUnavailable
 from tools.tiny.open_clip_models import CONTEXT, bytes_tokenizer, write_open_clip, write_xlmr_config
 from tools.tiny.transformers_models import random_photos
 
-TEXTS = [
-    "A dog.",
-    "Ein Hund &amp; eine Katze  laufen.",
-    "犬",
-    "",
-    "a caption that no context of tokens holds " * 3,
-]
+TEXTS = ["A dog.", "Ein Hund &amp; eine Katze  laufen.", "犬", "", "a caption that no context holds " * 4]
 CONFIG, WEIGHTS = "open_clip_config.json", "open_clip_model.safetensors"
 # Whether padding to the longest of the batch is exact for this tower.
 TIGHT = {
@@ -65,11 +59,13 @@ def test_embeddings_are_those_of_open_clip_whatever_the_padding(kind, checkpoint
         images = model.encode_image(torch.stack([preprocess(p) for p in photos]), normalize=True).numpy()
     np.testing.assert_allclose(loaded(kind).encode_texts(TEXTS), texts, atol=1e-5)
     np.testing.assert_allclose(loaded(kind).encode_images(photos), images, atol=1e-5)
-    widths = []
-    embed = torch.nn.Embedding.forward
-    monkeypatch.setattr(
-        torch.nn.Embedding, "forward", lambda self, ids: widths.append(ids.shape[-1]) or embed(self, ids)
-    )
+    widths, embed = [], torch.nn.Embedding.forward
+
+    def noted(self, ids):
+        widths.append(ids.shape[-1])
+        return embed(self, ids)
+
+    monkeypatch.setattr(torch.nn.Embedding, "forward", noted)
     loaded(kind).encode_texts(["A dog."])
     assert (max(widths) < CONTEXT) is TIGHT[kind]
 

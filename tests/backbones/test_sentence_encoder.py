@@ -91,18 +91,9 @@ def test_a_process_that_is_forked_while_the_package_is_read_reads_it_itself(monk
     embedded.read_package()
 
 
-# The network, with weights of its own
-
-
 PIECES = BLOCKS * 400
-TEXTS = [
-    [7, 8, 9, 10, 11, 12, 13, 14, 15],
-    [7, 8, 9, 10, 12, 13, 14, 15],  # without a word
-    [7, 8, 9, 10, 11, 12, 13, 14, 15],
-    [7],
-    [3, 3, 3, 3, 3, 3],
-    [0, 0, 7],  # the piece that also fills the batch up
-]
+# twice the same, between them without a word; 0 is the piece that also fills the batch up
+TEXTS = [[*range(7, 16)], [7, 8, 9, 10, 12, 13, 14, 15], [*range(7, 16)], [7], [3] * 6, [0, 0, 7]]
 
 
 @pytest.fixture(scope="module")
@@ -127,21 +118,16 @@ def batch(texts: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
 
 def by_hand(network, text: list[int]) -> torch.Tensor:
     """The second way: one text, one token after the other, every window written out."""
-    embedded = [network.table[piece].float() for piece in text]
-    embedded = [
-        row * network.scale[piece % BLOCKS] + network.offset[piece % BLOCKS]
-        for row, piece in zip(embedded, text, strict=True)
-    ]
+    scale, offset = network.scale, network.offset
+    embedded = [network.table[n].float() * scale[n % BLOCKS] + offset[n % BLOCKS] for n in text]
     projected = [network.project_norm(network.project(row)) for row in embedded]
     features = [embedded]
     for branch, (size, left) in enumerate(WINDOWS):
         rows = [row[branch * CHANNELS : (branch + 1) * CHANNELS] for row in projected]
         for layer in (network.first[branch], network.second[branch]):
             around = [torch.zeros(CHANNELS)] * left + rows + [torch.zeros(CHANNELS)] * (size - 1 - left)
-            rows = [
-                F.relu(layer(torch.cat(around[start : start + size]))) + rows[start]
-                for start in range(len(text))
-            ]
+            windows = [torch.cat(around[start : start + size]) for start in range(len(text))]
+            rows = [F.relu(layer(window)) + row for window, row in zip(windows, rows, strict=True)]
         features.append(rows)
     return torch.stack([network.token_norm(torch.cat(own)) for own in zip(*features, strict=True)])
 

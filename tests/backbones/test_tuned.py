@@ -110,9 +110,6 @@ def test_an_image_tower_is_saved_and_can_be_replaced(checkpoints, backbones, tmp
     same_texts(swapped, trained)
 
 
-# Where the base is
-
-
 def test_the_path_of_a_base_is_absolute(clip, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     trained = train_and_save("clip", "runs/out")
@@ -153,17 +150,12 @@ def test_tensors_that_belong_to_no_part_or_have_another_shape(clip, tmp_path):
     out = tmp_path / "out"
     train_and_save(clip, out)
     before = load_file(out / WEIGHTS)
-    for name, tensor in (
-        ("text_projection.weight", torch.zeros(3, 3)),
-        ("text_projection.extra", torch.zeros(3)),
-    ):
-        save_file(before | {name: tensor}, out / WEIGHTS)
-        edit_json(out / MARKER, "weights", value=tensors_digest(before | {name: tensor}))
+    for name in ("text_projection.weight", "text_projection.extra"):
+        state = before | {name: torch.zeros(3, 3)}
+        save_file(state, out / WEIGHTS)
+        edit_json(out / MARKER, "weights", value=tensors_digest(state))
         with pytest.raises(BackboneUnavailable, match=name):
             load(out)
-
-
-# What cannot be saved
 
 
 def test_mismatched_parts_are_not_saved(clip, backbones, tmp_path):
@@ -186,25 +178,21 @@ def test_mismatched_parts_are_not_saved(clip, backbones, tmp_path):
     refused("the network is not that of the base", **other)
     refused("splits texts into other tokens", base=backbones("siglip 2"))
     refused("the base has changed since it was loaded", base=moved)
-    refused("base_spec=''", base_spec="")
-    refused("dtype='bf16'", dtype="bf16")
-    refused("dtype='float61'", dtype="float61")
-    refused("as JSON", notes={"loss": torch.tensor(1)})
-    refused("as JSON", notes={"loss": float("nan")})
-    refused("another folder", folder=clip)
+    for option, value in (("base_spec", ""), ("dtype", "bf16"), ("dtype", "float61")):
+        refused(f"{option}={value!r}", **{option: value})
+    for loss in (torch.tensor(1), float("nan")):
+        refused("as JSON", notes={"loss": loss})
     refused("nothing", languages=["nothing"])
+    refused("another folder", folder=clip)
     another = write_open_clip(tmp_path / "another")
     refused("another already holds open_clip_model.safetensors", folder=another)
-    for value, said in ((1e6, "float16"), (float("nan"), "float16")):
+    for value in (1e6, float("nan")):
         with torch.no_grad():
             trained.text_network().text_projection.weight[0, 0] = value
-        refused(f"text_projection.weight of the fine-tuned tower is not finite as torch.{said}", dtype="fp16")
+        refused("text_projection.weight of the fine-tuned tower is not finite as torch.float16", dtype="fp16")
     for call in (ColourBackbone().text_network, ColourBackbone().network, ColourBackbone().remade):
         with pytest.raises(CapscoreError, match="does not offer"):
             call()
-
-
-# Parts
 
 
 def test_saved_parts_load_and_can_be_trained_further(tmp_path):
@@ -236,9 +224,6 @@ def test_saved_parts_load_and_can_be_trained_further(tmp_path):
         edit_json(out / MARKER, "parts", value=parts)
         with pytest.raises(BackboneUnavailable, match=said):
             load(out)
-
-
-# What is installed
 
 
 def test_the_default_of_pr_mcs_is_the_installed_one(tmp_path, monkeypatch):

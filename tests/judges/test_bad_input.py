@@ -61,26 +61,27 @@ def code_of_its_own(folder):
     setting("processor_config.processor_class", "Own")(folder)
 
 
-def more_tokens(folder):
-    processor = transformers.AutoProcessor.from_pretrained(folder)
-    processor.tokenizer.add_tokens(["caption"])
-    processor.save_pretrained(folder)
-
-
 def template(text):
     return lambda folder: (folder / "chat_template.jinja").write_text(text)
+
+
+def token(text):
+    def change(folder):
+        processor = transformers.AutoProcessor.from_pretrained(folder)
+        processor.tokenizer.add_tokens([text])
+        processor.save_pretrained(folder)
+
+    return change
+
+
+def adapter(folder):
+    (folder / "adapter_config.json").write_text('{"peft_type": "LORA"}')
 
 
 def without_a_tensor(folder):
     tensors = load_file(folder / "model.safetensors")
     tensors.pop(min(name for name in tensors if "mlp" in name))
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-
-
-def two_digits_in_one_token(folder):
-    processor = transformers.AutoProcessor.from_pretrained(folder)
-    processor.tokenizer.add_tokens(["55"])
-    processor.save_pretrained(folder)
 
 
 @pytest.mark.parametrize(
@@ -93,34 +94,18 @@ def two_digits_in_one_token(folder):
         (template(PHOTOLESS), {}, "refuses the photo and its question: .* 0 .* tokens and 1 image"),
         (remove("processor_config.json"), {}, "^backbone=.*image processor"),
         (remove("model.safetensors"), {}, "has no weights"),
-        (
-            lambda folder: (folder / "adapter_config.json").write_text('{"peft_type": "LORA"}'),
-            {},
-            "^backbone=.*: it is an adapter; merge it",
-        ),
+        (adapter, {}, "^backbone=.*: it is an adapter; merge it"),
         (without_a_tensor, {}, "^backbone=.*do not fit its config: 1 missing, such as .*mlp"),
         (code_of_its_own, {}, "^backbone=.*the processor in .* contains custom code"),
         (setting("config.text_config.intermediate_size", 10**8), {}, "^backbone=.*too few for"),
-        (
-            setting("processor_config.image_processor.patch_size", 0),
-            {},
-            "refuses the photo and its question: division by zero",
-        ),
+        (setting("processor_config.image_processor.patch_size", 0), {}, "question: division by zero"),
         (template(ENDLESS), {}, "the chat template of judge does not end: stopped after 100,000 steps"),
         (template(WIDE), {}, "the chat template of judge writes over 1,000,000 characters"),
-        (template(DOUBLING), {}, "the chat template of judge writes over 1,000,000 characters"),
-        (
-            setting("config.image_token_id", 3),
-            {},
-            "judge cannot answer: .*its configuration and its weights or processor do not fit",
-        ),
-        (
-            setting("config.text_config.intermediate_size", 48),
-            {},
-            r"^backbone=.*do not fit its config: \d+ of another shape, such as .*mlp",
-        ),
-        (more_tokens, {}, "the tokenizer of judge has tokens that the model lacks"),
-        (two_digits_in_one_token, {"reading": "grade"}, "izer of judge has no single token for each digit"),
+        (template(DOUBLING), {}, "writes over 1,000,000 characters"),
+        (setting("config.image_token_id", 3), {}, "judge cannot answer: .* do not fit"),
+        (setting("config.text_config.intermediate_size", 48), {}, r"^backbone=.*\d+ of another shape, .*mlp"),
+        (token("caption"), {}, "the tokenizer of judge has tokens that the model lacks"),
+        (token("55"), {"reading": "grade"}, "izer of judge has no single token for each digit"),
     ],
 )
 def test_a_checkpoint_that_is_no_judge_says_what_it_lacks(

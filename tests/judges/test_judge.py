@@ -65,18 +65,16 @@ def test_a_context_may_be_of_any_kind_and_missing_in_some_rows():
     assert np.abs(expected - plain.scores)[[0, 3]].min() > 1e-4
 
 
-def test_answers_are_the_words_that_are_read():
-    words = load(), load(answers="no/yes"), load(answers="ja/nein", backbone=tiny_judge("llava"))
-    right, turned, german = (scorer.score(**ROWS) for scorer in words)
+def test_answers_are_the_words_that_are_read_and_p_yes_is_the_score_times_the_mass():
+    right, turned, p_yes = (
+        load(**told).score(**ROWS) for told in ({}, {"answers": "no/yes"}, {"formula": "p_yes"})
+    )
     assert_close(right.components["margin"], -turned.components["margin"])
     assert_close(right.scores, 1 - turned.scores)
+    assert_close(p_yes.scores, right.scores * right.components["mass"])
+    assert "|formula:p_yes|" in p_yes.signature and "|formula:ratio|" in right.signature
+    german = load("llava", answers="ja/nein").score(**ROWS)
     assert parse_signature(german.signature)[1]["answers"] == "ja/nein"
-
-
-def test_p_yes_is_the_score_times_the_mass():
-    ratio, p_yes = load().score(**ROWS), load(formula="p_yes").score(**ROWS)
-    assert_close(p_yes.scores, ratio.scores * ratio.components["mass"])
-    assert "|formula:p_yes|" in p_yes.signature and "|formula:ratio|" in ratio.signature
 
 
 def test_larger_photos_are_made_smaller(passes):
@@ -131,9 +129,6 @@ def test_a_reading_may_ask_several_questions_per_row(passes):
     alone = load().score(["a cat", "a dog", "no", "a dog"], [PHOTOS[0]] * 3 + [PHOTOS[1]]).components
     for name in ("margin", "mass"):
         assert_close(found.components[name], [alone[name][:3].mean(), alone[name][3]])
-
-
-# ----------------------------------------------------------------- cache
 
 
 def test_a_second_run_asks_nothing(tmp_path, passes):

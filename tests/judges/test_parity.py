@@ -135,10 +135,8 @@ def test_yes_is_that_of_rows_alone(family, lead, tiny_model, plain):
     inputs = asked(processor, question)
     margin, mass = np.array([yes_or_no(model, processor, of_row) for of_row in inputs]).T
     assert margin.std() > 0.01
-    of_photos = [
-        yes_or_no(model, processor, one)
-        for one in asked(processor, question, [(n, "a cat") for n in range(5)])
-    ]
+    one_caption = asked(processor, question, [(n, "a cat") for n in range(5)])
+    of_photos = [yes_or_no(model, processor, of_row) for of_row in one_caption]
     assert np.ptp(of_photos, axis=0)[0] > 0.01, "the photo makes no difference"
     expected = np.stack([1 / (1 + np.exp(-margin)), mass], axis=1)
     check_every_order_and_batch(expected, "yes", tiny_model(family), question=question)

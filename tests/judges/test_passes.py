@@ -35,9 +35,8 @@ def test_the_vocabulary_is_read_only_where_an_answer_begins(tiny_model):
     judge = capscore.load("judge", backbone=str(tiny_model("qwen2_5_vl")), cache=False)
     shapes = shapes_from(judge.model.model.lm_head)
     scored(judge)
-    assert (
-        sum(photos * places for photos, places, _ in shapes) == len(ROWS) + 3
-    )  # and the end of the shared part of each photo
+    # for each row, and at the end of the shared part of each photo
+    assert sum(photos * places for photos, places, _ in shapes) == len(ROWS) + 3
 
 
 @pytest.mark.parametrize("family", MATCHERS)
@@ -50,27 +49,19 @@ def test_a_head_for_matching_sees_each_photo_once(family, tiny_model):
     assert [shape[0] for shape in shapes] == [3] and judge.model.batch_size == 9
 
 
-def test_photos_are_prepared_beside_the_model(tiny_model, monkeypatch):
-    judge = capscore.load("judge", backbone=str(tiny_model("smolvlm")), cache=False)
-    threads = []
-    prepare = judge.model.prepare
-    monkeypatch.setattr(
-        judge.model, "prepare", lambda *photo: (threads.append(threading.get_ident()), prepare(*photo))[1]
-    )
-    scored(judge)
-    assert len(threads) == 3 and threading.get_ident() not in threads
-
-
-def test_threads_share_a_tokenizer_that_never_pads(tiny_model, monkeypatch):
+def test_photos_are_prepared_beside_the_model_with_a_tokenizer_that_never_pads(tiny_model, monkeypatch):
     defaults = transformers.Idefics3Processor.valid_processor_kwargs._defaults
     monkeypatch.setitem(defaults, "text_kwargs", {"padding": True})  # as Gemma 4's
     judge = capscore.load("judge", backbone=str(tiny_model("smolvlm")), cache=False)
-    padding = []
-    tokenizer, photo_inputs = judge.model.processor.tokenizer, judge.model.prompter.photo_inputs
-    monkeypatch.setattr(
-        judge.model.prompter,
-        "photo_inputs",
-        lambda *photo: (photo_inputs(*photo), padding.append(tokenizer._tokenizer.padding))[0],
-    )
+    prompter, found = judge.model.prompter, []
+    photo_inputs = prompter.photo_inputs
+
+    def noted(*photo):
+        inputs = photo_inputs(*photo)
+        found.append((threading.get_ident(), prompter.tokenizer._tokenizer.padding))
+        return inputs
+
+    monkeypatch.setattr(prompter, "photo_inputs", noted)
     scored(judge)
-    assert padding == [None] * 3
+    threads, padding = zip(*found, strict=True)
+    assert threading.get_ident() not in threads and padding == (None,) * 3

@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 import rich.console
-import transformers
+from PIL import Image
 
 import capscore
 from capscore.errors import InputError, OptionError, RowWarning
@@ -21,21 +21,22 @@ from capscore.text.claims import claims
 from tools.tiny.judges import FAMILIES, load, tiny_judge
 
 from .test_parity import yes_or_no
-from .test_trained import photo, rows_of, taught
 
 PHOTO = np.full((42, 42, 3), (200, 40, 40), np.uint8)
 CAPTION = "A dog runs on the beach, while two men watch it. It is brown."
 CLAIMS = ["A dog runs on the beach", "two men watch it", "It is brown"]
 
 
-def chances(claims, question=Statements.question):
+def chances(claims, answers="yes/no"):
     """The probability of each claim, by the plain reading and one row per claim."""
-    return load(question=question).score(claims, [PHOTO] * len(claims)).scores
+    return load(question=Statements.question, answers=answers).score(claims, [PHOTO] * len(claims)).scores
 
 
-def test_a_score_is_the_mean_probability_of_the_claims():
-    found = load(reading="statements").score([CAPTION, "a cat"], [PHOTO, PHOTO])
-    each = chances([*CLAIMS, "a cat"])
+@pytest.mark.parametrize("answers", ["yes/no", "no/yes"])  # what is false one way round is true the other
+def test_a_score_is_the_mean_probability_of_the_claims(answers):
+    scorer = load(reading="statements", answers=answers)
+    found = scorer.score([CAPTION, "a cat"], [PHOTO, PHOTO])
+    each = chances([*CLAIMS, "a cat"], answers)
     assert found.scores == pytest.approx([each[:3].mean(), each[3]], abs=1e-6)
     assert found.components["precision"] == pytest.approx(found.scores, abs=1e-12)
     margin = np.log(found.scores / (1 - found.scores))
@@ -45,14 +46,15 @@ def test_a_score_is_the_mean_probability_of_the_claims():
     assert [claim["p"] for claim in listed] == pytest.approx(each[:3], abs=1e-6)
     false = [claim for claim, p in zip(CLAIMS, each, strict=False) if p < 0.5]
     assert found.details[0]["false_claims"] == "; ".join(false)
+    places = [(CAPTION.index(claim), CAPTION.index(claim) + len(claim), claim) for claim in false]
+    assert scorer.wrong_words(found.details[0]) == places
+    assert scorer.found(found.details[0]) == (f"likely false: {'; '.join(false)}" if false else "")
 
 
 def recalled(family, claims, text):
     """The mean probability of yes where the library itself asks, without a photo, if a text says a claim."""
-    question = (
-        f'Here is a description of a photo: "{text}"\nDoes the description say this: "{{}}"? '
-        "Judge by the description alone. Answer yes or no."
-    )
+    question = f'Here is a description of a photo: "{text}"\nDoes the description say this: "{{}}"? '
+    question += "Judge by the description alone. Answer yes or no."
     model, processor = tiny_judge(family).model, tiny_judge(family).processor
     margins = []
     for claim in claims:
@@ -82,35 +84,15 @@ def test_a_claim_of_one_photo_is_asked_once_and_ten_claims_share_its_photo(passe
     assert len(passes) == 3, "the photo once, and the ten questions of both rows in two batches"
 
 
-def test_a_judge_of_colours_finds_the_false_claim(tiny_model, tmp_path):
-    transformers.AutoProcessor.from_pretrained(tiny_model("qwen3_vl")).save_pretrained(tmp_path)
-    rows = [
-        (pixels, Statements.question.replace("{caption}", text), right)
-        for pixels, text, right in rows_of(seed=0)
-    ]
-    taught(tiny_model("qwen3_vl"), rows).save_pretrained(tmp_path)
-    scorer = capscore.load("judge", backbone=tmp_path, cache=False, reading="statements")
-    shade = photo("red", np.random.default_rng(7))
-    found = scorer.score(["a red photo; a blue photo"], [shade])
-    assert found.details[0]["false_claims"] == "a blue photo"
-    assert scorer.wrong_words(found.details[0]) == [(13, 25, "a blue photo")]
-    assert scorer.found(found.details[0]) == "likely false: a blue photo"
-
-
 def test_the_command_writes_what_is_likely_false(tmp_path, monkeypatch):
-    from PIL import Image
-
     monkeypatch.setattr("capscore.judges.model.load_judge", lambda name, **options: tiny_judge())
-    Image.fromarray(PHOTO).save(tmp_path / "one.png")
-    found = capscore.score_file(
-        [{"image": str(tmp_path / "one.png"), "caption": CAPTION}],
-        "judge",
-        reading="statements",
-        output=tmp_path / "rows.jsonl",
-    )
+    image, output = tmp_path / "one.png", tmp_path / "rows.jsonl"
+    Image.fromarray(PHOTO).save(image)
+    rows, options = [{"image": str(image), "caption": CAPTION}], {"reading": "statements", "output": output}
+    found = capscore.score_file(rows, "judge", **options)
     expected = load(reading="statements").score([CAPTION], [PHOTO]).details[0]["false_claims"]
     assert found.to_pandas()["false_claims"][0] == expected
-    assert json.loads((tmp_path / "rows.jsonl").read_text())["false_claims"] == expected
+    assert json.loads(output.read_text())["false_claims"] == expected
 
 
 @pytest.mark.parametrize(
@@ -121,7 +103,7 @@ def test_the_command_writes_what_is_likely_false(tmp_path, monkeypatch):
         ("一只狗在海滩上奔跑，两个男人在看它。", ["一只狗在海滩上奔跑", "两个男人在看它"]),
         ("كلب يركض على الشاطئ. إنه بني.", ["كلب يركض على الشاطئ", "إنه بني"]),
     ],
-    ids="en de zh ar".split(),
+    ids=["en", "de", "zh", "ar"],
 )
 def test_explanations_mark_false_claims_in_the_text(caption, parts):
     """Claims that are false with the answers one way round are true the other way round."""
@@ -134,8 +116,6 @@ def test_explanations_mark_false_claims_in_the_text(caption, parts):
         printed += re.findall(r"[✗x]\[(.*?)\]", said.get())
     assert sorted(marked) == sorted(printed) == sorted(parts)
 
-
-# ---- claims that the model lists ----
 
 REWRITTEN = ["A dog runs on a beach.", "Two men watch the dog.", "It is brown"]
 
@@ -170,11 +150,7 @@ def test_a_list_is_read_however_it_is_written(answer):
         ("I am sorry, I cannot see a dog.", CAPTION, []),
         ("[]", CAPTION, []),
         ('["A unicorn flies over the sea"]', CAPTION, ["A unicorn flies over the sea"]),
-        (
-            '["Es gibt eine Katze", "Die Katze schläft"]',
-            "Ein Hund rennt.",
-            ["Es gibt eine Katze", "Die Katze schläft"],
-        ),
+        ('["Es gibt eine Katze"]', "Ein Hund rennt.", ["Es gibt eine Katze"]),
         ('["猫がいる"]', "犬が走っている。", ["猫がいる"]),
     ],
 )
@@ -182,17 +158,14 @@ def test_without_a_claim_of_the_caption_the_rules_split_it(answer, caption, drop
     assert split_by(answer, caption) == Split(claims(caption), False, dropped)
 
 
-@pytest.mark.parametrize(
-    "listed, caption",
-    [
-        ("Der Hund ist braun", "Ein brauner Hund."),
-        ("犬は茶色", "茶色の犬が走る。"),
-        ("It is red", "A red hat"),
-        ("犬", "犬。"),
-    ],
-)
-def test_a_claim_needs_a_word_of_its_caption_in_any_script(listed, caption):
-    assert split_by(json.dumps([listed]), caption).is_listed
+def test_a_claim_needs_a_word_of_its_caption_in_any_script():
+    listed = {
+        "Ein brauner Hund.": "Der Hund ist braun",
+        "茶色の犬が走る。": "犬は茶色",
+        "A red hat": "It is red",
+    }
+    for caption, claim in (listed | {"犬。": "犬"}).items():
+        assert split_by(json.dumps([claim]), caption).is_listed, caption
 
 
 def answering(monkeypatch, answer):
@@ -211,8 +184,8 @@ def answering(monkeypatch, answer):
 def test_the_model_lists_the_claims_each_text_once(monkeypatch, tmp_path):
     lists = {CAPTION: json.dumps(["A dog runs", "It flies"]), "a cat": "no", "two men": '["two men"]'}
     asked = answering(monkeypatch, lists.__getitem__)
-    options = {"reading": "statements", "claims_by": "model", "with_references": True}
-    scorer = load(**options | {"cache": tmp_path})
+    options = {"reading": "statements", "claims_by": "model", "with_references": True, "cache": tmp_path}
+    scorer = load(**options)
     rows = [CAPTION, "a cat", CAPTION], [PHOTO] * 3, [["two men"], ["a cat"], ["two men"]]
     with pytest.warns(RowWarning) as caught:
         found = scorer.score(*rows)
@@ -225,7 +198,7 @@ def test_the_model_lists_the_claims_each_text_once(monkeypatch, tmp_path):
     assert (found.details[1]["claims_by"], found.details[1]["dropped"]) == ("rules", [])
     assert found.components["precision"][:2] == pytest.approx(chances(["A dog runs", "a cat"]), abs=1e-6)
     assert "|claims:model|" in found.signature and "claims" not in load(reading="statements").settings
-    again = load(**options | {"cache": tmp_path}).score(*rows)
+    again = load(**options).score(*rows)
     assert len(asked) == 3 and again.details == found.details
 
 
