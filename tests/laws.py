@@ -9,26 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer.main
 
-from capscore.cli import app
 from capscore.files.read import FORMATS
 from capscore.files.shipped import benchmark_slugs
 from capscore.perturbations import all_kinds
 from capscore.registry import LAYOUTS, METRICS
-
-
-def _commands() -> list[str]:
-    """Every command of `capscore`, as it is typed."""
-    groups: Any = typer.main.get_command(app)
-    return [
-        f"{name} {part}".strip()
-        for name, command in groups.commands.items()
-        for part in getattr(command, "commands", [""])
-    ]
+from tools.project.documents import every_command
 
 
 def _recipes() -> list[str]:
@@ -38,7 +26,7 @@ def _recipes() -> list[str]:
 
 
 KINDS: dict[str, Callable[[], Iterable[str]]] = {
-    "command": _commands,
+    "command": every_command,
     "metric": METRICS.names,
     "recipe": _recipes,
     "perturbation": all_kinds,

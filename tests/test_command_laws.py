@@ -8,20 +8,18 @@ import json
 import os
 import re
 import shutil
-from typing import NamedTuple
 
 import pytest
 
 import capscore
-from capscore.cli import app
 from capscore.perturbations import perturb
 from docs.handbook.made_pages import command_pages
+from tools.hostile.commands import CASES, command_named, content
 from tools.tiny.colours import ColourBackbone
+from tools.tiny.command import run as run_words
+from tools.tiny.command import write_jsonl
 
 from .benchmarks.test_run import rated
-from .cli.conftest import command as tree
-from .cli.conftest import run as run_words
-from .cli.conftest import write_jsonl
 from .datasets_scripts.conftest import _own_cache, official
 from .laws import KINDS, every
 from .toy_command import write_photos
@@ -29,57 +27,11 @@ from .toy_command import write_photos
 __all__ = ["_own_cache"]
 
 
-class Case(NamedTuple):
-    """Arguments that are right in the folder of the tests; files that are read, and that can be written."""
-
-    arguments: str = ""
-    reads: str = ""  # words of the arguments, and options with a file
-    writes: str = ""  # option=file
-    code: int = 0
-    more: bool = False  # takes any number of arguments
-
-
-BENCHMARK = "flickr8k_human --config expert --data-dir flickr"
 ROWS = [
     ("red.png", "red sea", ["red sky", "a red sea"]),
     ("green.png", "red green tree", ["green tree"]),
     ("blue.png", "red house blue sea", ["blue sea"]),
 ]
-CASES = {
-    "app": Case(),
-    "backbones": Case(),
-    "benchmark": Case(
-        f"--data {BENCHMARK} -m rouge_l --bootstrap 20",
-        "flickr --scores",
-        "--output=o.json --markdown=o.md --write-queries=o.jsonl",
-        more=True,
-    ),
-    "cache clear": Case("--yes"),
-    "cache info": Case(),
-    "calibrate": Case("rows.jsonl --json", "rows.jsonl", "--output=o.json"),
-    "cite": Case("result.json --data xvnli", "result.json"),
-    "compare": Case(
-        "a.jsonl b.jsonl --samples 20", "a.jsonl b.jsonl", "--output=o.json --markdown=o.md", more=True
-    ),
-    "data check": Case(BENCHMARK, code=1),  # not the published number of rows
-    "data export": Case(f"{BENCHMARK} --output o", "flickr", "--output=o"),
-    "data list": Case(),
-    "explain": Case(
-        "red.png red --backbone toy --weights info_clip", "red.png", "--output=o.html", more=True
-    ),
-    "leaderboard": Case("result.json", "result.json", "--output=o.html", more=True),
-    "perturb": Case("rows.jsonl -k jumble", "rows.jsonl", "--output=o.jsonl --output=o.parquet"),
-    "publish dataset": Case("xm3600 --config de --org me --data-dir xm3600 --dry-run", "xm3600"),
-    "publish metric": Case("cider --org me --install release --dry-run"),
-    "publish weights": Case("image_tower --org me --dry-run", "image_tower"),
-    "robustness": Case("rows.jsonl -m mcs -k jumble", "rows.jsonl", "--output=o.json --markdown=o.md"),
-    "score": Case(
-        "rows.jsonl -m mcs,cider",
-        "rows.jsonl --references --calibration --document-frequencies",
-        "--output=o.jsonl --output=o.csv --report=o.html",
-        more=True,
-    ),
-}
 
 
 @pytest.fixture(scope="module")
@@ -128,13 +80,6 @@ def run(command, arguments="", *more):
 
 def listed(folder):
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
-
-
-def command_named(name):
-    found = tree(app)
-    for word in name.split():
-        found = found.commands[word]
-    return found
 
 
 def takes(command, option):
@@ -252,10 +197,6 @@ WRITTEN = [
     (command, *written.split("=")) for command, case in CASES.items() for written in case.writes.split()
 ]
 written = pytest.mark.parametrize(("command", "option", "name"), WRITTEN)
-
-
-def content(path):
-    return {str(part): part.read_bytes() for part in sorted([path, *path.rglob("*")]) if part.is_file()}
 
 
 @written

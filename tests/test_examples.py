@@ -59,6 +59,19 @@ def test_examples_run(document, folder, monkeypatch):
     run_examples(examples, document.name)
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(
+    "path", sorted(ROOT.glob("weights/capscore_weights/*/README.md")), ids=lambda path: path.parent.name
+)
+def test_weights_are_loaded_as_their_card_says(path, folder):
+    examples = re.findall(r"^```python\n(.*?)^```", path.read_text(encoding="utf-8"), re.S | re.M)
+    own = {"path/to/this/folder": str(path.parent), "…": "a cat", "photo.jpg": "cat.jpg", '"ar"': '"en"'}
+    for shown, here in own.items():
+        examples = [example.replace(shown, here) for example in examples]
+    assert len(examples) == 2 and "|version:" in run_examples(examples, path.parent.name)
+
+
 def run_commands(block: str) -> None:
     for line in block.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)

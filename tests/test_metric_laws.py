@@ -42,14 +42,14 @@ from capscore.metrics.rows import PreparedRows, parse_signature
 from capscore.options import LoadOptions, Sampling, split_options
 from capscore.perturbations import perturb
 from capscore.registry import METRICS, register_metric
-from tools.tiny.colours import BLUE, GREEN, RED, ColourBackbone, JudgingColours, meteor_counts
-from tools.tiny.judges import tiny_judge
+from tools.hostile import metrics as calls
+from tools.hostile.metrics import COLUMNS, columns_of, load, options_for, rows_of, with_cell
+from tools.tiny.colours import RED, ColourBackbone, meteor_counts
 
 from .laws import every
 from .outside.capscore_outside import length_ratio
 from .outside.capscore_outside.mood import Mood
 from .outside.capscore_outside.shortness import Shortness
-from .photos import GREY, png
 
 pytestmark = pytest.mark.filterwarnings("ignore::capscore.errors.CapscoreWarning")
 
@@ -69,39 +69,7 @@ def metrics(which=lambda kind: True):
 METRIC = metrics()
 ON_ERROR = pytest.mark.parametrize("on_error", ["raise", "skip"])
 
-# the last row is the first again
-COLUMNS = {
-    "candidates": ["red", "a bright blue", "green red", "blue dog", "red"],
-    "images": [RED, GREEN, BLUE, BLUE, RED],
-    "references": [
-        ["red dog", "red"],
-        ["a blue"],
-        ["green green", "a dog"],
-        ["dark blue"],
-        ["red dog", "red"],
-    ],
-    "language": ["en"] * 5,
-}
 FIELDS = {"candidates": "candidate", "images": "image", "references": "references", "language": "language"}
-# cells that no metric can score
-BAD = {
-    "candidates": [None, 3, float("nan"), pandas.NA, b"cat", ["a"], "\ud800 cat", 10**5000],
-    "images": [
-        *(None, "nowhere.jpg", b"no image", np.full((3, 4, 3), 5.0), np.zeros((2, 8, 9), np.uint8)),
-        *(png(10**5, 10**5, bits=8, colour=GREY, lines=b""), png(4, 4, bits=8, colour=GREY, lines=b"\0")),
-    ],
-    "references": ["['red', 'blue']", None, [], ["red", None], ["red", 3], {"a": 1}, float("nan"), 7],
-    "language": ["nolang", ["de"], 3],
-}
-BLANKS = ["", " \t", "\u3000\n", "\u200b\ufeff", " \xa0\u200b"]
-# what a metric needs to be tried
-_CORNERS = np.eye(3, dtype=np.float32)
-NEEDS = {
-    "fit": {"background": Background(_CORNERS, "colours@w00000000", {"shared": Curve(3.0, -1.0)})},
-    "pr_mcs": {"backbone": JudgingColours},
-    "infometic": {"weights": "info_clip"},
-    "judge": {"backbone": tiny_judge},
-}
 # another value of each option that a metric has of its own
 OTHER = {
     "prefix": "A ",
@@ -119,7 +87,7 @@ OTHER = {
     "answers": "no/yes",
     "max_pixels": 0,
     "rules": "mended",
-    "background": Background(_CORNERS[:2], "colours@w00000000", {"shared": Curve(3.0, -1.0)}),
+    "background": Background(calls.CORNERS[:2], "colours@w00000000", {"shared": Curve(3.0, -1.0)}),
 }
 # see tests/metrics/test_infometic*.py, test_chair.py, test_long_texts.py and test_pairs.py, and tests/judges
 ELSEWHERE = {"instances", "long", "pairs", "weights", "marks", "false_alarms"}
@@ -147,35 +115,6 @@ def registered():
         yield
     for scorer in OUTSIDE:
         METRICS.unregister(scorer.metric)
-
-
-def options_for(metric, **options):
-    """Options that put a metric on a toy backbone, if it has one."""
-    needed = dict(NEEDS.get(metric, {}))
-    if KINDS[metric].takes_backbone:
-        needed = {"cache": False, **needed, "backbone": needed.get("backbone", ColourBackbone)()}
-    return needed | options
-
-
-def load(metric, **options) -> Scorer:
-    return capscore.load(metric, **options_for(metric, **options))
-
-
-def columns_of(metric):
-    left_out = {"images": not KINDS[metric].needs_images, "references": not KINDS[metric].needs_references}
-    return [name for name in COLUMNS if not left_out.get(name)]
-
-
-def rows_of(metric, rows=range(5), **columns):
-    """The columns that a metric needs, as `score` takes them."""
-    columns = {name: columns.get(name, COLUMNS[name]) for name in columns_of(metric)}
-    return {name: [values[row] for row in rows] for name, values in columns.items()}
-
-
-def with_cell(metric, column, row, value):
-    changed = [*COLUMNS[column]]
-    changed[row] = value
-    return rows_of(metric, **{column: changed})
 
 
 def scored(metric, **more):
@@ -362,12 +301,13 @@ def test_languages_are_in_the_signature(metric):
 # ------------------------------------------------------------- bad input
 
 
-@pytest.mark.parametrize(
-    ("metric", "column"), [(metric, column) for metric in KINDS for column in columns_of(metric)]
-)
+@METRIC
+@pytest.mark.parametrize("column", COLUMNS)
 def test_a_bad_cell_is_named_and_can_be_skipped(metric, column, tmp_path):
+    if column not in columns_of(metric):
+        return
     (tmp_path / "cut.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(20))
-    bad = [*BAD[column], *([tmp_path / "cut.png"] if column == "images" else [])]
+    bad = [*calls.BAD[column], *([tmp_path / "cut.png"] if column == "images" else [])]
     scorer = load(metric)
     expected = scorer.score(**rows_of(metric, [0, 2, 3, 4]))
     for value in bad:
@@ -489,7 +429,7 @@ def test_a_language_that_cannot_be_split_fails_by_row(metric):
 def test_an_empty_caption_gets_the_worst_score_unless_an_option_says_otherwise(metric):
     without = load(metric).score(**rows_of(metric, [0, 2, 3, 4]))
     blanks, worst = [], KINDS[metric].worst_score()
-    for blank in BLANKS:
+    for blank in calls.BLANKS:
         given = with_cell(metric, "candidates", 1, blank)
         for on_error in ("raise", "skip"):
             with pytest.raises(InputError, match=r"^row 1, candidate: .*empty='skip'"):
@@ -523,7 +463,7 @@ def test_a_row_that_is_both_empty_and_broken_counts_once(metric, empty):
     given["language"][1] = "nolang"
     found = load(metric, empty=empty).score(**given, on_error="skip")
     assert (found.n_empty, found.n_failed, found.n_scored) == (0, 1, 4) and not found.empty.any()
-    nothing = load(metric, empty="skip").score(**rows_of(metric, candidates=BLANKS))
+    nothing = load(metric, empty="skip").score(**rows_of(metric, candidates=calls.BLANKS))
     assert nothing.to_dict()[metric] is None and nothing.n_empty == 5
 
 
@@ -586,8 +526,8 @@ def test_the_command_gives_the_numbers_of_the_library(metric, tmp_path, monkeypa
     options = options_for(metric)
     backbone = options.pop("backbone", None)
     options.pop("cache", None)
-    for load in ("backbones.load_backbone", "judges.model.load_judge"):
-        monkeypatch.setattr(f"capscore.{load}", lambda name, **options: backbone)
+    for loader in ("backbones.load_backbone", "judges.model.load_judge"):
+        monkeypatch.setattr(f"capscore.{loader}", lambda name, **options: backbone)
     lines = []
     for row, image in enumerate(COLUMNS["images"]):
         Image.fromarray(image).save(tmp_path / f"{row % 4}.png")

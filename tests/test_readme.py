@@ -8,16 +8,13 @@ import itertools
 import json
 import re
 import shlex
-from importlib.metadata import metadata
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
 import capscore
-from capscore.backbones import find
 from capscore.errors import CapscoreError
-from capscore.registry import METRICS
 from tools.tiny.colours import RED, ColourBackbone
 
 from .cli.conftest import run
@@ -160,25 +157,6 @@ def test_a_benchmark_is_a_data_set_in_one_line(flickr8k, here, monkeypatch):
     with pytest.warns(capscore.BenchmarkWarning, match="2 rows where 5,664 were published"):
         exec(compile(example, "benchmarking.md", "exec"), names)
     assert names["rows"].num_rows == 2
-
-
-def test_the_readme_can_be_read_in_two_minutes():
-    assert len(README.splitlines()) <= 130
-
-
-def test_every_metric_extra_and_the_number_of_benchmarks_is_named():
-    assert all(f"`{metric}`" in README for metric in METRICS.names())
-    page = (ROOT / "docs" / "dependencies.md").read_text("utf-8")
-    listed = re.search(r"^Extras: .*?`dev`", page, flags=re.S | re.M).group()
-    extras = set(metadata("capscore").get_all("Provides-Extra"))
-    assert set(re.findall(r"`([a-z0-9-]+)`", listed)) - (set(METRICS.names()) - extras) == extras
-    assert f"{len(capscore.benchmark_slugs())} benchmarks" in README
-
-
-def test_columns_of_broken_captions_are_the_languages_that_the_encoder_knows():
-    page = (ROOT / "docs" / "robustness.md").read_text("utf-8")
-    (columns,) = re.findall(r"^\| ((?:\| \w\w )+)\|$", page, flags=re.M)
-    assert sorted(re.findall(r"\w\w", columns)) == sorted(find("embedded").languages)
 
 
 def test_bad_input_ends_in_one_error_that_names_the_row_as_shown(here):

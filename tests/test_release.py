@@ -7,10 +7,14 @@ import importlib
 import zipfile
 from email.message import Message
 from importlib.metadata import metadata
+from pathlib import Path
 
 import pytest
+from hatchling.builders.sdist import SdistBuilder
+from hatchling.builders.wheel import WheelBuilder
 
-from tools.release.archives import check_contents, requirements
+from tools.project.source import ROOT
+from tools.release.archives import check_contents, problems_of, requirements
 from tools.release.licences import is_free, not_free, stated
 
 MODULES = ["docs.handbook.made_pages", "docs.measured", "tools.release.licences"]
@@ -74,8 +78,25 @@ def test_archives_that_lack_something_are_refused(tmp_path):
     with pytest.raises(RuntimeError, match="expected two wheels and two source archives, got none"):
         check_contents([])
     names = ["capscore-1.whl", "capscore-2.whl", "capscore_weights-1.whl", "capscore_weights-2.whl"]
-    paths = [wheel(tmp_path, name, {"LICENSE": "", "tests/x.py": ""}) for name in names]
-    with pytest.raises(
-        RuntimeError, match=r"capscore-1.whl lacks \['capscore/py.typed'.*hold \['tests/x.py'\]"
+    about = "Name: capscore\nVersion: 1\nRequires-Dist: capscore-weights>=99\n\nmake demo [a](b.md)"
+    held = {"LICENSE": "", "tests/x.py": "", "a.bin": "", "capscore-1.dist-info/METADATA": about}
+    paths = [wheel(tmp_path, name, held) for name in names]
+    for message in (
+        r"capscore-1.whl lacks \['capscore/py.typed'.*hold \['tests/x.py'\]",
+        r"capscore_weights-1.whl lacks .*hold \['tests/x.py'\]",
+        r"carries the weights \['a.bin'\]",
+        "version 1; expected",
+        "capscore-weights>=99 is not of the series",
+        "does not begin with how to install it",
+        r"1 links, of which these lead nowhere: \['b.md'\]",
     ):
-        check_contents(paths)
+        with pytest.raises(RuntimeError, match=message):
+            check_contents(paths)
+
+
+@pytest.mark.skipif(not (ROOT / "weights/pyproject.toml").exists(), reason="a source archive has no weights")
+@pytest.mark.parametrize("builder", [WheelBuilder, pytest.param(SdistBuilder, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("package", [".", "weights"])
+def test_an_archive_that_is_built_holds_what_it_should(builder, package, tmp_path):
+    built = next(builder(str(ROOT / package)).build(directory=str(tmp_path)))
+    assert not problems_of(Path(built))

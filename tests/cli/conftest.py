@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import functools
-import json
 import math
 from pathlib import Path
-from unittest import mock
 
 import pytest
-import typer.main
-from typer.testing import CliRunner
 
-from capscore.cli import app
 from capscore.errors import BackboneUnavailable
 from tools.tiny.colours import ColourBackbone
+from tools.tiny.command import json_lines, read_jsonl, run, write_jsonl
 from tools.tiny.judges import tiny_judge
 
 from ..benchmarks.test_run import rated
 from ..datasets_scripts.conftest import _own_cache, official
 from ..toy_command import write_photos
 
-__all__ = ["_own_cache"]
+__all__ = ["_own_cache", "json_lines", "read_jsonl", "run", "write_jsonl"]
 
 HALF = 2.5 / math.sqrt(2)  # one colour against two
 ROWS = [
@@ -35,17 +30,6 @@ TEXT = [1 / math.sqrt(2), 1 / math.sqrt(2), 1.0]
 REF = [2 * a * b / (a + b) for a, b in zip(MCS, TEXT, strict=True)]
 
 
-command = functools.cache(typer.main.get_command)
-
-
-def run(*arguments, **options):
-    with mock.patch("typer.testing._get_command", command):  # which would be made anew for each call
-        done = CliRunner(env={"COLUMNS": "80"}).invoke(app, [*map(str, arguments)], **options)
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return done
-
-
 def assert_refused(done, message, *codes):
     """One error, with this text, and one of the exit codes (2 if none is stated); nothing was printed."""
     assert done.exit_code in (codes or (2,)) and done.stdout == "" and "Traceback" not in done.stderr, (
@@ -56,19 +40,6 @@ def assert_refused(done, message, *codes):
 
 def flat(text):
     return " ".join(text.split())
-
-
-def write_jsonl(path, rows):
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    return path
-
-
-def json_lines(text):
-    return [json.loads(line) for line in text.split("\n") if line]
-
-
-def read_jsonl(path):
-    return json_lines(Path(path).read_text(encoding="utf-8"))
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tools.hostile import failures
+from tools.hostile.generator import failures
 from tools.tiny.judges import tiny_judge
 
 from ..test_command_laws import _own_cache, folder, made

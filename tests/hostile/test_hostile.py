@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from .case import check, limited, sample
-from .tables import benchmarks, images, options, rows, texts
+from tools.hostile.case import check, limited, sample
+from tools.hostile.tables import benchmarks, images, options, rows, texts
 
 
 def pytest_generate_tests(metafunc):

@@ -1,7 +1,5 @@
 """Hostile calls, drawn by a seed from all commands, metrics and options that are registered.
 
-    python -m tools.hostile --calls 5000 --seed 1
-
 A call is a right one with up to three values in other places: an option of the command or of `capscore.load`,
 or a cell of its rows. It ends with the scores that the same rows have under the same signature in a plain
 call, or with one line, and the files are as they were.
@@ -9,7 +7,6 @@ call, or with one line, and the files are as they were.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import inspect
 import json
@@ -20,7 +17,6 @@ import re
 import reprlib
 import shutil
 import stat
-import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -33,11 +29,11 @@ import pytest
 from capscore.errors import CapscoreError
 from capscore.metrics.loading import options_of
 from capscore.registry import METRICS
-from tests import test_command_laws as commands
-from tests import test_metric_laws as metrics
-from tests.cli.conftest import read_jsonl, run, write_jsonl
-from tests.hostile.case import Expected, Outcome, check, limited
-from tests.test_documents import options_of_command, unknown_in
+from tools.project.documents import options_of_command, unknown_in
+from tools.tiny.command import read_jsonl, run, write_jsonl
+
+from . import commands, metrics
+from .case import Expected, Outcome, check, limited
 
 TEXTS = ["", " ", "nonesuch", "école 犬", "\x1b[31mred", "x" * 5_000, "[/red]", "a,b", "=", "-", "de"]
 NUMBERS = [*"0 -1 1 2.5 nan inf 1e308 1_0 ٣ 50% x".split(), "", "9" * 30, "-" + "9" * 30]
@@ -174,9 +170,8 @@ class Generator:
             assert score == pytest.approx(known, abs=1e-5), (score, known, cells, signature)
 
     def draw_python(self) -> tuple[Callable[[Any], None], Any]:
-        metric = self.random.choice(
-            [name for name in METRICS.names() if METRICS.get(name) not in metrics.OUTSIDE]
-        )
+        outside = METRICS.outside()
+        metric = self.random.choice([name for name in METRICS.names() if name not in outside])
         options = self.random.choices([*options_of(metric).values()], k=self.random.choice([0, 0, 1, 2]))
         given = {option.name: self.random.choice([*VALUES, *option.choices]) for option in options}
         column = self.random.choice([None, *metrics.columns_of(metric)])
@@ -198,7 +193,7 @@ class Generator:
         rows = [row for row in range(5) if not column or row != 1]
         assert 1 in rows or found.n_failed or isinstance(cell, str)
         assert all(math.isfinite(found.scores[row]) or (row in found.failures and given) for row in rows)
-        for row in rows if 1 in rows or not metrics.KINDS[metric].compares_rows else ():
+        for row in rows if 1 in rows or not METRICS.get(metric).compares_rows else ():
             self.same(found.signature, row, None if row in found.failures else found.scores[row])
 
 
@@ -216,16 +211,3 @@ def failures(folder: Path, calls: int, seed: int) -> dict[str, list[str]]:
             kind = f"{type(error).__name__} at {place.filename}:{place.lineno}: {str(error)[:600]}"
             kinds.setdefault(kind, []).append(reprlib.repr(given))
     return kinds
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tools.hostile", description=__doc__)
-    parser.add_argument("--calls", default="5000")
-    parser.add_argument("--seed", default="1")
-    options = parser.parse_args()
-    os.environ |= {"CAPSCORE_HOSTILE_CALLS": options.calls, "CAPSCORE_HOSTILE_SEED": options.seed}
-    sys.exit(pytest.main(["-n0", "-p", "no:cacheprovider", "tests/hostile/test_generated.py"]))
-
-
-if __name__ == "__main__":
-    main()

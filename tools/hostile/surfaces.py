@@ -18,10 +18,10 @@ from unittest import mock
 import capscore
 from capscore import backbones
 from capscore.errors import CapscoreError
+from tests.photos import encode
 from tools.tiny.colours import BLUE, RED, ColourBackbone
+from tools.tiny.command import read_jsonl, write_jsonl
 
-from ..cli.conftest import read_jsonl, write_jsonl
-from ..photos import encode
 from .case import Outcome
 
 

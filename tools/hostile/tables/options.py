@@ -26,52 +26,25 @@ _INPUTS = [
     ("web address", "http://127.0.0.1:1/in.jsonl"),
 ]
 _OUTPUTS = [("nul", "{}/a\0b.jsonl"), ("the folder", "{}"), ("a kernel's folder", "/proc/out.jsonl")]
+_SCORE, _SCORED_FILES = (_FILES, "score", "{}/in.jsonl", "-m"), {"a.jsonl": _SCORED, "b.jsonl": _SCORED}
+_DIGITS = "9" * 30
+_LONG = {
+    "--references": "score {}/in.jsonl -m rouge_l",
+    "--weights": "score --photo a.jpg --caption dog -m infometic",
+    "--markdown": "compare {}/in.jsonl {}/other.jsonl -m rouge_l",
+    "--output=o.html": "leaderboard",
+}
 _COMMANDS = [
-    ("metric of escape sequences", (_FILES, "score", "{}/in.jsonl", "-m", "\x1b[31mred"), []),
-    (
-        "batch size of 5,000 digits",
-        (_FILES, "score", "{}/in.jsonl", "-m", "mcs", "--batch-size", "9" * 5_000),
-        ["--batch-size"],
-    ),
-    (
-        "batch size of 30 digits",
-        (_FILES, "score", "{}/in.jsonl", "-m", "text_score", "--backbone", "toy", "--batch-size", "9" * 30),
-        ["--batch-size"],
-    ),
-    (
-        "samples of 30 digits",
-        (
-            {"a.jsonl": _SCORED, "b.jsonl": _SCORED},
-            "compare",
-            "{}/a.jsonl",
-            "{}/b.jsonl",
-            "--samples",
-            "9" * 30,
-        ),
-        ["--samples"],
-    ),
-    *(
-        (
-            f"{option.strip('-')} of 300 letters",
-            (_FILES, *line.split(), option, f"{300 * 'x'}.md"),
-            ["too long"],
-        )
-        for line, option in [
-            ("score {}/in.jsonl -m rouge_l", "--references"),
-            ("score {}/in.jsonl -m rouge_l", "--images"),
-            ("score --photo a.jpg --caption dog -m infometic", "--weights"),
-            ("compare {}/in.jsonl {}/other.jsonl -m rouge_l", "--markdown"),
-            ("leaderboard", "--output=o.html"),
-        ]
-    ),
-    (
-        "folder of photos that is not UTF-8",
-        ({}, "data", "check", "xvnli", "--image-dir", "\udc80"),
-        ["UTF-8"],
-    ),
+    ("metric of escape sequences", (*_SCORE, "\x1b[31mred"), []),
+    ("batch size of 5,000 digits", (*_SCORE, "mcs", "--batch-size", "9" * 5_000), ["--batch-size"]),
+    ("batch size of 30 digits", (*_SCORE, "text_score", "--backbone", "toy", "--batch-size", _DIGITS), ["--batch-size"]),
+    ("samples of 30 digits", (_SCORED_FILES, "compare", "{}/a.jsonl", "{}/b.jsonl", "--samples", _DIGITS), ["--samples"]),
+    *((f"{option.strip('-')} of 300 letters", (_FILES, *line.split(), option, f"{300 * 'x'}.md"), ["too long"]) for option, line in _LONG.items()),
+    ("images of 300 letters", (*_SCORE, "rouge_l", "--images", 300 * "x"), ["--images"]),
+    ("folder of photos that is not UTF-8", ({}, "data", "check", "xvnli", "--image-dir", "\udc80"), ["UTF-8"]),
     ("unknown command", ({}, "scor"), ["scor"]),
     ("benchmark that leads out", ({}, "benchmark", "-m", "rouge_l", "-d", "../../etc"), []),
-]
+]  # fmt: skip
 _COMPARED = [
     ("score is a text", _SCORED.replace("0.25", '"high"'), refused()),
     ("score is NaN", _SCORED.replace("0.25", "NaN"), refused()),

@@ -33,7 +33,7 @@ _JSONL = [
     ("name of 100,000 letters", _line(**{"n" * 100_000: 1}), ONE),
     ("10,000 columns", _line(**{f"c{number}": number for number in range(10_000)}), ONE),
     ("line separator inside", json.dumps({**ROW, "note": "a\u2028b\x85c"}, ensure_ascii=False), ONE),
-    ("nul at the end", f"{LINE}\n\0", refused("line 2")),
+    ("nul at the end", f"{LINE}\n\0", refused("binary data")),
     ("overlong UTF-8", b'{"caption": "a\xc0\x80b", "references": ["a b"]}', refused("line 1", "UTF-8")),
     ("pointer of Git LFS", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", refused("line 1")),
 ]  # fmt: skip
@@ -43,10 +43,10 @@ _JSON = [
 ]
 _CSV = [
     ("empty header", "\n", refused()),
-    ("a column without a name", "caption,reference_1,\na b,a b,x\n", ONE),
+    ("a column without a name", "caption,reference_1,\na b,a b,x\n", refused("line 2", "3 cells")),
     ("too few cells", "caption,reference_1\na b\n", refused("line 2")),
     ("quote in the middle", 'caption,reference_1\na "b" c,"a ""b"" c"\n', ONE),
-    ("nul in a cell", "caption,reference_1\na\0 b,a b\n", ONE),
+    ("nul in a cell", "caption,reference_1\na\0 b,a b\n", refused("binary data")),
     ("cell of a megabyte", f"caption,reference_1\na b,a b{' c' * 2**19}\n", scored(2.44 * _SHARE / (_SHARE + 1.44))),
     ("references of 100,000 brackets", f"caption,references\na b,{'[' * 100_000}\n", refused("line 2", "JSON list")),
     ("digits of another script", "caption,reference_٣\na b,a b\n", usage("reference_٣")),
@@ -57,9 +57,10 @@ _GZ = [
     ("packed twice", gzip.compress(gzip.compress(LINE.encode())), refused()),
 ]
 
+_TABLES: dict[str, list[tuple]] = {"jsonl": _JSONL, "json": _JSON, "csv": _CSV, "jsonl.gz": _GZ}
 CASES = [
     case
-    for suffix, table in {"jsonl": _JSONL, "json": _JSON, "csv": _CSV, "jsonl.gz": _GZ}.items()
+    for suffix, table in _TABLES.items()
     for name, content, expected in table
     for case in cases("rows", surfaces.rows, [(f"{suffix}, {name}", (f"in.{suffix}", content), expected)])
 ]

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from PIL import Image
 
+from tests.photos import GREY, encode, png
 from tools.tiny.colours import RED
 
-from ...photos import GREY, encode, png
 from .. import surfaces
 from ..case import cases, refused, scored
 
