@@ -1,7 +1,5 @@
 """A benchmark's files and a metric → its numbers: against a second computation, row by row."""
 
-from __future__ import annotations
-
 import functools
 import json
 from dataclasses import replace
@@ -27,17 +25,15 @@ rouge = {"rouge_l": functools.partial(capscore.load, "rouge_l")}
 toy = {"mcs": functools.partial(capscore.load, "mcs", backbone=ColourBackbone(), cache=False)}
 VIT_B = "ViT-B-32-quickgelu/openai"
 quick = TaskOptions(sampling=Sampling(0))
+mean_ratings = TaskOptions(raters="mean", sampling=Sampling(0))
 
 
 def rated(folder):
     """A benchmark of twelve pairs of four photos in the official format, and its ratings."""
     rows, photos, rng = 12, 4, np.random.default_rng(1)
     words = "dog cat boy girl runs sleeps red blue house tree".split()
-    captions = {
-        f"{photo}.jpg#{number}": " ".join(rng.choice(words, 5))
-        for photo in range(rows + photos)
-        for number in range(5)
-    }
+    keys = [f"{photo}.jpg#{number}" for photo in range(rows + photos) for number in range(5)]
+    captions = {key: " ".join(rng.choice(words, 5)) for key in keys}
     (folder / "Flickr8k.token.txt").write_text("".join(f"{key}\t{text}\n" for key, text in captions.items()))
     lines, ratings = [], []
     for row in range(rows):
@@ -81,16 +77,10 @@ def test_agreement_is_that_of_the_scores_with_every_single_rating(tmp_path):
     assert result.outcome.statistics[0] == ("tau_c", pytest.approx(expected, abs=1e-12), None, 36)
     assert result.outcome.counts == {"items": 12, "ratings": 36, "photos": 4}
     assert result.signature == scores.signature
-    assert found.notes == (
-        "flickr8k_human (expert, test) has 12 rows where 5,664 were published: is a file cut short?",
-    )
-    mean = (
-        run(tmp_path, rouge, TaskOptions(raters="mean", sampling=Sampling(0)))
-        .results[0]
-        .outcome.statistics[0]
-    )
+    assert "has 12 rows where 5,664 were published" in found.notes[0]
+    (mean,) = run(tmp_path, rouge, mean_ratings).results
     expected = kendalltau(scores.scores, np.mean(ratings, axis=1), variant="c").statistic
-    assert mean.value == pytest.approx(expected, abs=1e-12)
+    assert mean.value("tau_c") == pytest.approx(expected, abs=1e-12)
 
 
 def standings(result, name="tau_c"):
@@ -114,23 +104,19 @@ def test_published_values_are_shown(tmp_path, monkeypatch):
     entry = cider.to_dict()["statistics"][0]
     assert entry["published"][0]["difference"] == pytest.approx(entry["measured"] - 0.439)
     # figures of single ratings do not stand beside averaged ones
-    (mean,) = run(tmp_path, {"cider": path}, TaskOptions(raters="mean", sampling=Sampling(0))).results
+    (mean,) = run(tmp_path, {"cider": path}, mean_ratings).results
     assert standings(mean) == ["not comparable: raters='mean', not single ratings"]
     # nor those of captions that are read in another way
     write_photos(tmp_path, *range(4))
     monkeypatch.setattr(ColourBackbone, "name", VIT_B)
     clip = functools.partial(capscore.load, "clip_score", backbone=ColourBackbone(), cache=False)
-    readings = {
-        "cider": lambda: capscore.load("cider", variant="paper"),
-        "clip_score": clip,
-        "clip_score@as": lambda: clip(prefix="a photo of "),
-    }
-    for result, said in zip(
-        run(tmp_path, readings).results,
-        ("not comparable: variant='paper'", "not reproduced", "not comparable: prefix='a photo of '"),
-        strict=True,
-    ):
-        assert standings(result) == [said]
+    readings = {"cider": lambda: capscore.load("cider", variant="paper"), "clip_score": clip}
+    readings["clip_score@as"] = lambda: clip(prefix="a photo of ")
+    assert [standings(result) for result in run(tmp_path, readings).results] == [
+        ["not comparable: variant='paper'"],
+        ["not reproduced"],
+        ["not comparable: prefix='a photo of '"],
+    ]
     # figures of a backbone stand beside scores of that backbone only
     backbone = "xlm-roberta-large-ViT-H-14/frozen_laion5b_s13b_b90k"
     names = ("clip_score", f"clip_score@{backbone}", "clip_score@embedded")
@@ -152,23 +138,21 @@ def test_scores_that_round_to_one_are_ranked_by_their_margin(tmp_path, monkeypat
     judge = capscore.load("judge", backbone=tiny_judge(), cache=False, formula=formula)
     answers = Answers(np.stack([sure, np.ones(12)], axis=1), ["photo"] * 12, {})
     monkeypatch.setattr(judge.asker, "ask", lambda *given, **more: answers)
-    (result,) = run(
-        tmp_path, {"judge": lambda: judge}, TaskOptions(raters="mean", sampling=Sampling(0))
-    ).results
-    expected = 1 if ranked else None
-    assert result.value("tau_b") == (None if expected is None else pytest.approx(expected))
+    (result,) = run(tmp_path, {"judge": lambda: judge}, mean_ratings).results
+    assert result.value("tau_b") == (pytest.approx(1) if ranked else None)
     assert ("rows are ranked by the margin of their score" in result.outcome.notes) == ranked
     assert result.backbone == "tiny-qwen2_5_vl"
 
 
 def test_a_judge_is_asked_about_every_photo_with_every_caption(tmp_path):
+    texts = ["a dog", "two cats", "a red house"]
     rows = [
         (str(n), {"image": noise(seed=n), "image_id": str(n), "references": [text], "language": "en"})
-        for n, text in enumerate(("a dog", "two cats", "a red house"))
+        for n, text in enumerate(texts)
     ]
     judge = capscore.load("judge", backbone=tiny_judge(), cache=False)
     found = RetrievalTask().measure(rows, judge, "", quick).outcome
-    pairs = [(text, row["image"]) for _, row in rows for text in ("a dog", "two cats", "a red house")]
+    pairs = [(text, row["image"]) for _, row in rows for text in texts]
     margins = judge.score(*map(list, zip(*pairs, strict=True))).components["margin"].reshape(3, 3)
     best = np.mean(margins.argmax(axis=1) == range(3))
     assert found.statistics[0] == ("image_to_text_r@1", pytest.approx(best), None, 3)
@@ -211,9 +195,17 @@ def test_metrics_are_named_or_scorers_or_what_makes_them(tmp_path):
     values = [result.value("tau_c") for result in (*named, *given)]
     assert values == [values[0], values[1], values[0], values[1], values[0]]
     assert given[0].published["tau_c"] == [] and named[0].published["tau_c"]
-    for wrong, message in (("roug_l", "did you mean 'rouge_l'"), ("cider@embedded", "cider has no backbone")):
+    (tmp_path / "mine.jsonl").write_text('{"id": "x", "score": 1}\n')
+    before_scoring = {"rouge_l": lambda: pytest.fail("scoring began"), "mine": tmp_path / "mine.jsonl"}
+    for wrong, options, message in (
+        ("roug_l", {}, "did you mean 'rouge_l'"),
+        ("cider@embedded", {}, "cider has no backbone"),
+        ([], {}, "nothing to measure"),
+        (rouge, {"split": "dev"}, "there is no split 'dev': one of test"),
+        (before_scoring, {}, "no score for 12 of 12 queries"),
+    ):
         with pytest.raises(CapscoreError, match=message):
-            run(tmp_path, wrong)
+            run(tmp_path, wrong, **options)
 
 
 def test_results_print_and_become_rows_of_pandas(tmp_path):
@@ -245,14 +237,6 @@ def test_missing_and_constant_scores_of_a_file_are_reported(tmp_path):
     (result,) = run(tmp_path, {"mine": path}, TaskOptions(sampling=Sampling(50))).results
     assert [statistic.value for statistic in result.outcome.statistics] == [None] * 3
     assert any("scores are all 0.5" in note for note in result.outcome.notes)
-
-
-def test_a_file_that_does_not_fit_is_an_error_before_anything_is_scored(tmp_path):
-    rated(tmp_path)
-    (tmp_path / "mine.jsonl").write_text('{"id": "x", "score": 1}\n')
-    metrics = {"rouge_l": lambda: pytest.fail("scoring began")}
-    with pytest.raises(InputError, match="no score for 12 of 12 queries"):
-        run(tmp_path, {**metrics, "mine": tmp_path / "mine.jsonl"})
 
 
 def test_two_metrics_are_compared_on_the_same_rows(tmp_path):
@@ -294,14 +278,6 @@ def test_metrics_with_different_rows_are_compared_on_shared_rows(tmp_path):
     gaps = scored(tmp_path, [None if n in (3, 7) else n for n in range(12)], "gaps.jsonl")
     found = run(tmp_path, {"a": whole, "b": gaps}, replace(draws, missing="skip"))
     assert "a and b are compared on 10 of 12 rows" in found.notes
-
-
-def test_missing_metrics_and_unknown_splits_are_errors(tmp_path):
-    rated(tmp_path)
-    with pytest.raises(InputError, match="nothing to measure"):
-        run(tmp_path, [])
-    with pytest.raises(InputError, match="there is no split 'dev': one of test"):
-        run(tmp_path, rouge, split="dev")
 
 
 def test_all_splits_are_measured_together(tmp_path):

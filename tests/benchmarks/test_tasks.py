@@ -1,7 +1,5 @@
 """What of each benchmark is scored, and what becomes of the scores: with scores that are written out here."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -78,9 +76,8 @@ def test_foils_of_pairs_are_ranked_together():
             "average_precision_right": pytest.approx(5 / 6, abs=1e-12),
             "average_precision_foil": pytest.approx(5 / 6, abs=1e-12),
         }
-    hat = rows_of(
-        {"caption": "A dog, asleep.", "tokens": ["A", "dog,", "asleep."], "token_labels": [0, 1, 1]}
-    )
+    tokens = {"tokens": ["A", "dog,", "asleep."], "token_labels": [0, 1, 1]}
+    hat = rows_of({"caption": "A dog, asleep.", **tokens})
     assert task_of("hat", "default").marked(hat) == [(True, [(2, 6), (7, 14)])]
 
 
@@ -90,9 +87,8 @@ def test_thumb_correlates_each_rating():
     rows = rows_of(*(dict(zip(names, three, strict=True)) for three in ratings), system="A")
     task = task_of("thumb", "default")
     found = values(task.outcome(rows, np.array([1.0, 2.0, 3.0]), quick))
-    assert [
-        found[f"pearson_{name}_with_human"] for name in ("precision", "recall", "total")
-    ] == pytest.approx([1, -1, 0.5])
+    of_people = [found[f"pearson_{name}_with_human"] for name in ("precision", "recall", "total")]
+    assert of_people == pytest.approx([1, -1, 0.5])
     assert task.published_as("pearson_total_with_human", "default")[1:] == ("pearson_total", ("with_human",))
 
 

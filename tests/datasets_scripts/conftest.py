@@ -1,7 +1,5 @@
 """Every loading script, and tiny files in its official format."""
 
-from __future__ import annotations
-
 import functools
 import importlib
 import warnings

@@ -1,7 +1,5 @@
 """The base of the loading scripts: a tiny benchmark of its own, so that nothing here depends on a script."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import sys

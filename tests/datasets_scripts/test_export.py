@@ -1,7 +1,5 @@
 """A benchmark as Parquet: which folders it replaces, and what is left when it fails."""
 
-from __future__ import annotations
-
 import datasets
 import pytest
 

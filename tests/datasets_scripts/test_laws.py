@@ -1,7 +1,5 @@
 """What holds for every benchmark: rows, photos, counts, damage, export, card, one line on old `datasets`."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

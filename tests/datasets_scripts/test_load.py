@@ -1,7 +1,5 @@
 """`capscore.load_benchmark`: what may be asked for, downloads, checks, several at once."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import shutil
@@ -32,9 +30,6 @@ def folder(written):
 @pytest.fixture
 def rows(folder):
     return load("xvnli", "fr", folder, "test")
-
-
-# ---- what is asked for ----
 
 
 @pytest.mark.parametrize("name", ["{}/", "~/xvnli", "xvnli/../xvnli/.", "link", "données d’ici 日本"])
@@ -117,9 +112,6 @@ def test_a_stream_is_shuffled_cut_and_ends_at_a_damaged_line(folder, rows):
         list(stream)
 
 
-# ---- several at once, and when rows are prepared again ----
-
-
 def test_a_thread_waits_until_another_has_loaded_the_whole_script(folder, monkeypatch):
     source = Path(data_sets.benchmark_folder("xvnli"), "xvnli.py").read_text(encoding="utf-8")
     (folder / "xvnli.py").write_text("import time\ntime.sleep(0.3)\n" + source, encoding="utf-8")
@@ -145,9 +137,6 @@ def test_other_code_prepares_other_rows(folder, monkeypatch, tmp_path):
     assert benchmark_builder("xvnli", "fr", data_dir=folder).cache_dir == before
     (tmp_path / "polaris_format.py").write_text("changed")
     assert benchmark_builder("xvnli", "fr", data_dir=folder).cache_dir != before
-
-
-# ---- downloads and checks ----
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """What is special about one benchmark: its options, other files, and what is odd about the official ones."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import unicodedata
@@ -32,9 +30,6 @@ def damage(path, old, new):
     content = path.read_bytes()
     assert old in content
     path.write_bytes(content.replace(old, new, 1))
-
-
-# ---- sets of captions ----
 
 
 def test_published_captions_add_up():
@@ -86,9 +81,6 @@ def test_flickr30k_entities_reads_an_archive_which_lacks_the_unrelated_captions(
     packed.write_bytes(packed.read_bytes()[:-60])
     with pytest.raises(capscore.AnnotationError, match=r"annotations\.zip: cannot be unpacked"):
         rows_of("flickr30k_entities", None, other, "train")
-
-
-# ---- Composite ----
 
 
 def composite_rows(folder, config="coco", **options):
@@ -156,9 +148,6 @@ def test_composite_decoded_rows_have_official_names(written):
         path.write_text(json.dumps(rows))
         with pytest.raises(capscore.AnnotationError, match=message):
             composite_rows(folder)
-
-
-# ---- FineCapEval, MaRVL, XVNLI ----
 
 
 def test_finecapeval_is_read_for_english_if_m_finecap3k_is_missing(written):
@@ -231,9 +220,6 @@ def test_xvnli_counts_are_the_comparisons_of_the_protocol(written):
         found = xvnli([0.1] * 6, rows["label"], rows["image_id"], premise_ids=premises)
         assert [row.n for row in found.statistics] == [counted[f"{name}{suffix}"] for name in names]
         assert found.counts["without label"] == counted["unlabelled"] == 1
-
-
-# ---- Pascal-50S ----
 
 
 @pytest.fixture
@@ -314,9 +300,6 @@ def test_pascal50s_damaged_files(mat, name, variable, edit, message):
         pascal(mat)
 
 
-# ---- Polaris and Nebula: Parquet files with photos inside ----
-
-
 def inside(folder, column, split):
     from pyarrow import parquet
 
@@ -384,9 +367,6 @@ def test_a_photo_is_looked_for_with_and_without_a_suffix(written):
     damage(folder / "polaris_val.csv", b"aa11", b"aa11.PNG")
     (row,) = rows_of("polaris", "default", folder, "validation")
     assert (row["image_id"], row["image"]) == ("aa11.PNG", ["aa11.PNG"])
-
-
-# ---- DetailCaps ----
 
 
 def detailcaps_with(folder, column, value):

@@ -1,7 +1,5 @@
 """Percentiles of right captions and of captions of other photos: what is measured, and when it applies."""
 
-from __future__ import annotations
-
 import json
 import math
 
@@ -93,9 +91,6 @@ def file(scorer, rows, tmp_path):
     return path
 
 
-# ------------------------------------------------------------------ measuring
-
-
 def test_percentiles_are_those_of_right_and_of_other_captions(scorer, rows):
     found = calibrate_metric(scorer, rows, shuffled=9)
     assert set(found["languages"]) == {"all", "de", "en"}  # each caption of a photo counts once
@@ -168,9 +163,6 @@ def test_percent_below_is_the_share_that_is_lower(values, score):
     found = Distribution.of(many).percent_below(np.array([float(score)]))[0]
     # between two percentiles the rank is interpolated, so a step of the data is blurred by up to one percent
     assert found == pytest.approx(scipy.stats.percentileofscore(many, score, "strict"), abs=1.01)
-
-
-# ------------------------------------------------------------------ placing
 
 
 def test_scores_are_placed_in_their_own_language(scorer, file, rows):
@@ -351,9 +343,6 @@ def test_damaged_files_are_refused_by_name(content, file):
         read_calibrations(file)
     with pytest.raises(InputError, match="cannot be read: No such file"):
         read_calibrations(file.with_name("none.json"))
-
-
-# ------------------------------------------------------------------ what ships
 
 
 @pytest.mark.parametrize(("metric", "backbone", "n_references"), SHIPPED)

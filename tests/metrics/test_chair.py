@@ -1,7 +1,5 @@
 """CHAIR: mentions as the authors' script finds them, truth from three sources, and what systems make up."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A metric of which less is better, `length_error`: the exact match is the best row everywhere."""
 
-from __future__ import annotations
-
 import json
 from typing import ClassVar
 

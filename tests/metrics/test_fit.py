@@ -1,7 +1,5 @@
 """Fit: cosines less what is usual, the curve that is learned, and the background that ships."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """BLEU, CIDEr and ROUGE-L on tokens: published numbers, rows by hand, and each formula a second time."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from functools import cache
@@ -87,9 +85,6 @@ def test_published_numbers_whatever_the_size_of_blocks(monkeypatch, block):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
-# ------------------------------------------------------------------ by hand
-
-
 def test_bleu_by_hand():
     # "a" 2 of 3 times, since the second reference has it twice; "b" once: 3 of 4. 2-grams: "a b" of 3.
     # The references of 3 and of 5 words are equally near 4: 3 counts, and nothing is lost to brevity.
@@ -132,9 +127,6 @@ def test_rouge_l_by_hand():
     # P and R: 35 of 35 and of 7,000; 70 of 1,400 and of 70
     expected = [2.44 * 0.005 / (0.005 + 1.44), 2.44 * 0.05 / (1 + 1.44 * 0.05)]
     np.testing.assert_allclose(rouge_l.rouge_l(rows), expected, atol=1e-12)
-
-
-# ------------------------------------------------------------------ a second time, with dicts and recursion
 
 
 def counted(tokens: list[str]) -> list[Counter[tuple[str, ...]]]:
@@ -208,9 +200,6 @@ def test_equals_the_second_computation(rows, documents):
     for long in (rouge_l._LONG, 3):  # texts that are compared pair by pair, too
         with mock.patch.object(rouge_l, "_LONG", long):
             np.testing.assert_allclose(rouge_l.rouge_l(given), naive_rouge_l(rows), atol=1e-12)
-
-
-# ------------------------------------------------------------------ texts to numbers
 
 
 @given(st.lists(st.lists(st.sampled_from("abc"), max_size=8), max_size=6))

@@ -1,7 +1,5 @@
 """Document frequencies: what is counted, and files of them."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from collections import Counter

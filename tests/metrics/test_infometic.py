@@ -1,7 +1,5 @@
 """InfoMetIC as a scorer: what it says of words and regions, computed by hand where that is possible."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from importlib.resources import files
@@ -82,9 +80,6 @@ def each(items, key):
 
 def semantic(detail) -> list[str]:
     return [word["text"] for word in detail["words"] if word["semantic"]]
-
-
-# ------------------------------------------------------------------ InfoCLIP by hand
 
 
 def test_words_regions_and_scores_by_hand():
@@ -225,9 +220,6 @@ def test_a_caption_that_no_tagger_reads_fails_alone(plain):
     assert list(scores.failures) == [1] and np.isfinite(scores.scores[[0, 2]]).all()
 
 
-# ------------------------------------------------------------------ weights that read what words add
-
-
 @pytest.fixture(scope="module")
 def network(backbone):
     """Random weights; the words' part has more to say than in a new network."""
@@ -346,9 +338,6 @@ def test_a_language_without_a_tagger_is_refused_where_words_are_read(reader, pla
         with pytest.raises(InputError, match="'mi'") as caught:
             reader.score_matrix(*rows)
     assert matrix.shape == (1, 2) and np.isfinite(matrix).all() and caught.value.field == "language"
-
-
-# ------------------------------------------------------------------ one signature, one number
 
 
 def test_weights_are_named_and_belong_to_their_backbone(reader, backbone, tmp_path):

@@ -1,7 +1,5 @@
 """InfoMetIC with a public checkpoint, against the public code's scoring path written a second time."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 from importlib.resources import files

@@ -1,7 +1,5 @@
 """Marks that InfoMetIC's mark calibration decides, with the weights that ship, on photos of scikit-image."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

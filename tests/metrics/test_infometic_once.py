@@ -1,7 +1,5 @@
 """InfoMetIC decodes, reads, tags and encodes each distinct thing once, and sharing changes no number."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np
@@ -93,9 +91,6 @@ def test_small_blocks_and_another_order_change_nothing(embedded, scored, monkeyp
     np.testing.assert_allclose(backwards.scores[::-1], scored.scores, atol=1e-5)
     for row in (0, 11):
         assert flat(backwards.details[15 - row]) == pytest.approx(flat(scored.details[row]), abs=1e-5)
-
-
-# ------------------------------------------------------------------ photos
 
 
 @pytest.fixture

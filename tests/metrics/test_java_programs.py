@@ -3,8 +3,6 @@
 Its models (400 MB) are on no test machine: what is handed over and read back is tested.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import types

@@ -1,7 +1,5 @@
 """Texts of several sentences: what `long` reads of them, as means worked out by hand."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

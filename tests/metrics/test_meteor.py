@@ -1,7 +1,5 @@
 """METEOR against what the authors' Java program, METEOR 1.5, gave for the same texts."""
 
-from __future__ import annotations
-
 import gzip
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Rows of many languages in one file: nothing is lost, and each row scores as it does alone."""
 
-from __future__ import annotations
-
 import csv
 import json
 from functools import cache

@@ -1,7 +1,5 @@
 """The options of metrics: what load, the modules and the commands take is what the classes document."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

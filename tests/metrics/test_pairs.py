@@ -1,7 +1,5 @@
 """Pairs of photos and pairs of texts: numbers worked out by hand, through every door."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A function of photos as a metric: a number per row, whichever rows share a photo."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

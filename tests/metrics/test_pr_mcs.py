@@ -1,7 +1,5 @@
 """PR-MCS: the formula of MCS, what its gate finds of each caption, and the weights that ship."""
 
-from __future__ import annotations
-
 import warnings
 from importlib.resources import files
 
@@ -44,9 +42,6 @@ def scored(metric, backbone, captions, photo=RED, **options):
         return scorer.score(captions, [photo] * len(captions))
 
 
-# ------------------------------------------------------------------ details
-
-
 def test_each_caption_has_its_details():
     """Tokens that differ among all, start and end among them: 3 / 3, 3 / 6, 4 / 5."""
     scorer = capscore.load("pr_mcs", backbone=JudgingColours(), cache=False)
@@ -74,9 +69,6 @@ def test_without_a_gate_there_are_no_details_and_without_the_training_a_warning(
         warnings.simplefilter("error")
         scores = capscore.load("pr_mcs", backbone=backbone, cache=False).score(["red"], [RED])
     assert scores.details is None and scores.to_dict()["kind"] == [None]
-
-
-# ------------------------------------------------------------------ the weights that ship
 
 
 @pytest.fixture(scope="module")

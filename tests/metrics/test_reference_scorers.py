@@ -1,7 +1,5 @@
 """Metrics that read texts only: literal scores, languages, signatures, frequencies counted before."""
 
-from __future__ import annotations
-
 import math
 import unicodedata
 import warnings
@@ -110,9 +108,6 @@ def test_empty_references_score_as_in_coco_caption_where_empty_captions_do():
         score("rouge_l", *rows, empty="skip")
 
 
-# ------------------------------------------------------------------------- signatures and languages
-
-
 def test_signatures():
     df = score("cider").settings["df"]
     for metric, middle in (
@@ -179,9 +174,6 @@ def test_texts_without_spaces_in_a_language_that_has_them_are_warned_about(langu
         score("rouge_l", *sign, language)
 
 
-# ---------------------------------------------------------------- document frequencies
-
-
 def counted(references=REFERENCES, language="en"):
     return DocumentFrequencies.from_references(
         [tokenize(texts, language) for texts in references], segmenter=segmenter_name(language)
@@ -221,9 +213,6 @@ def test_references_that_do_not_identify_rows_give_a_warning(captions, reference
     assert scores.scores.tolist() == [0.0] * len(captions)
     assert sum(warning.category is CorpusWarning for warning in caught) == 1
     assert caught[0].filename == __file__
-
-
-# -------------------------------------------------------------------- METEOR and SPICE
 
 
 @pytest.mark.parametrize("metric", ["meteor", "spice"])

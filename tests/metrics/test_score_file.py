@@ -1,7 +1,5 @@
 """`score_file`, `compare` and `score_stream` in Python: rows in memory, results, options that are wrong."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Metrics with a backbone, and texts beside it: formulas to the digit, signatures, warnings."""
 
-from __future__ import annotations
-
 import math
 import warnings
 
@@ -30,9 +28,6 @@ REF_CLIP = [2 * a * b / (a + b) for a, b in zip(CLIP, TEXT, strict=True)]
 
 def load(metric, **options):
     return capscore.load(metric, **{"backbone": ColourBackbone(), "cache": False, **options})
-
-
-# ------------------------------------------------------------------ formulas
 
 
 def test_formulas_on_arrays():
@@ -119,9 +114,6 @@ def test_a_prefix_goes_before_candidates_and_references():
     np.testing.assert_allclose(empty.scores, [2.5, 2.5 * HALF], atol=1e-6)
     with pytest.raises(InputError, match="row 0, references: reference 0 is an empty string"):
         load("text_score", empty="score").score(["a"], references=[[""]])
-
-
-# ------------------------------------------------------- signatures, warnings, empty captions
 
 
 def test_counts_and_signature():

@@ -1,7 +1,5 @@
 """Streams of rows: the numbers of all rows at once, in memory for one batch."""
 
-from __future__ import annotations
-
 import tracemalloc
 import weakref
 

@@ -47,17 +47,16 @@ def test_everything_may_be_touched_and_nothing_becomes_empty():
 
 
 @pytest.mark.parametrize(
-    ("kind", "caption", "objects"),
+    ("kind", "caption"),
     [
-        ("removal", "dog", None),
-        ("jumble", "ha Ha ha", None),
-        ("masking", f"{MASK} {MASK}", None),
-        ("substitution", "a dog and a Dog", ["dog", "Dog"]),
-        ("substitution", "a dog runs", ["dog"]),
+        ("removal", "dog"),
+        ("jumble", "ha Ha ha"),
+        ("masking", f"{MASK} {MASK}"),
+        ("substitution", "dog or Dog"),
     ],
 )
-def test_a_caption_that_cannot_change_has_degree_zero(kind, caption, objects):
-    given = {} if objects is None else {"objects": [objects, ["men", "horse"]]}
+def test_a_caption_that_cannot_change_has_degree_zero(kind, caption):
+    given = {"objects": [["dog", "Dog"], ["men", "horse"]]} if kind == "substitution" else {}
     found = by_degree([caption, "two men ride one horse"], kind, degree=0.5, **given)
     assert found.captions[0] == caption and found.unchanged.tolist() == [True, False]
     assert found.touched[0] == 0 < found.touched[1]

@@ -1,7 +1,5 @@
 """The five published perturbations, against draws and definitions that are worked out here a second time."""
 
-from __future__ import annotations
-
 import random
 import sys
 from collections import Counter
@@ -9,7 +7,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -115,12 +113,7 @@ def test_p_is_the_share_of_the_words():
         ("so long", "en", "jumble", "long so"),
         ("...", "zh", "masking", "[MASK]"),
         ("👍🏽", "en", "repetition", "👍🏽 👍🏽"),
-        (
-            "\u05d7\u05ea\u05d5\u05dc \u05d9\u05e9\u05df",
-            "he",
-            "jumble",
-            "\u05d9\u05e9\u05df \u05d7\u05ea\u05d5\u05dc",
-        ),
+        ("חתול ישן", "he", "jumble", "ישן חתול"),
         (" so \t long\n", "en", "jumble", " long \t so\n"),
         ("哈哈哈哈哈哈", "zh", "jumble", "哈哈哈哈哈哈"),  # 哈哈哈 twice
         ("哈哈哈 哈", "zh", "jumble", "哈 哈哈哈"),
@@ -149,9 +142,6 @@ def test_grapheme_clusters_are_never_cut(sign):
     for language in ("ja", "zh"):
         for seed in range(10):
             assert sign in perturb([f"犬と{sign}と猫"], "jumble", language, seed=seed).captions[0]
-
-
-def test_flags_are_pairs_of_letters():
     assert is_one_sign("🇩🇪🇫", "🇷") and is_one_sign("🇩", "🇪")
     assert not is_one_sign("🇩🇪", "🇫") and not is_one_sign("🇩🇪🇫🇷", "🇯")
 
@@ -167,9 +157,8 @@ def test_captions_of_a_list_are_perturbed_as_those_of_a_file_are():
     texts = ["a dog runs on the beach", " ", "zwei Hunde"]
     found = capscore.perturb(texts, ["jumble", "masking"], seed=3, on_error="skip")
     table = found.to_pandas()
-    assert list(table["caption"][:2]) == [
-        perturb(texts[:1], kind, seed=3).captions[0] for kind in found.kinds
-    ]
+    first = [perturb(texts[:1], kind, seed=3).captions[0] for kind in found.kinds]
+    assert list(table["caption"][:2]) == first
     assert list(table["original"][2:4]) == [" ", " "]
     assert found.to_dict()["perturbations"]["jumble"]["failed"] == 1
     assert "| jumble | 3 |" in found.markdown() and "not stated" in str(found)
@@ -177,15 +166,6 @@ def test_captions_of_a_list_are_perturbed_as_those_of_a_file_are():
         capscore.perturb(texts, "jumble")
     with pytest.raises(InputError, match="there are no captions"):
         capscore.perturb([], "jumble")
-
-
-def test_a_very_long_caption_takes_no_time():
-    caption = " ".join(f"w{number % 700}" for number in range(20_000))
-    assert not any(perturb([caption], kind).unchanged[0] for kind in KINDS[:4])
-    assert perturb(["哈" * 6000], "jumble", "zh").unchanged[0]
-
-
-# ---------------------------------------------------------------------- objects
 
 
 @pytest.mark.parametrize(
@@ -250,12 +230,10 @@ def test_equal_objects_are_one_to_an_order():
     assert stats.binomtest(found["dog", "cat", "dog"], 600).pvalue > 0.001
 
 
-@settings(max_examples=20)
-@given(
-    st.lists(st.sampled_from(["dog", "Dog", "dog house", "do", "a.b", "ß", "é"]), min_size=1, max_size=8),
-    st.integers(0, 3),
-    st.sampled_from(ORDERS),
-)
+some_things = st.sampled_from(["dog", "Dog", "dog house", "do", "a.b", "ß", "é"])
+
+
+@given(st.lists(some_things, min_size=1, max_size=8), st.integers(0, 3), st.sampled_from(ORDERS))
 def test_substitution_exchanges_objects_and_nothing_else(things, seed, order):
     caption = " (и) ".join(things)
     ends = np.cumsum([len(thing) for thing in things]) + 5 * np.arange(len(things))
@@ -308,15 +286,9 @@ def test_bad_objects_are_named_with_their_row(objects):
     with pytest.raises(InputError) as caught:
         perturb(["a dog", "a cat"], "substitution", objects=[["dog"], objects])
     assert (caught.value.row, caught.value.field) == (1, "objects")
-
-
-@pytest.mark.parametrize("objects", [[["dog"]], "do"])
-def test_every_caption_has_its_list_of_objects(objects):
-    with pytest.raises(InputError, match="for 2 captions"):
-        perturb(["a dog", "a cat"], "substitution", objects=objects)
-
-
-# ----------------------------------------------------------------------- settings
+    for too_few in ([["dog"]], "do"):
+        with pytest.raises(InputError, match="for 2 captions"):
+            perturb(["a dog", "a cat"], "substitution", objects=too_few)
 
 
 @pytest.mark.parametrize(
@@ -324,8 +296,6 @@ def test_every_caption_has_its_list_of_objects(objects):
     [
         ({"kind": "shuffle"}, "perturbation 'shuffle' is not one of repetition"),
         ({"p": 1.1}, "p=1.1"),
-        ({"p": -0.1}, "p=-0.1"),
-        ({"p": float("nan")}, "p=nan"),
         ({"p": True}, "p=True"),
         ({"order": None}, "order=None: expected one of published, every"),
         ({"language": "km"}, r"language: Khmer .'km'. is written without spaces"),
@@ -336,19 +306,18 @@ def test_bad_settings(options, message):
         perturb(["a dog"], **{"kind": "masking", **options})
 
 
+def test_sets_of_kinds():
+    assert chosen_kinds(["typos", "paper", "typos"]) == ("typos", *KINDS)
+    with pytest.raises(InputError, match="kind"):
+        chosen_kinds([])
+
+
 def test_seeds_of_any_size_and_type():
     for seed in (-1, 10**30, np.int64(-1)):
         result = perturb([LONG], "masking", seed=seed, p=np.float32(0.4))
         drawn = drawn_places(LONG, len(LONG.split()), int(seed))
         assert [n for n, word in enumerate(result.captions[0].split()) if word == MASK] == sorted(drawn)
         assert (type(result.settings["seed"]), type(result.settings["p"])) == (int, float)
-
-
-def test_sets_of_kinds():
-    assert chosen_kinds(["typos", "paper", "typos"]) == ("typos", *KINDS)
-    for names in (["typo"], []):
-        with pytest.raises(InputError, match="kind"):
-            chosen_kinds(names)
 
 
 def test_the_word_finder_of_a_language(monkeypatch):

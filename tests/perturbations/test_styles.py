@@ -72,20 +72,16 @@ def test_a_paragraph_has_the_captions_of_one_photo():
     captions = ["a dog runs", "A cat sleeps.", "the dog is brown .", "a dog runs", "A man."]
     found = restyle(captions, "paragraph", "en", photos=["d", "c", "d", "d", "m"])
     assert found.captions == ["A dog runs. The dog is brown."] and found.rows == [0]
-    assert restyle(["狗在跑", "棕色的狗。"], "paragraph", "zh", photos=[1, 1]).captions == [
-        "狗在跑。棕色的狗。"
-    ]
+    chinese = restyle(["狗在跑", "棕色的狗。"], "paragraph", "zh", photos=[1, 1])
+    assert chinese.captions == ["狗在跑。棕色的狗。"]
     long = [f"{number} {'word ' * 29}." for number in range(9)]
     (text,) = restyle(long, "paragraph", photos=[0] * 9).captions
     assert len(text.split()) == PARAGRAPH == 120
 
 
-def test_rows_say_what_a_text_was_made_of():
+def test_texts_without_the_form_are_left_out_and_bad_input_is_named():
     found = restyle(["A dog", "dogs", "A cat"], "lower", "en")
     assert found.captions == ["a dog", "a cat"] and found.rows == [0, 2]
-
-
-def test_bad_input_is_named():
     with pytest.raises(InputError, match="style 'loud' is not one of given, lower"):
         restyle(["a dog"], "loud")
     with pytest.raises(InputError, match="1 photos for 2 captions"):

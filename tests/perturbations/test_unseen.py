@@ -1,7 +1,5 @@
 """Kinds of noise beyond the published five: what each does, in which languages."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 
@@ -31,10 +29,8 @@ def test_a_typo_swaps_drops_or_doubles_one_letter():
         assert sum(((before - after) + (after - before)).values()) == {4: 1, 5: 0, 6: 1}[len(second)]
         lengths.add(len(second))
     assert lengths == {4, 5, 6}
-    for caption, typos in (
-        ("some people watch birds above quiet water", 1),
-        ("seven people watch birds above some quiet water", 2),
-    ):
+    long = "some people watch birds above quiet water", "seven people watch birds above some quiet water"
+    for typos, caption in enumerate(long, start=1):
         for text in of_seeds(caption, "typos"):
             assert sum(a != b for a, b in zip(caption.split(), text.split(), strict=True)) == typos
     # marks stay with their letters
@@ -42,15 +38,8 @@ def test_a_typo_swaps_drops_or_doubles_one_letter():
 
 
 def test_in_japanese_a_character_becomes_its_neighbour():
-    caption = "犬が走る。"
-    assert set(of_seeds(caption, "typos", "ja", 40)) == {
-        "がが走る。",
-        "犬犬走る。",
-        "犬走走る。",
-        "犬ががる。",
-        "犬がるる。",
-        "犬が走走。",
-    }
+    expected = "がが走る。 犬犬走る。 犬走走る。 犬ががる。 犬がるる。 犬が走走。"
+    assert set(of_seeds("犬が走る。", "typos", "ja", 40)) == set(expected.split())
 
 
 @pytest.mark.parametrize(
@@ -148,18 +137,13 @@ NEGATED = {
 }
 
 
-@pytest.mark.parametrize(
-    ("language", "caption"), [(code, text) for code, texts in NEGATED.items() for text in texts]
-)
-def test_a_negated_caption_stays(language, caption):
-    assert perturb([caption], "negation", language).captions == [caption]
+@pytest.mark.parametrize("language", NEGATED)
+def test_negated_captions_stay(language):
+    assert perturb(NEGATED[language], "negation", language).captions == NEGATED[language]
 
 
-@pytest.mark.parametrize(
-    "past", ["sang:sing", "bought:buy", "threw:throw", "slept:sleep", "wrote:write", "fell:fall"]
-)
-def test_past_tenses_are_negated_with_did(past):
-    was, base = past.split(":")
+@pytest.mark.parametrize(("was", "base"), [("sang", "sing"), ("slept", "sleep"), ("fell", "fall")])
+def test_past_tenses_are_negated_with_did(was, base):
     expected = [f"A woman did not {base} in the park"]
     assert perturb([f"A woman {was} in the park"], "negation", "en").captions == expected
 
@@ -168,10 +152,7 @@ def test_a_foreign_word_is_the_counterpart_of_a_common_noun_or_any():
     nouns = common_nouns()
     assert len(nouns) == 24 and all(len(row) == 16 and all(row.values()) for row in nouns)
     (dogs,) = (set(row.values()) for row in nouns if row["en"] == "dog")
-    assert all(
-        re.fullmatch(f"the ({'|'.join(dogs - {'dog'})}) barks", text)
-        for text in of_seeds("the dog barks", "foreign")
-    )
+    assert {*of_seeds("the dog barks", "foreign")} <= {f"the {word} barks" for word in dogs - {"dog"}}
     foreign = {word.lower() for row in nouns for language, word in row.items() if language != "en"}
     for text in of_seeds("somebody jumps", "foreign"):
         (changed,) = {*text.split()} - {"somebody", "jumps"}
@@ -181,9 +162,6 @@ def test_a_foreign_word_is_the_counterpart_of_a_common_noun_or_any():
 def test_truncation_cuts_30_to_50_percent():
     for n in (1, 2, 3, 4, 10, 33):
         caption = "  ".join(f"w{number}" for number in range(n))
-        cuts = {
-            n - len(text.split())
-            for text in of_seeds(caption, "truncation", n=40)
-            if caption.startswith(text)
-        }
+        shorter = [text for text in of_seeds(caption, "truncation", n=40) if caption.startswith(text)]
+        cuts = {n - len(text.split()) for text in shorter}
         assert cuts == ({cut for cut in range(n) if 0.3 * n <= cut <= 0.5 * n} or {0})

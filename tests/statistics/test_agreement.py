@@ -1,10 +1,6 @@
 """Agreement with people: values, counts, intervals by image, paired tests."""
 
-from __future__ import annotations
-
-import json
 import math
-import warnings
 
 import numpy as np
 import pytest
@@ -58,39 +54,23 @@ def test_flattened_and_mean_ratings_are_different_numbers():
             agreement(scores, ratings, raters=raters)
 
 
+ratings_of_an_item = st.lists(st.integers(1, 4), min_size=1, max_size=4)
+items_of_photos = st.tuples(st.integers(0, 5), ratings_of_an_item, st.integers(0, 3))
+
+
 @settings(max_examples=20)
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 5), st.lists(st.integers(1, 4), min_size=1, max_size=4), st.integers(0, 3)),
-        min_size=2,
-        max_size=25,
-    ),
-    st.sampled_from(["flatten", "mean"]),
-    st.data(),
-)
+@given(st.lists(items_of_photos, min_size=2, max_size=25), st.sampled_from(["flatten", "mean"]), st.data())
 def test_any_order_of_items_and_raters_gives_the_same(items, raters, data):
     def run(items):
         scores, ratings, images = zip(*items, strict=True)
-        found = agreement(
-            scores, ratings, raters=raters, images=images, sampling=Sampling(5 * (len(set(images)) > 1))
-        )
+        sampling = Sampling(5 * (len(set(images)) > 1))
+        found = agreement(scores, ratings, raters=raters, images=images, sampling=sampling)
         ends = [(part.low, part.high, part.n_undefined) for part in found.intervals.values() if part]
         return found.n_ratings, [*found.values.values()], [number for end in ends for number in end]
 
     shuffled = [(score, given[::-1], image) for score, given, image in data.draw(st.permutations(items))]
     for one, other in zip(run(items), run(shuffled), strict=True):
         assert other == pytest.approx(one, abs=1e-12)
-
-
-def test_constant_scores_or_ratings_are_undefined_in_words():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        flat = agreement([0.5, 0.5, 0.5], [1, 2, 3], sampling=Sampling(50))
-        assert flat.values == flat.intervals == dict.fromkeys(STATISTICS)
-        assert flat.notes[0] == "scores are all 0.5: a correlation with them is undefined"
-        equal = compare(([1, 2, 3], [5, 5, 5]), [1, 2, 3], sampling=Sampling(50))
-    assert (equal.first, equal.second, equal.difference, equal.p_value, equal.interval) == (1.0, *[None] * 4)
-    assert equal.n_samples == 0
 
 
 def test_missing_values_stop_or_are_left_out_with_a_note():
@@ -115,34 +95,22 @@ def test_missing_values_stop_or_are_left_out_with_a_note():
     assert (caught.value.row, caught.value.field) == (1, "ratings")
 
 
-def test_results_are_ready_for_json():
-    good, poor, ratings, images = made_up()
-    for result in (
-        agreement(good, ratings, raters="flatten", images=images, sampling=Sampling(50)),
-        compare((good, poor), ratings, raters="mean", images=images, sampling=Sampling(50)),
-    ):
-        plain = result.to_dict()
-        assert json.loads(json.dumps(plain, allow_nan=False)) == plain and set(plain) == set(vars(result))
-
-
-# ------------------------------------------------------------------ intervals
-
-
 def test_intervals_are_those_of_images_drawn_and_written_out():
     good, _, ratings, images = made_up()
     found = agreement(good, ratings, raters="flatten", images=images, sampling=Sampling(60, 0.9, 4))
     drawn = [*rows_drawn(images, 4, 60)]
     for name in STATISTICS:
         samples = [scipys(name, np.repeat(good[rows], 3), ratings[rows].ravel()) for rows in drawn]
-        interval = found.intervals[name]
-        assert (interval.low, interval.high) == pytest.approx(
-            tuple(np.percentile(samples, [5, 95])), abs=1e-12
-        )
+        interval, ends = found.intervals[name], tuple(np.percentile(samples, [5, 95]))
+        assert (interval.low, interval.high) == pytest.approx(ends, abs=1e-12)
         assert (interval.confidence, interval.n_samples) == (0.9, 60)
     assert found.n_images == 12
 
 
-def test_undefined_samples_are_left_out_and_counted():
+def test_constant_scores_and_undefined_samples_are_left_out_and_counted():
+    equal = compare(([1, 2, 3], [5, 5, 5]), [1, 2, 3], sampling=Sampling(50))
+    assert (equal.first, equal.second, equal.difference, equal.p_value, equal.interval) == (1.0, *[None] * 4)
+    assert equal.n_samples == 0
     # Two images: half of the samples are one image twice, in which the ratings are constant.
     found = agreement([1, 2, 3, 4], [1, 1, 2, 2], images=["a", "a", "b", "b"], sampling=Sampling(400))
     n_undefined = int((multiplicities(np.random.default_rng(0), 2, 400) == 2).any(axis=0).sum())
@@ -150,9 +118,6 @@ def test_undefined_samples_are_left_out_and_counted():
     assert 150 < n_undefined < 250
     assert (interval.n_samples, interval.n_undefined) == (400 - n_undefined, n_undefined)
     assert interval.low == interval.high == pytest.approx(found.values["tau_b"])
-
-
-# ------------------------------------------------------------------ two metrics
 
 
 @pytest.mark.parametrize("statistic", STATISTICS)

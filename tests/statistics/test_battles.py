@@ -1,7 +1,5 @@
 """Systems ranked by battles: ratings computed a second way, and spread of the battles that are drawn."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Draws, blocks, intervals and p-values."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 
 import numpy as np
@@ -71,14 +69,9 @@ def test_p_values():
 @pytest.mark.parametrize(
     ("arguments", "field"),
     [
-        ((-1, 0.95, 0), "bootstrap"),
-        ((1.5, 0.95, 0), "bootstrap"),
-        ((True, 0.95, 0), "bootstrap"),
-        ((10, 95, 0), "confidence"),
-        ((10, 1.0, 0), "confidence"),
-        ((10, "high", 0), "confidence"),
-        ((10, 0.95, -1), "seed"),
-        ((10, 0.95, None), "seed"),
+        *(((draws, 0.95, 0), "bootstrap") for draws in (-1, 1.5, True)),
+        *(((10, confidence, 0), "confidence") for confidence in (95, 1.0, "high")),
+        *(((10, 0.95, seed), "seed") for seed in (-1, None)),
     ],
 )
 def test_invalid_input_is_refused(arguments, field):

@@ -1,7 +1,5 @@
 """Weighted statistics against scipy on the rows written out."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import warnings
@@ -62,10 +60,11 @@ def test_by_hand():
     assert pearson(x, y) == pytest.approx(0.76 / math.sqrt(0.392 * 2.8), abs=1e-15)
 
 
+four_counts = st.tuples(*4 * [st.integers(0, 3)])
+
+
 @settings(max_examples=20)
-@given(
-    rows=rows, drawn=st.lists(st.tuples(*4 * [st.integers(0, 3)]), min_size=1, max_size=40), data=st.data()
-)
+@given(rows=rows, drawn=st.lists(four_counts, min_size=1, max_size=40), data=st.data())
 def test_units_count_as_often_as_they_are_drawn_in_any_order(rows, drawn, data):
     x, y, units = map(np.array, zip(*rows, strict=True))
     drawn = np.array(drawn)  # (units, 4 samples)

@@ -1,7 +1,5 @@
 """Language codes as people write them."""
 
-from __future__ import annotations
-
 import langcodes
 import pytest
 

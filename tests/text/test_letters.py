@@ -1,7 +1,5 @@
 """However a text was typed, its words, their classes and their places are the same."""
 
-from __future__ import annotations
-
 import random
 import unicodedata
 

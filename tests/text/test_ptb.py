@@ -4,8 +4,6 @@ Each row of ptb_answers.jsonl is a text of ours and what Stanford CoreNLP 3.4.1'
 run as pycocoevalcap 1.2 runs it (-preserveLines -lowerCase, then its list of dropped marks).
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Words in every language: what counts, what a text is rebuilt from, and which segmenter found them."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import unicodedata
@@ -28,10 +26,7 @@ SPACED = [
     ("nl", "'s Avonds liggen er foto’s", "s avonds liggen er foto's"),
     ("tr", "İstanbul'da IŞIK", "istanbul'da ışık"),
     ("id", "Anak-anak bermain; 1.000 orang", "anak-anak bermain 1.000 orang"),
-    ("sw", "Ng'ombe wawili", "ng'ombe wawili"),
     ("quz", "T’ika, ñan", "t'ika ñan"),
-    ("mi", "Te whare kōwhai", "te whare kōwhai"),
-    ("vi", "Hai con chó đang chạy.", "hai con chó đang chạy"),
     ("uk", "М’яч, м'яч і мʼяч", "м'яч м'яч і м'яч"),
     ("ru", "Ёлка у дома №5!", "ёлка у дома 5"),
     ("el", "Ο ΣΚΥΛΟΣ τρέχει;", "ο σκυλος τρέχει"),
@@ -40,8 +35,6 @@ SPACED = [
     ("fa", "او می\u200cرود به خانه\u200cها.", "او می\u200cرود به خانه\u200cها"),
     ("hi", "हिन्दी में क़िताब पढ़ रहा है।", "हिन्दी में क़िताब पढ़ रहा है"),
     ("bn", "একটি কুকুর ঘাসের উপর দৌড়াচ্ছে।", "একটি কুকুর ঘাসের উপর দৌড়াচ্ছে"),
-    ("ta", "இரண்டு நாய்கள் ஓடுகின்றன.", "இரண்டு நாய்கள் ஓடுகின்றன"),
-    ("te", "రెండు కుక్కలు పరిగెత్తుతున్నాయి.", "రెండు కుక్కలు పరిగెత్తుతున్నాయి"),
     ("si", "ක්\u200dරීඩාව, ශ්\u200dරී", "ක්\u200dරීඩාව ශ්\u200dරී"),
     ("pl", "x_y #tak @on 😀 3×4 so\xadft", "x y tak on 3 4 soft"),
 ]
@@ -102,17 +95,12 @@ def test_pieces_keep_the_spelling(language, text, pieces):
     assert words(text, language) == pieces.split()
 
 
-some_text = st.text(
-    st.one_of(
-        st.sampled_from("犬が走る草原两只狗國體สุนัขตัวน้ำ남자가탔다Aa1.,。、 \t\n'’-ー々ｱ㍍①"),
-        st.characters(min_codepoint=32, exclude_categories=["Cs", "Cc"]),
-    ),
-    max_size=30,
-)
+odd_signs = st.sampled_from("犬が走る草原两只狗國體สุนัขตัวน้ำ남자가탔다Aa1.,。、 \t\n'’-ー々ｱ㍍①")
+signs = odd_signs | st.characters(min_codepoint=32, exclude_categories=["Cs", "Cc"])
 
 
 @pytest.mark.parametrize("language", ["ja", "zh", "th", "ko", "en", "fr", "tr", "hi", "he"])
-@given(texts=st.lists(some_text, max_size=4))
+@given(texts=st.lists(st.text(signs, max_size=30), max_size=4))
 def test_pieces_restore_any_text_whatever_the_other_texts(language, texts):
     alone = [tokenize([text], language)[0] for text in texts]
     assert tokenize(texts[::-1] + texts, language) == alone[::-1] + alone

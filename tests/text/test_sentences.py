@@ -1,7 +1,5 @@
 """Where sentences end, in the languages of the embedded backbones."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from itertools import accumulate
@@ -14,18 +12,11 @@ from capscore.text.sentences import sentences
 
 PARAGRAPHS = {
     "ar": ["كلب يجري على الشاطئ.", "هل هو سعيد جدا؟", "البحر أزرق اليوم."],
-    "de": ["Ein Hund rennt am Strand.", "Er wartet auf den Bus.", "Sein Halsband ist rot!"],
     "en": ["A dog runs on the beach.", "Its ball, 3.5 cm wide, is red."],
     "es": ["Un perro corre por la playa.", "¿Lleva un collar rojo?"],
     "fr": ["Un chien court sur la plage.", "Il porte un collier rouge !"],
-    "it": ["Un cane corre sulla spiaggia.", "Porta un collare rosso."],
     "ja": ["犬が海辺を走っている。", "「元気だね。」", "首輪は赤いです。"],
-    "ko": ["개가 해변을 달린다.", "목줄은 빨간색이다."],
-    "nl": ["Een hond rent op het strand.", "Hij draagt een rode halsband."],
-    "pl": ["Pies biegnie po plaży.", "Ma czerwoną obrożę."],
-    "pt": ["Um cão corre na praia.", "Ele usa uma coleira vermelha."],
     "ru": ["Собака бежит по пляжу.", "На ней красный ошейник…"],
-    "tr": ["Bir köpek sahilde koşuyor.", "Kırmızı bir tasması var."],
     "zh": ["一只狗在沙滩上跑。", "它戴着红色的项圈！", "天空很蓝"],
     "hi": ["एक कुत्ता दौड़ रहा है।", "वह बहुत खुश है।"],
     "tokenised": ["a dog runs home .", "it is very brown ."],
@@ -50,22 +41,16 @@ def test_lengths_count_words_signs_and_characters():
 
 
 def test_in_a_short_text_a_sentence_may_be_asked_to_have_eight_words():
-    noisy, fine = (
-        "on beach the. dog a runs fast with ball the",
-        "a dog runs home with a ball. it is brown with a bright red collar",
-    )
+    noisy = "on beach the. dog a runs fast with ball the"
+    fine = "a dog runs home with a ball. it is brown with a bright red collar"
     assert len(sentences(noisy)) == 2 and len(sentences(noisy, short=40)) == 1
     assert len(sentences(fine, short=40)) == 2 and len(sentences(". ".join([noisy] * 9), short=40)) == 18
 
 
 def test_case_moves_no_end_but_for_those_of_quotations():
-    for text in (
-        " ".join(PARAGRAPHS["en"]),
-        "A man in St. Ives meets J. Hay. They walk on 5th Ave. etc. He waves (a lot).",
-    ):
-        lengths = [length for _, length in sentences(text)]
-        assert lengths == [length for _, length in sentences(text.lower())]
-        assert lengths == [length for _, length in sentences(text.upper())]
+    text = "A man in St. Ives meets J. Hay, 3.5 m tall. They walk on 5th Ave. etc. He waves (a lot)."
+    lengths = [[length for _, length in sentences(form)] for form in (text, text.lower(), text.upper())]
+    assert lengths[0] == lengths[1] == lengths[2]
     quoting = "A dog runs home. “He is big!” She sees it."
     assert [len(sentences(form)) for form in (quoting, quoting.lower())] == [3, 2], "or: says the boy"
 
@@ -105,9 +90,7 @@ def test_the_way_letters_are_written_moves_no_end():
             assert [(clean(part), length) for part, length in parts] == sentences(text)
 
 
-@pytest.mark.parametrize(
-    "unit", ["(", ".", ". ", "“", "a. ", '"a." ', "\n", "» «", "。", "1. ", "a.b.", "! "]
-)
+@pytest.mark.parametrize("unit", ["(", ". ", "“", "a. ", '"a." ', "\n", "» «", "。", "1. ", "a.b.", "! "])
 def test_long_texts_of_signs_keep_every_sign(unit):
     parts = [part for part, _ in sentences(unit * 3000)]
     assert "".join("".join(parts).split()) == "".join((unit * 3000).split())

@@ -1,7 +1,6 @@
 """Rows that look wrong are scored as they are, and counted in one warning that names the first."""
 
-from __future__ import annotations
-
+import re
 import warnings
 
 import numpy as np
@@ -17,13 +16,7 @@ FINE = [
     *("2人の男性がＴシャツを着ている", "ÇA VA À ÉTÉ", "MAÇÃ É", "der „Spaß“", "„schnell“ – 50 °C", "мальчик"),
     *("น้ำตก\u200bที่สวยงาม", "رجل أنيق", "ένα κορίτσι", "zażółć gęślą jaźń", "người đàn ông"),
     *("a sign [STOP]", "Sorry sign on a door", "I see a dog", "a dog <3 a cat", "Thinking man: art"),
-    *(
-        "Il-Ġnus jiġru fil-ġnien",
-        "a user: of tools",
-        "#dog on a beach",
-        "man in a cap, man in a hat",
-        "ha ha",
-    ),
+    *("Il-Ġnus jiġru fil-ġnien", "a user: of tools", "#dog on a beach", "man in a cap, man in a hat"),
     *("the very very very big dog", "Missing person poster", "Null island", "a red 1000000 sign", "a.m. fog"),
     *("Alternating stripes: red", "As an airplane lands", "The user holds a phone", "IMG at dusk", "a trunk"),
 ]
@@ -63,11 +56,10 @@ def test_one_warning_names_the_first_row_of_each_kind(metric, tmp_path):
         said = " ".join(str(item.message) for item in caught)
         assert "2 have a caption such as nan or none (first: row 1, counted from 0: 'nan')" in said
         assert "1 have HTML entities (first: row 2" in said
-        photos = (
-            "3 have a photo that shows nothing: of one colour, or with a side of 1 or 2 pixels (first: row 1"
-            in said
+        assert bool(re.search(r"3 have a photo that shows nothing.*\(first: row 1", said)) == (
+            metric == "mcs"
         )
-        assert photos == (metric == "mcs") and ("decoded wrongly (first: row 4" in said) == (metric != "mcs")
+        assert ("decoded wrongly (first: row 4" in said) == (metric != "mcs")
 
 
 def test_a_stream_warns_once_at_its_end():

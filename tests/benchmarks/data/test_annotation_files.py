@@ -1,7 +1,5 @@
 """Annotation files as they come: whole, damaged in every way, packed; what is wrong names file and line."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import pickle
@@ -89,6 +87,9 @@ def test_rows_have_their_lines(write):
     assert table == [(2, {"a": "1", "b": "two\nlines"}), (5, {"a": "3", "b": "4"})]
     assert read('{"a": 1}\n\n{"b": 3}\n', "jsonl") == [(1, {"a": 1}), (3, {"b": 3})]
     assert write('{"a": "\\uD83D\\uDE00", "b": "\\\\ud83d"}').json().values == {"a": "😀", "b": "\\ud83d"}
+    row = write("").row({"rows": [{"x": 1}], "y": 2})
+    assert [(item.entry, item["x"]) for item in row.rows("rows")] == [("rows[0]", 1)]
+    assert "y" in row and list(row) == ["rows", "y"] and row.get("z", 3) == 3
 
 
 @pytest.mark.parametrize(
@@ -182,12 +183,10 @@ def test_checksums_who_reads_and_what_is_read_once(write):
     ("method", "value", "expected"),
     [
         ("number", " 2.5 ", 2.5),
-        ("number", 5, 5.0),
         ("number", "1", 1.0),
         ("integer", "3.0", 3),
         ("flag", False, False),
         ("identifier", " a.jpg ", "a.jpg"),
-        ("photo", " a.jpg ", "a.jpg"),
         ("choice", "a", "a"),
         ("caption", " a\tdog\n ", "a dog"),
         ("captions", [" a\tb\n"], ["a b"]),
@@ -200,13 +199,13 @@ def test_values_are_read_as_what_they_must_be(write, method, value, expected):
     assert found == expected and type(found) is type(expected)
 
 
+NO_NUMBERS = "", "six", "6", 0, "nan", "inf", None, True, [1]
+
+
 @pytest.mark.parametrize(
     ("method", "value", "message"),
     [
-        *(
-            ("number", value, "'a' is .*, expected a number from 1 to 5")
-            for value in ("", "six", "6", 0, "nan", "inf", None, True, [1])
-        ),
+        *(("number", value, "'a' is .*, expected a number from 1 to 5") for value in NO_NUMBERS),
         ("integer", "3.5", "expected a whole number"),
         ("flag", 1, "'a' is 1, expected true or false"),
         ("identifier", " ", "expected a name"),
@@ -225,9 +224,3 @@ def test_values_that_are_something_else(write, method, value, message):
     arguments = {"number": (1, 5), "choice": (["a", "b"],)}.get(method, ())
     with pytest.raises(AnnotationError, match=rf"file\.txt, line 1.*{message}"):
         list(getattr(row, method)("a", *arguments))
-
-
-def test_rows_in_a_document_have_their_place(write):
-    row = write("").row({"rows": [{"x": 1}], "y": 2})
-    assert [(item.entry, item["x"]) for item in row.rows("rows")] == [("rows[0]", 1)]
-    assert "y" in row and list(row) == ["rows", "y"] and row.get("z", 3) == 3

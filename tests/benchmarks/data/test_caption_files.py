@@ -1,7 +1,5 @@
 """Captions of a benchmark's photos from the caption files of Flickr8k, Flickr30k and COCO."""
 
-from __future__ import annotations
-
 import json
 import warnings
 

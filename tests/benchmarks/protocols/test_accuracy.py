@@ -1,7 +1,5 @@
 """How often scores are in people's order: literal accuracies, ties, gaps, and every comparison enumerated."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import defaultdict
@@ -40,25 +38,12 @@ def tallied(values):
     return len(values), sum(value > 0 for value in values), sum(value == 0 for value in values)
 
 
-# ------------------------------------------------------------------ pairs of captions, foils
-
-
 def test_pascal50s_has_an_accuracy_per_category_and_their_plain_mean():
     # HC won, lost; HI tied, won; HM won; MM lost
-    found = pairwise_by_category(
-        [0.9, 0.2, 0.5, 0.1, 0.8, 0.7],
-        [0.1, 0.7, 0.5, 0.3, 0.2, 0.9],
-        [0, 0, 1, 1, 0, 0],
-        ["HC", "HC", "HI", "HI", "HM", "MM"],
-    )
-    assert found.table() == [
-        ("accuracy hc", 0.5, 2),
-        ("accuracy hi", 0.5, 2),
-        ("accuracy hm", 1.0, 1),
-        ("accuracy mm", 0.0, 1),
-        ("accuracy mean", 0.5, 6),
-    ]
+    first, second = [0.9, 0.2, 0.5, 0.1, 0.8, 0.7], [0.1, 0.7, 0.5, 0.3, 0.2, 0.9]
+    found = pairwise_by_category(first, second, [0, 0, 1, 1, 0, 0], ["HC", "HC", "HI", "HI", "HM", "MM"])
     assert counted(found) == {"hc": (2, 1, 0), "hi": (2, 1, 1), "hm": (1, 1, 0), "mm": (1, 0, 0)}
+    assert found.table()[-1] == ("accuracy mean", 0.5, 6)
     assert found.counts == {"pairs": 6, "ties": 1, "left out": 0}
     assert "1 tie of scores in HI, not counted as a win" in found.notes
     empty = pairwise_by_category([0.9], [0.1], [0], ["HM"])
@@ -68,13 +53,8 @@ def test_pascal50s_has_an_accuracy_per_category_and_their_plain_mean():
 
 def test_foils_have_a_mean_over_pieces_and_one_over_pairs():
     found = foils([1, 1, 1, 0], [0, 0, 0, 1], ["a", "a", "a", "b"])
-    assert found.table() == [
-        ("accuracy a", 1.0, 3),
-        ("accuracy b", 0.0, 1),
-        ("accuracy mean", 0.5, 4),
-        ("accuracy pooled", 0.75, 4),
-    ]
-    assert found.details["phenomena"] == {}
+    assert found.table()[2:] == [("accuracy mean", 0.5, 4), ("accuracy pooled", 0.75, 4)]
+    assert counted(found) == {"a": (3, 3, 0), "b": (1, 0, 0), "pooled": (4, 3, 0)}
     one = foils([0.9, 0.5, 0.3, 0.2], [0.1, 0.5, 0.4, 0.1])
     assert counted(one) == {"all": (4, 2, 1), "pooled": (4, 2, 1)}
     nothing = foils([0.9, 0.8], [0.1, 0.2], ["a", "b"], [True, False])
@@ -105,49 +85,12 @@ def test_valse_gives_the_published_average():
     assert found.details["phenomena"]["existence"] == 0.816
 
 
-# ------------------------------------------------------------------ XVNLI
-
 E, N, C = XVNLI_LABELS
-# photo "bus" has all labels and a second contradiction; photo "cat" no neutral caption; one row has no label
-XVNLI = [0.8, 0.5, 0.3, 0.6, 0.4, 0.4, 0.9], [E, N, C, C, E, C, "-"], ["bus"] * 4 + ["cat"] * 3
+xvnli_row = st.tuples(SCORE, st.sampled_from([E, N, C, "-"]), st.sampled_from("abc"), st.integers(0, 1))
 
 
-def test_xvnli_has_three_experiments():
-    found = xvnli(*XVNLI)
-    # E > C: .8 > .3, .8 > .6, .4 = .4
-    # and E > N: .8 > .5; N > C: .5 > .3, .5 < .6
-    # .8 > .5 > .3, not .5 > .6
-    assert counted(found) == {"1": (3, 2, 1), "2": (6, 4, 1), "3": (2, 1, 0)}
-    assert found.value("accuracy_1") == 2 / 3 and found.value("accuracy_3") == 0.5
-    names = ("captions", "without label", "images", "comparisons", "left out")
-    assert found.counts == dict(zip(names, (7, 1, 2, 11, 0), strict=True))
-    nothing = xvnli([0.1, 0.2, 0.3], [E, C, "-"], ["a", "b", "b"])
-    assert [value for _, value, _ in nothing.table()] == [None, None, None]
-
-
-def test_premises_group_the_captions_of_a_photo():
-    found = xvnli(*XVNLI, premise_ids=["bus#0", "bus#0", "bus#0", "bus#1", "cat#0", "cat#0", "cat#0"])
-    assert counted(found) == {"1": (2, 1, 1), "2": (4, 3, 1), "3": (1, 1, 0)}
-    assert found.counts["premises"] == 2
-    # the same premise number under two photos is two premises
-    assert xvnli(*XVNLI, premise_ids=[0, 0, 0, 1, 0, 0, 0]).table() == found.table()
-
-
-def test_rows_without_a_label_need_no_score():
-    scores = [0.8, math.nan, 0.3, 0.6, 0.4, 0.4, math.nan]
-    found = xvnli(scores, *XVNLI[1:], missing="skip")
-    assert [row.n for row in found.statistics] == [3, 3, 0] and found.counts["left out"] == 0 + 3 + 2
-
-
-@settings(max_examples=20)
-@given(
-    st.lists(
-        st.tuples(SCORE, st.sampled_from([E, N, C, "-"]), st.sampled_from("abc"), st.integers(0, 1)),
-        min_size=1,
-        max_size=14,
-    ),
-    st.booleans(),
-)
+@settings(max_examples=30)
+@given(st.lists(xvnli_row, min_size=1, max_size=14), st.booleans())
 def test_xvnli_counts_every_combination(rows, by_premise):
     scores, labels, images, premises = zip(*rows, strict=True)
     found = xvnli(scores, labels, images, premise_ids=premises if by_premise else None, missing="skip")
@@ -167,20 +110,12 @@ def test_xvnli_counts_every_combination(rows, by_premise):
     assert found.counts["left out"] == sum(math.isnan(gap) for values in gaps.values() for gap in values)
 
 
-# ------------------------------------------------------------------ MaRVL
-
 # (left, right, label, caption, id)
 MARVL = [
     (0.9, 0.2, True, "two dogs", "sw-0"),  # max .9
     (0.1, 0.3, False, "two dogs", "sw-1"),  # min .1
     (0.2, 0.4, True, "two dogs", "sw-2"),  # max .4
     (0.6, 0.5, False, "two dogs", "sw-3"),  # min .5
-]
-EASY = [
-    (0.9, 0.9, True, "a hat", "sw-8"),
-    (0.8, 0.1, False, "a hat", "sw-9"),
-    (0.9, 0.1, True, "a hat", "sw-10"),
-    (0.2, 0.8, False, "a hat", "sw-11"),
 ]
 ODD = [(0.5, 0.5, place == 0, "a boat", f"sw-{12 + place}") for place in range(4)]
 
@@ -189,39 +124,25 @@ def run(rows, **how):
     return marvl(*zip(*rows, strict=True), **how)
 
 
-def test_marvl_has_two_experiments():
-    found = run(MARVL + EASY)
-    # true .9 and .4 against false .1 and .5: only .4 > .5 fails; the other group has all
-    assert found.statistics == (("accuracy_1", 7 / 8, None, 8), ("accuracy_2", 0.5, None, 2))
-    assert counted(found) == {"1": (8, 7, 0), "2": (2, 1, 0)}
-    # a group is tied if only equal scores prevent the win
-    scores = (0.5, 0.1), (0.9, 0.1), (0.5, 0.7), (0.1, 0.2)
-    tied = [(*pair, number < 2, "c", number) for number, pair in enumerate(scores)]
-    assert counted(run(tied)) == {"1": (4, 3, 1), "2": (1, 0, 1)}
-
-
 def test_irregular_groups_take_no_part():
-    found = run(ODD + MARVL + EASY[:3])
-    assert found.statistics[0].n == 4
-    assert found.counts == {"rows": 11, "groups": 1, "irregular groups": 2, "left out": 0}
+    found = run(ODD + MARVL)
+    # true .9 and .4 against false .1 and .5: only .4 > .5 fails
+    assert found.statistics == (("accuracy_1", 3 / 4, None, 4), ("accuracy_2", 0.0, None, 1))
+    assert found.counts == {"rows": 8, "groups": 1, "irregular groups": 1, "left out": 0}
     # so is a caption of two groups
-    twice = run(MARVL + [(*row[:3], "two dogs", row[4]) for row in EASY])
+    twice = run(MARVL + [(*row[:4], f"{row[4]} again") for row in MARVL])
     assert (twice.counts["groups"], twice.value("accuracy_1")) == (0, None)
     with pytest.raises(InputError, match="the id 'sw-0' occurs twice"):
         run([*MARVL, MARVL[0]])
 
 
-@settings(max_examples=20)
-@given(
-    st.lists(
-        st.one_of(
-            st.permutations([True, True, False, False]), st.lists(st.booleans(), min_size=1, max_size=5)
-        ),
-        min_size=1,
-        max_size=4,
-    ),
-    st.data(),
+labels_of_a_group = st.permutations([True, True, False, False]) | st.lists(
+    st.booleans(), min_size=1, max_size=5
 )
+
+
+@settings(max_examples=30)
+@given(st.lists(labels_of_a_group, min_size=1, max_size=4), st.data())
 def test_marvl_counts_every_pair_of_a_group(groups, data):
     groups = [[(data.draw(SCORE), data.draw(SCORE), label) for label in labels] for labels in groups]
     rows = [(*row, number) for number, group in enumerate(groups) for row in group]

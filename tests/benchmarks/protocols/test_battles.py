@@ -1,7 +1,5 @@
 """Battles that people judged: agreement as CapArena's code counts it, and systems ranked by two ratings."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.stats
@@ -68,24 +66,17 @@ def test_systems_are_correlated_with_peoples_ranking():
     assert found.details["bradley_terry"] == pytest.approx(ratings, abs=1e-6)
     for name, kind in (("", "elo"), ("_bradley_terry", "bradley_terry")):
         of_systems = [found.details[kind][system] for system in SYSTEMS[:4]]
-        expected = (
-            scipy.stats.spearmanr(of_systems, [4, 3, 2, 1])[0],
-            scipy.stats.kendalltau(of_systems, [4, 3, 2, 1])[0],
-        )
-        assert (found.value(f"spearman{name}"), found.value(f"tau_b{name}")) == pytest.approx(
-            expected, abs=1e-9
-        )
+        for statistic, scipys in (("spearman", scipy.stats.spearmanr), ("tau_b", scipy.stats.kendalltau)):
+            expected = scipys(of_systems, [4, 3, 2, 1])[0]
+            assert found.value(f"{statistic}{name}") == pytest.approx(expected, abs=1e-9)
     # the metric sees quality: all its ratings fall in the order of the ranking
     assert found.value("spearman") == found.value("tau_b_bradley_terry") == pytest.approx(1)
 
 
 def test_nothing_to_rank_is_noted_and_bad_rows_are_named():
     found = battles_with_people([1, 0], ["first", "tie"], [["a", "b"]] * 2, [0, 0])
-    assert (found.value("spearman"), found.value("agreement"), found.value("agreement_level_1")) == (
-        None,
-        1,
-        None,
-    )
+    named = ("spearman", "agreement", "agreement_level_1")
+    assert [found.value(name) for name in named] == [None, 1, None]
     assert any("0 systems of the ranking" in note for note in found.notes)
     with pytest.raises(InputError, match="row 1, systems: expected two systems, got 1"):
         battles_with_people([1, 0], ["first", "tie"], [["a", "b"], ["a"]], [0, 0])

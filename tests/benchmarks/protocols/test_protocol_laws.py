@@ -1,7 +1,5 @@
 """Laws of every protocol of rows; `retrieval`, whose rows are matrices, has its own file."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import math
@@ -50,18 +48,10 @@ PROTOCOLS = {
         {"pieces": chance.choice(["a", "b"], N), "valid": chance.random(N) < 0.8},
         None,
     ),
-    xvnli: (
-        {"scores": A},
-        {"labels": [protocols.XVNLI_LABELS[number % 3] for number in range(N)], "image_ids": PHOTOS},
-        None,
-    ),
+    xvnli: ({"scores": A}, {"labels": [*protocols.XVNLI_LABELS] * (N // 3), "image_ids": PHOTOS}, None),
     marvl: (
         {"left_scores": A, "right_scores": B},
-        {
-            "labels": [number % 4 < 2 for number in range(N)],
-            "captions": GROUPS,
-            "ids": [f"sw-{n}" for n in range(N)],
-        },
+        {"labels": [True, True, False, False] * (N // 4), "captions": GROUPS, "ids": [*range(N)]},
         None,
     ),
     thumb: (
@@ -124,12 +114,9 @@ def test_the_order_of_rows_does_not_matter(protocol):
     columns = columns_of(protocol)
     order = np.random.default_rng(1).permutation(N)
     shuffled = {name: [column[row] for row in order] for name, column in columns.items()}
-    for how in (
-        [{}]
-        if protocol not in DRAWING
-        else [{"sampling": Sampling(20)}, {"sampling": Sampling(20), "images": None}]
-    ):
-        how = {name: value for name, value in how.items() if name != "images" or "images" in columns}
+    drawing = {"sampling": Sampling(20)} if protocol in DRAWING else {}
+    by_row = [drawing | {"images": None}] if "images" in columns else []
+    for how in (drawing, *by_row):
         one, other = protocol(**{**columns, **how}), protocol(**{**shuffled, **how})
         for row, again in zip(one.statistics, other.statistics, strict=True):
             assert (again.name, again.n) == (row.name, row.n)

@@ -1,7 +1,5 @@
 """Scores of words: CapTokenEval, localisation of wrong words, and words as others split them."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -9,8 +7,6 @@ import pytest
 from capscore.benchmarks.protocols import captokeneval, localisation
 from capscore.benchmarks.protocols.words import doubts_of, labels_at, places_of, scores_of_tokens
 from capscore.errors import InputError
-
-# ------------------------------------------------------------------ CapTokenEval
 
 TOKENS = {
     "word_scores": [[0.30, 0.05, 0.20], [0.00, 0.40]],
@@ -39,24 +35,16 @@ def test_captokeneval_by_hand():
         captokeneval(**TOKENS, beta=math.nan)
 
 
-def test_pairs_without_semantic_words_are_counted_in_a_note():
-    found = captokeneval(**{**TOKENS, "semantic": [[0, 0, 0], [1, 1]]})
-    assert found.details["text"] == accuracy(2, 0, 0.0, 0.0, 1)
-    assert found.notes == ("1 of 2 pairs have no semantic word",)
+def test_words_that_are_not_semantic_need_no_score_and_pairs_may_have_none():
     empty = {"semantic": [[0, 0, 0], [0, 0]], "region_scores": [[], []], "region_labels": [[], []]}
     none = captokeneval(**{**TOKENS, **empty})
     assert none.details["text"] == none.details["vision"] == accuracy(0, 0, None, None, 0)
-
-
-def test_words_that_are_not_semantic_need_no_score():
+    assert none.notes[0] == "2 of 2 pairs have no semantic word"
     words = [[0.3, 0.05, math.nan], [math.nan, 0.4]]
     with pytest.raises(InputError, match=r"^row 1, word_scores: "):
         captokeneval(**{**TOKENS, "word_scores": words})
     found = captokeneval(**{**TOKENS, "word_scores": words}, missing="skip")
     assert (found.details["text"]["n"], found.details["text"]["right"], found.counts["left out"]) == (3, 2, 1)
-
-
-# ------------------------------------------------------------------ words as others split them
 
 
 def words(caption, *scored):
@@ -72,20 +60,10 @@ def words(caption, *scored):
 @pytest.mark.parametrize(
     ("caption", "scored", "tokens", "expected"),
     [
-        (
-            "Two dogs, on a sofa.",
-            {"Two": 0.5, "dogs": 0.25, "on": 0.0, "a": 0.125, "sofa": 0.0625},
-            "two dogs , on a sofa .",
-            [0.5, 0.25, None, 0.0, 0.125, 0.0625, None],
-        ),
+        ("Two dogs, on", {"Two": 0.5, "dogs": 0.25, "on": 0}, "two dogs , on", [0.5, 0.25, None, 0]),
         ("Two dogs, on", {"Two": 0.5, "dogs": 0.25, "on": 0.0}, "two dogs on", [0.5, 0.25, 0.0]),
         ("an ice-cream", {"an": 0.5, "ice": 0.125, "cream": 0.25}, "an ice-cream", [0.5, 0.375]),
-        (
-            "don't wear a T-shirt",
-            {"don't": 0.25, "wear": 0.5, "a": 0.0, "T-shirt": 0.125},
-            "do n't wear a T - shirt",
-            [0.25, 0.25, 0.5, 0.0, 0.125, 0.125, 0.125],
-        ),
+        ("don't wear", {"don't": 0.25, "wear": 0.5}, "do n't wear", [0.25, 0.25, 0.5]),
         ("abcd", {"ab": 0.25, "cd": 0.5}, "a bc d", [0.25, 0.75, 0.5]),
         # a word that was not read leaves its tokens without a score
         ("ice-cream man's", {"ice": 0.25, "cream": None, "man's": None}, "ice-cream man 's", [None] * 3),
@@ -101,8 +79,6 @@ def test_the_first_token_of_another_caption_is_named(tokens, number):
     with pytest.raises(InputError, match=f"words: word {number} is '{tokens.split()[number]}', but"):
         scores_of_tokens("two dogs on", tokens.split(), [])
 
-
-# ------------------------------------------------------------------ localisation
 
 # three foils and two right captions
 SCORES = [0.9, 0.4, 0.7, 0.7, 0.2]
@@ -174,8 +150,4 @@ def test_places_of_a_word(caption, word, places):
 
 def test_labels_at_positions():
     found = [{"start": 0, "end": 1}, {"start": 2, "end": 6}, {"start": 7, "end": 9}]
-    assert [labels_at(found, places) for places in ([(2, 6)], [(5, 8)], [])] == [
-        [0, 1, 0],
-        [0, 1, 1],
-        [0, 0, 0],
-    ]
+    assert [labels_at(found, places) for places in ([(2, 6)], [(5, 8)])] == [[0, 1, 0], [0, 1, 1]]

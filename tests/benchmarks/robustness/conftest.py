@@ -1,7 +1,5 @@
 """Captions of two colours that a toy metric sees."""
 
-from __future__ import annotations
-
 import pytest
 
 import capscore

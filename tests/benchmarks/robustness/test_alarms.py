@@ -1,7 +1,5 @@
 """False alarms and curves by degree: counted by hand, and of metrics that are known to be deaf or harsh."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

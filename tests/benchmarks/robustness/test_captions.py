@@ -1,7 +1,5 @@
 """Benchmarks and files → captions with their photos."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -69,12 +67,14 @@ def test_a_draw_is_the_same_in_all_languages():
 
 def test_a_file_has_a_set_per_language(tmp_path):
     (tmp_path / "a.png").write_bytes(encode(noise()))
-    path = written(
-        tmp_path,
-        {"image": "a.png", "caption": "A dog.", "language": "en-GB", "objects": ["dog"]},
-        {"image": "a.png", "caption": "Ein Hund.", "language": "de", "objects": None},
-        {"image": "a.png", "caption": "A black dog.", "language": "en", "objects": ["dog", "black"]},
+    captions = (
+        ("A dog.", "en-GB", ["dog"]),
+        ("Ein Hund.", "de", None),
+        ("A black dog.", "en", ["dog", "black"]),
     )
+    names = "caption", "language", "objects"
+    rows = [{"image": "a.png", **dict(zip(names, cells, strict=True))} for cells in captions]
+    path = written(tmp_path, *rows)
     english, german = file_captions(path)
     assert (english.language, english.captions) == ("en", ["A dog.", "A black dog."])
     assert english.objects == [["dog"], ["dog", "black"]] and german.objects == [[]]

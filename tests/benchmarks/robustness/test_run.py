@@ -1,7 +1,5 @@
 """Perturbed and scored: against the formula computed a second way, published figures."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -39,10 +37,8 @@ def test_numbers_are_those_of_the_formula(captions, scorer):
         return sum(map(by_hand, texts, captions.image_ids)) / 4
 
     original = mean(captions.captions)
-    drops = {
-        kind: mean(perturb(captions.captions, kind, "en", seed=4).captions) / original - 1
-        for kind in (*KINDS, *UNSEEN_KINDS)
-    }
+    noisy = {kind: perturb(captions.captions, kind, "en", seed=4) for kind in (*KINDS, *UNSEEN_KINDS)}
+    drops = {kind: mean(found.captions) / original - 1 for kind, found in noisy.items()}
     expected = {"mean_original": original, **{f"drop_{kind}": drop for kind, drop in drops.items()}}
     expected["drop_average"] = sum(drops[kind] for kind in KINDS) / 5
     expected["drop_average_unseen"] = sum(drops[kind] for kind in UNSEEN_KINDS) / 6
@@ -87,8 +83,8 @@ def test_objects_of_the_data_are_what_is_substituted(captions, scorer):
     )
     assert run.results[0].signature.endswith("|objects:given|order:every")
     texts = perturb(captions.captions, "substitution", objects=given.objects, order="every").captions
-    expected = [by_hand(*pair) for pair in zip(texts, captions.image_ids, strict=True)]
-    assert run.results[0].value("mean_substitution") == pytest.approx(np.mean(expected), abs=1e-6)
+    expected = np.mean([*map(by_hand, texts, captions.image_ids)])
+    assert run.results[0].value("mean_substitution") == pytest.approx(expected, abs=1e-6)
 
 
 def test_an_interval_is_that_of_photos_drawn_with_their_captions(captions, scorer):
@@ -101,10 +97,8 @@ def test_an_interval_is_that_of_photos_drawn_with_their_captions(captions, score
     options = RobustnessOptions(kinds=("masking",), sampling=Sampling(400, 0.9999, seed=1))
     result = measure(captions, {"mcs": scorer}, options).results[0]
     masked = perturb(captions.captions, "masking", "en", seed=1).captions
-    before, after = (
-        np.array([by_hand(*pair) for pair in zip(texts, captions.image_ids, strict=True)])
-        for texts in (captions.captions, masked)
-    )
+    both = captions.captions, masked
+    before, after = (np.array([*map(by_hand, texts, captions.image_ids)]) for texts in both)
     ends = [after[part].sum() / before[part].sum() - 1 for part in (slice(0, 2), slice(2, 4))]
     assert result.statistics["drop_masking"].interval == pytest.approx((min(ends), max(ends)), abs=1e-6)
     alone = measure(captions.take([0, 1]), {"mcs": scorer}, RobustnessOptions()).results[0]
@@ -149,15 +143,11 @@ def test_languages_are_averaged_plainly(captions, scorer):
     assert list(table["drop"][1:6]) == [found.sets[0].results[0].value(f"drop_{kind}") for kind in KINDS]
 
 
-# ---- bad input ----
-
-
 @pytest.mark.parametrize("settings", [{"kinds": ("jumbel",)}, {"p": 1.5}, {"order": "all"}])
 def test_bad_options(settings):
     ((name, value),) = settings.items()
-    with pytest.raises(
-        InputError, match=f"{name.removesuffix('s')}.*{value[0] if name == 'kinds' else value}"
-    ):
+    value = value[0] if name == "kinds" else value
+    with pytest.raises(InputError, match=f"{name.removesuffix('s')}.*{value}"):
         RobustnessOptions(**settings)
 
 
