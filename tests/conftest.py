@@ -53,9 +53,7 @@ settings.load_profile("capscore")
 
 
 def pytest_addoption(parser):
-    parser.addoption(
-        "--all", action="store_true", help="slow tests, every moment of a kill, every hostile input"
-    )
+    parser.addoption("--all", action="store_true", help="slow tests too, and every hostile input")
 
 
 def pytest_collection_modifyitems(config, items):
@@ -164,9 +162,8 @@ def embedded_is_read_once(embedded, embedded_free):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(backbone, "load_embedded", _copied(embedded, backbone.load_embedded))
         patch.setattr(backbone, "load_free", _copied(embedded_free, backbone.load_free))
-        patch.setattr(
-            text_encoder, "read_package", _package_copied(functools.cache(text_encoder.read_package))
-        )
+        read_once = functools.cache(text_encoder.read_package)
+        patch.setattr(text_encoder, "read_package", _package_copied(read_once))
         yield
 
 

@@ -16,7 +16,6 @@ from capscore.files.read import FORMATS
 from capscore.files.shipped import benchmark_slugs
 from capscore.perturbations import all_kinds
 from capscore.registry import LAYOUTS, METRICS
-from tools.project.documents import every_command
 
 
 def _recipes() -> list[str]:
@@ -26,7 +25,7 @@ def _recipes() -> list[str]:
 
 
 KINDS: dict[str, Callable[[], Iterable[str]]] = {
-    "command": every_command,
+    "command": lambda: import_module("tools.project.documents").every_command(),
     "metric": METRICS.names,
     "recipe": _recipes,
     "perturbation": all_kinds,

@@ -21,8 +21,9 @@ import tempfile
 import traceback
 import types
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -48,14 +49,7 @@ HUB = ("HF_HOME", "HF_ENDPOINT", "HF_HUB_OFFLINE")
 class Process:
     """A running process, with the methods of `subprocess.Popen` that the tests use."""
 
-    def __init__(
-        self,
-        arguments: Sequence[object],
-        *,
-        cwd: str | os.PathLike | None = None,
-        env: Mapping[str, str] | None = None,
-        stdout: int | None = None,
-    ):
+    def __init__(self, arguments: Sequence[object], *, cwd: Any = None, env: Any = None, stdout: Any = None):
         folder = tempfile.mkdtemp(prefix="process-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         self._streams = [Path(folder) / name for name in ("out", "err")]
@@ -64,10 +58,8 @@ class Process:
             streams[0] = multiprocessing.reduction.DupFd(stdout)
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(PRELOADED)
-        self._process = context.Process(
-            target=_begin,
-            args=(list(map(str, arguments)), str(cwd or Path.cwd()), PATH, dict(env or os.environ), streams),
-        )
+        given = (list(map(str, arguments)), str(cwd or Path.cwd()), PATH, dict(env or os.environ), streams)
+        self._process = context.Process(target=_begin, args=given)
         # torch reads it once, in the server
         with mock.patch.dict(os.environ, OMP_NUM_THREADS=os.environ.get("CAPSCORE_TEST_THREADS", "1")):
             self._process.start()
@@ -127,9 +119,7 @@ def run_distributed(arguments: Sequence[object], **options) -> list[subprocess.C
     ]
 
 
-def _begin(
-    arguments: list[str], cwd: str, path: list[str], environment: dict[str, str], streams: list
-) -> None:
+def _begin(arguments: list[str], cwd: str, path: list[str], environment: dict, streams: list) -> None:
     """Become `python ARGUMENTS…`."""
     for number, target in enumerate((os.devnull, *streams)):
         opened = os.open(target, os.O_RDWR | os.O_CREAT) if isinstance(target, str) else target.detach()

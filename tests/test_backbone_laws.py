@@ -61,7 +61,7 @@ class Facts(NamedTuple):
 
 
 E15, E25 = 4.4816890703, 12.1824939607
-OPEN = "open_clip_config.json"
+OPEN, CONFIG = "open_clip_config.json", "config.json"
 HEADS, MEAN = ("model_cfg", "text_cfg", "heads"), ("preprocess_cfg", "mean")
 LAYER_NORM, IMAGE_MEAN = ("vision_config", "layer_norm_eps"), ("image_mean",)
 THIRDS = [0.3, 0.3, 0.3]
@@ -75,24 +75,22 @@ FACTS = {
     "open_clip siglip": Facts("open_clip", 16, 24, 2, E25, (OPEN, *HEADS, 1)),
     "open_clip clipa": Facts("open_clip", 16, 24, 0, E25, (OPEN, *HEADS, 1)),
     "open_clip coca": Facts("open_clip", 16, 24, 49407, E25, (OPEN, *HEADS, 1)),
-    "open_clip xlmr": Facts("open_clip", 16, 24, 2, E25, ("config.json", "layer_norm_eps", 0.1)),
-    "open_clip nllb": Facts("open_clip", 16, 24, 2, E25, ("config.json", "encoder_attention_heads", 1)),
+    "open_clip xlmr": Facts("open_clip", 16, 24, 2, E25, (CONFIG, "layer_norm_eps", 0.1)),
+    "open_clip nllb": Facts("open_clip", 16, 24, 2, E25, (CONFIG, "encoder_attention_heads", 1)),
     # the tokenizer's limit; the tower has 24 positions
-    "clip": Facts("transformers", 16, 20, 519, E15, ("config.json", "text_config", "hidden_act", "gelu")),
-    "clip new end": Facts("transformers", 16, 20, 519, E15, ("config.json", *LAYER_NORM, 0.1)),
+    "clip": Facts("transformers", 16, 20, 519, E15, (CONFIG, "text_config", "hidden_act", "gelu")),
+    "clip new end": Facts("transformers", 16, 20, 519, E15, (CONFIG, *LAYER_NORM, 0.1)),
     # the tower's; the tokenizer says 512
     "metaclip 2": Facts("transformers", 16, 21, 2, E15, ("preprocessor_config.json", *IMAGE_MEAN, THIRDS)),
     # 40 positions, of which the padding index 1 leaves 0 and 1 unused
-    "altclip": Facts("transformers", 16, 38, 2, E15, ("config.json", *LAYER_NORM, 0.1)),
-    "chinese clip": Facts("transformers", 16, 26, 3, E15, ("config.json", *LAYER_NORM, 0.1)),
-    "siglip": Facts("transformers", 32, 16, 1, E15, ("config.json", *LAYER_NORM, 0.1)),
+    "altclip": Facts("transformers", 16, 38, 2, E15, (CONFIG, *LAYER_NORM, 0.1)),
+    "chinese clip": Facts("transformers", 16, 26, 3, E15, (CONFIG, *LAYER_NORM, 0.1)),
+    "siglip": Facts("transformers", 32, 16, 1, E15, (CONFIG, *LAYER_NORM, 0.1)),
     "siglip 2": Facts("transformers", 32, 16, 1, E15, ("preprocessor_config.json", "resample", 3)),
-    "siglip 2 naflex": Facts("transformers", 32, 64, 1, E15, ("config.json", *LAYER_NORM, 0.1)),
+    "siglip 2 naflex": Facts("transformers", 32, 64, 1, E15, (CONFIG, *LAYER_NORM, 0.1)),
     "m-clip": Facts("multilingual_clip", 16, 38, 2, E15, ("encoder_config.json", "hidden_act", "relu")),
-    "sentence-transformers": Facts(
-        "sentence_transformers", 16, 20, 3, E15, ("config.json", "activation", "relu")
-    ),
-    "student": Facts("student", 16, 38, 2, E15, ("config.json", "layer_norm_eps", 0.1), *OF_STUDENT),
+    "sentence-transformers": Facts("sentence_transformers", 16, 20, 3, E15, (CONFIG, "activation", "relu")),
+    "student": Facts("student", 16, 38, 2, E15, (CONFIG, "layer_norm_eps", 0.1), *OF_STUDENT),
     "image tower": Facts("embedded", 512, 512, 2, 1.0, languages=USE),
     "tuned": Facts("tuned", 16, 20, 519, E15, prefix="A photo of ", languages=frozenset(("de",))),
     "noise gate": Facts("tuned", 512, 512, 2, 1.0, languages=USE),
@@ -222,9 +220,10 @@ def test_images_go_through_exact_convolutions(backbone, backbones, monkeypatch):
     assert not any(seen) and (seen or backbone == "siglip 2 naflex")
 
 
-@pytest.mark.parametrize(
-    ("backbone", "dtype"), [*((kind, "bfloat16") for kind in TRAINABLE), ("siglip", "float16")]
-)
+PRECISIONS = [*((kind, "bfloat16") for kind in TRAINABLE), ("siglip", "float16")]
+
+
+@pytest.mark.parametrize(("backbone", "dtype"), PRECISIONS)
 def test_low_precision_is_near_and_another_backbone(backbone, dtype, backbones, checkpoints):
     low, full = checkpoints(backbone).load(dtype=dtype), backbones(backbone)
     assert (low.dtype, low.revision) == (dtype, full.revision) and low.fingerprint != full.fingerprint
@@ -249,9 +248,7 @@ def test_a_pickled_backbone_is_the_same(backbone, backbones):
 
 
 @pytest.mark.parametrize("kind", FOLDERS)
-def test_a_copy_elsewhere_is_the_same_and_another_weight_another(
-    kind, backbones, checkpoints, tmp_path, monkeypatch
-):
+def test_a_copy_is_the_same_and_another_weight_another(kind, backbones, checkpoints, tmp_path, monkeypatch):
     loaded, folder = backbones(kind), checkpoints(kind).copied(tmp_path)
     # another version of torch prints its layers otherwise
     monkeypatch.setattr(torch.nn.Module, "__repr__", lambda module: str(id(module)))
@@ -360,9 +357,8 @@ def test_a_trained_tower_is_remade_saved_and_loaded(kind, trained, backbones, ch
     back = load_backbone(tmp_path / "out", device="cpu")
     same_rows(back, again)
     assert (back.name, back.languages, back.recipe) == ("out", {"de"}, "one step")
-    assert (back.prefix, back.dim, back.logit_scale, back.w) == (
-        *(base.prefix, base.dim, base.logit_scale, base.w),
-    )
+    settings = ("prefix", "dim", "logit_scale", "w")
+    assert [getattr(back, name) for name in settings] == [getattr(base, name) for name in settings]
     assert back.fingerprint == again.fingerprint and back.revision not in (base.revision, again.revision)
 
     save_tuned(backbone, tmp_path / "half", **spec, dtype="float16")
@@ -459,9 +455,8 @@ def test_code_beside_the_weights_never_runs(kind, checkpoints, backbones, tmp_pa
     monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
     folder = checkpoints(kind).copied(tmp_path)
     (folder / "foreign.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
-    auto = dict.fromkeys(
-        ("AutoConfig", "AutoModel", "AutoTokenizer", "AutoImageProcessor"), "foreign.Foreign"
-    )
+    classes = ("AutoConfig", "AutoModel", "AutoTokenizer", "AutoImageProcessor")
+    auto = dict.fromkeys(classes, "foreign.Foreign")
     types = {"config.json": "model_type", "tokenizer_config.json": "tokenizer_class"}
     there = [name for name in (*types, "preprocessor_config.json") if (folder / name).is_file()]
     for name in there:
@@ -537,18 +532,15 @@ OPTIONAL = ("special_tokens_map.json", "generation_config.json", "sentence_bert_
 
 
 @pytest.mark.parametrize("kind", DAMAGED)
-def test_settings_that_are_damaged_or_missing_are_refused_or_were_not_needed(
-    kind, checkpoints, backbones, tmp_path
-):
+def test_damaged_or_missing_settings_are_refused_or_not_needed(kind, checkpoints, backbones, tmp_path):
     made, folder = checkpoints(kind), checkpoints(kind).copied(tmp_path)
     for path in [path for path in sorted(folder.rglob("*")) if path.is_file()]:
         whole = path.read_bytes()
-        for name, content in (JSON | (NUMBERS if path.name == "config.json" else {})).items():
-            if (
-                path.suffix == ".json"
-                and path.name not in OPTIONAL
-                and (path.name, name) != ("modules.json", "list")
-            ):
+        damages = JSON | (NUMBERS if path.name == "config.json" else {})
+        if path.suffix != ".json" or path.name in OPTIONAL:
+            damages = {}
+        for name, content in damages.items():
+            if (path.name, name) != ("modules.json", "list"):
                 path.write_bytes(content)
                 refused(made, folder)
         path.unlink()

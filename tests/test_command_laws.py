@@ -1,7 +1,5 @@
 """What holds for every command of `capscore`: its help, exit codes, errors, files, and both streams."""
 
-from __future__ import annotations
-
 import errno
 import functools
 import json
@@ -12,7 +10,6 @@ import shutil
 import pytest
 
 import capscore
-from capscore.perturbations import perturb
 from docs.handbook.made_pages import command_pages
 from tools.hostile.commands import CASES, command_named, content
 from tools.tiny.colours import ColourBackbone
@@ -39,10 +36,7 @@ def made(tmp_path_factory):
     """A folder with what the commands read."""
     folder = tmp_path_factory.mktemp("made")
     write_photos(folder)
-    rows = [
-        {"image": image, "caption": caption, "references": references, "language": "en"}
-        for image, caption, references in ROWS
-    ]
+    rows = [dict(zip(("image", "caption", "references"), row, strict=True), language="en") for row in ROWS]
     write_jsonl(folder / "rows.jsonl", rows)
     for name, shift in (("a", 0), ("b", 0.1)):
         write_jsonl(folder / f"{name}.jsonl", [{**row, "mcs": n / 10 + shift} for n, row in enumerate(rows)])
@@ -193,9 +187,7 @@ def test_a_path_that_is_not_a_file_is_one_error_that_names_it(command, word, fol
 
 # ---- files that are written ----
 
-WRITTEN = [
-    (command, *written.split("=")) for command, case in CASES.items() for written in case.writes.split()
-]
+WRITTEN = [(command, *pair.split("=")) for command, case in CASES.items() for pair in case.writes.split()]
 written = pytest.mark.parametrize(("command", "option", "name"), WRITTEN)
 
 
@@ -234,18 +226,12 @@ def test_nothing_is_half_written(command, option, name, error, code, folder, mon
         monkeypatch.setattr(way, fail)
     done = run(command, CASES[command].arguments, option, name, "--force")
     assert done.exit_code == code and "Traceback" not in done.stderr
-    told = done.stderr.splitlines()[-1]
-    names = f"({name}|o.summary.json)"
-    assert re.fullmatch("capscore: interrupted" if code == 130 else f".*{names}.*No space left.*", told)
+    expected = "capscore: interrupted" if code == 130 else f".*({name}|o.summary.json).*No space left.*"
+    assert re.fullmatch(expected, done.stderr.splitlines()[-1])
     assert listed(folder) == before and content(folder / name) == mine
 
 
-TWO_FILES = {
-    "benchmark": "o.json o.md",
-    "compare": "o.json o.md",
-    "robustness": "o.json o.md",
-    "score": "o.jsonl o.html",
-}
+TWO_FILES = dict.fromkeys(("benchmark", "compare", "robustness"), "o.json o.md") | {"score": "o.jsonl o.html"}
 
 
 def test_the_file_of_dropped_rows_is_told_of_where_a_run_is_cut_off(folder, monkeypatch):
@@ -291,32 +277,15 @@ def test_an_impossible_output_is_an_error_before_the_work(command, option, name,
 # ---- Python ----
 
 
-def benchmark_of_python(folder):
-    made = capscore.benchmark("flickr8k_human", "rouge_l", config="expert", data_dir=folder / "flickr")
-    return made.to_dict()["results"][0]["statistics"][0]["measured"]
-
-
-def score_of_python(folder):
-    scorer = capscore.load("mcs", backbone=ColourBackbone(), cache=False)
-    images, captions, _ = zip(*ROWS, strict=True)
-    return scorer.score(captions, [folder / image for image in images], language="en").summary()
-
-
 def test_commands_give_what_python_gives(folder):
-    found = json.loads(run("score", "rows.jsonl -m mcs --json").stdout)["metrics"]["mcs"]
-    expected = score_of_python(folder)
-    assert found["signature"] == expected["signature"]
-    assert found["mean"] == pytest.approx(expected["mcs"], abs=1e-9)
+    # of `score`, metrics and perturbations: tests/test_metric_laws.py and tests/test_perturbation_laws.py
     found = json.loads(run("benchmark", f"{CASES['benchmark'].arguments} --json").stdout)
-    assert found["results"][0]["statistics"][0]["measured"] == benchmark_of_python(folder)
-    found = [json.loads(line) for line in run("perturb", "rows.jsonl -k jumble -q").stdout.splitlines()]
-    assert [row["caption"] for row in found] == perturb(
-        [caption for _, caption, _ in ROWS], "jumble", "en"
-    ).captions
+    made = capscore.benchmark("flickr8k_human", "rouge_l", config="expert", data_dir=folder / "flickr")
+    measured = [each["results"][0]["statistics"][0]["measured"] for each in (found, made.to_dict())]
+    assert measured[0] == measured[1]
     found = json.loads(run("explain", f"{CASES['explain'].arguments} --json").stdout)["captions"][0]
     scorer = capscore.load("infometic", backbone=ColourBackbone(), weights="info_clip", cache=False)
-    assert found["infometic"] == pytest.approx(
-        scorer.score(["red"], [folder / "red.png"]).scores[0], abs=1e-6
-    )
+    expected = scorer.score(["red"], [folder / "red.png"]).scores[0]
+    assert found["infometic"] == pytest.approx(expected, abs=1e-6)
     names = [entry["benchmark"] for entry in json.loads(run("data list", "--json").stdout)]
     assert names == list(capscore.benchmark_slugs())

@@ -1,7 +1,5 @@
 """The worked examples of CONTRIBUTING, made in a copy: few edits each, and the laws hold for what is new."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

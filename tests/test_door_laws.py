@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 
 import numpy as np
 import pytest
@@ -21,6 +20,7 @@ from capscore.integrations.trainer import CaptionCallback
 from capscore.options import Sampling
 from capscore.scoring.calibrating import CaptionedPhoto, other_captions
 from tools.tiny.colours import BLUE, RED, ColourBackbone
+from tools.tiny.command import write_jsonl
 
 from .metrics.test_formulas import naive_cider
 from .photos import GREY, png
@@ -127,19 +127,14 @@ def test_a_photo_with_several_captions_is_one_document(captions, tmp_path):
         "ids": cider.score(texts, image_id=np.array(ids), **known).scores,
     }
     few = [texts[:1] for texts in references[:1]] + [texts[1:] for texts in references[1:2]] + references[2:]
-    split = cider.score(
-        texts, image_id=ids, **{**known, "references": few}
-    )  # one set of references, in two rows
-    assert (
-        split.signature.partition("|refs")[0] == cider.score(texts, **known).signature.partition("|refs")[0]
-    )
+    # one set of references, in two rows
+    split = cider.score(texts, image_id=ids, **{**known, "references": few}).signature
+    assert split.partition("|refs")[0] == cider.score(texts, **known).signature.partition("|refs")[0]
+    lines = [{"caption": text, "references": PHOTOS[photo], "language": "en"} for photo, text in rows]
     for column in ("image_id", "image", "file_name"):
-        lines = [
-            {column: photo, "caption": text, "references": PHOTOS[photo], "language": "en"}
-            for photo, text in rows
-        ]
-        (tmp_path / "rows.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-        found[column] = capscore.score_file(tmp_path / "rows.jsonl", "cider")["cider"].scores
+        named = [line | {column: photo} for line, (photo, _) in zip(lines, rows, strict=True)]
+        path = write_jsonl(tmp_path / "rows.jsonl", named)
+        found[column] = capscore.score_file(path, "cider")["cider"].scores
     for way, scores in found.items():
         assert scores == pytest.approx(expected, abs=1e-6), way
     named_apart = cider.score(texts, image_id=[*range(len(texts))], **known).scores
@@ -183,10 +178,9 @@ def test_retrieval_ranks_captions_of_several_sentences_as_their_scores_do(long):
 
 def test_common_rows_are_chosen_before_they_are_scored_and_checked():
     """The second system has another photo, with two references, in a language that METEOR does not know."""
-    rows = [
-        {"id": n, "caption": text, "references": PHOTOS[photo], "language": "en"}
-        for n, (photo, text) in enumerate({"1": BUSES[0], **OTHERS}.items())
-    ]
+    rows = []
+    for photo, text in {"1": BUSES[0], **OTHERS}.items():
+        rows.append({"id": len(rows), "caption": text, "references": PHOTOS[photo], "language": "en"})
     more = {"id": 9, "caption": "x", "references": ["x", "y", "z"], "language": "km"}
     metrics = ["cider", "bleu", "rouge_l"]
     found = read_systems({"missing": rows, "self": [more, *rows[::-1]]}, metrics, common_rows=True)

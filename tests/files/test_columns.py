@@ -1,7 +1,5 @@
 """Columns are found by familiar names, cells are read for a scorer, and images are found in a folder."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -25,9 +23,8 @@ def test_familiar_columns():
     found = find_columns(["id", "file_name", "prediction", "refs", "lang"], with_references=True)
     assert found == ColumnNames("file_name", "prediction", ("refs",), "lang")
     assert find_columns(["image", "caption", "refs", "references"]).references == ()
-    assert find_columns(
-        ["image", "caption", "x"], RowOptions(references_column="x"), with_references=True
-    ).references == ("x",)
+    named = RowOptions(references_column="x")
+    assert find_columns(["image", "caption", "x"], named, with_references=True).references == ("x",)
     assert find_columns(["image_id", "caption"]).image == "image_id", "where nothing else is"
     assert find_columns(["image_id", "caption", "img"]).image == "img"
     found = find_columns(["question_id", "prompt", "text"])
@@ -66,9 +63,7 @@ def test_columns_that_are_missing_or_could_be_two(columns, options, message):
 
 def test_the_first_row_of_a_file_without_known_columns_is_shown(tmp_path):
     source = open_rows(write_jsonl(tmp_path / "a.jsonl", [{"url": 1, "words": "a dog"}]))
-    with pytest.raises(
-        InputError, match=r"found 'url', 'words'.*the first row is {'url': 1, 'words': 'a dog'}"
-    ):
+    with pytest.raises(InputError, match=r"found 'url', 'words'.*first row is {'url': 1, 'words': 'a dog'}"):
         columns_of(source)
 
 
@@ -83,9 +78,10 @@ def test_numbered_references_may_have_gaps_but_one_is_needed(tmp_path):
     assert (inputs.references, inputs.languages) == ([["a"], ["a", "b"]], ["de", None])
 
 
-@pytest.mark.parametrize(
-    "cell", ["[" + "1" * 5_000 + "]", "[" * 100_000, f"[{'-' * 9_000}1]", "[a dog]", "['a' 'b']"]
-)
+LISTS = [f"[{'1' * 5_000}]", "[" * 100_000, f"[{'-' * 9_000}1]", "[a dog]", "['a' 'b']"]
+
+
+@pytest.mark.parametrize("cell", LISTS)
 def test_references_in_cells_of_text_are_json_lists_or_one_reference(tmp_path, cell):
     (tmp_path / "a.csv").write_text(f'caption,references\nc,"[""a"", ""b""]"\nc,"{cell}"\nc,\nc,a dog\n')
     inputs = inputs_of(tmp_path / "a.csv", with_images=False, with_references=True)
@@ -109,24 +105,20 @@ def test_lists_of_references_may_be_as_python_writes_them(tmp_path, name):
 
 def test_names_of_images(tmp_path):
     (tmp_path / "deep").mkdir()
-    files = ["cat.jpg", "7.png", "7.txt", "two.jpg", "two.png", "deep/x.JPG", "COCO_val2014_000000000042.jpg"]
+    coco = "COCO_val2014_000000000042.jpg"
+    files = ["cat.jpg", "7.png", "7.txt", "two.jpg", "two.png", "deep/x.JPG", coco]
     for name in [*files, "0000005.png", "5_3.jpg", "009.png", "0009.jpg"]:
         (tmp_path / name).write_bytes(b"x")
     folder = ImageFolder(tmp_path)
-    for image, found in (
-        ("cat.jpg", "cat.jpg"),
-        ("cat", "cat.jpg"),
-        (7, "7.png"),
-        ("deep/x", "deep/x.JPG"),
-        (str(tmp_path / "cat.jpg"), "cat.jpg"),
-        (42, "COCO_val2014_000000000042.jpg"),
-        ("42", "COCO_val2014_000000000042.jpg"),
-        (42.0, "COCO_val2014_000000000042.jpg"),
-        ("42.0", "COCO_val2014_000000000042.jpg"),
-        (r"deep\x.JPG", "deep/x.JPG"),
-        (5, "0000005.png"),
-    ):
-        assert folder.find(image) == tmp_path / found
+    named = {
+        "cat.jpg": ["cat.jpg", "cat", str(tmp_path / "cat.jpg")],
+        "7.png": [7],
+        "deep/x.JPG": ["deep/x", r"deep\x.JPG"],
+        coco: [42, "42", 42.0, "42.0"],
+        "0000005.png": [5],
+    }
+    for found, images in named.items():
+        assert [folder.find(image) for image in images] == [tmp_path / found] * len(images)
     assert folder.find(b"bytes") == b"bytes" and folder.find(None) is None
     for image, message in (
         ("two", "'two' could be any of two.jpg, two.png"),

@@ -1,7 +1,5 @@
 """What a terminal shows of long work, and a file does not."""
 
-from __future__ import annotations
-
 import io
 import time
 

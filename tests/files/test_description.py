@@ -69,6 +69,5 @@ def test_columns_that_cannot_be_told_are_shown_with_the_error(tmp_path):
     path.write_text("photo,said\ncat.png,a cat\n", encoding="utf-8")
     done = run("score", str(path), "--dry-run")
     assert done.exit_code == 3 and "not read    'photo', 'said'" in done.stdout
-    assert (
-        "row 0       photo: 'cat.png'; said: 'a cat'" in done.stdout and "--candidate-column" in done.stdout
-    )
+    assert "row 0       photo: 'cat.png'; said: 'a cat'" in done.stdout
+    assert "--candidate-column" in done.stdout

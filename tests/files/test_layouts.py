@@ -58,27 +58,18 @@ CASES = {
     "lmms-lab/COCO-Caption": [("a.jpg", None, "a cat"), ("a.jpg", None, "one cat")],
     "descriptions of photos": [("dog.jpg", None, "a dog")],
 }
+_KARPATHY = {"filename": "a.jpg", "cocoid": 42, "sentences": [{"raw": "A dog.", "tokens": []}]}
+_KARPATHY["sentences"].append({"raw": "Two dogs."})
 _DOGS = [(42, "A dog."), (7, "A cat."), (42, "Two dogs.")]
+_SAMPLE = {"doc_id": 3, "doc": {}, "filtered_resps": ["a dog runs"]}
 FILES = {
     "COCO annotations": {
         "info": {"year": 2014},
         "images": [{"id": 42, "file_name": "a.jpg"}, {"id": 7, "file_name": "x.jpg"}],
         "annotations": [{"image_id": photo, "caption": text} for photo, text in _DOGS],
     },
-    "Karpathy's splits": {
-        "dataset": "coco",
-        "images": [
-            {
-                "filename": "a.jpg",
-                "cocoid": 42,
-                "sentences": [{"raw": "A dog.", "tokens": []}, {"raw": "Two dogs."}],
-            }
-        ],
-    },
-    "samples of lmms-eval under `logs`": {
-        "model_configs": {},
-        "logs": [{"doc_id": 3, "doc": {}, "filtered_resps": ["a dog runs"]}],
-    },
+    "Karpathy's splits": {"dataset": "coco", "images": [_KARPATHY]},
+    "samples of lmms-eval under `logs`": {"model_configs": {}, "logs": [_SAMPLE]},
     "captions by photo": {"a.jpg": ["a dog", "two dogs"], "b.jpg": []},
     "columns": {"image": ["a.jpg", "b.jpg"], "caption": ["a cat", "a cup"], "model": "m"},
     "reports": {"id": "p2", "report": "no change"},
@@ -129,11 +120,11 @@ def formats_of(value, lines):
 def photos_and_captions(path):
     source = open_rows(path)
     names = columns_of(source)
-    chunks = [chunk for chunk in source.chunks(9)]
-    photos = [
-        photo for chunk in chunks for photo in photo_cells(chunk, names.image, photo_columns(source.columns))
-    ]
-    return photos, [caption for chunk in chunks for caption in chunk.values(names.candidate)]
+    columns, photos, captions = photo_columns(source.columns), [], []
+    for chunk in source.chunks(9):
+        photos += photo_cells(chunk, names.image, columns)
+        captions += chunk.values(names.candidate)
+    return photos, captions
 
 
 def case_of(name):
@@ -153,9 +144,7 @@ def test_a_layout_is_recognised_and_gives_a_row_per_caption(layout):
 
 @pytest.mark.parametrize("file_format", ["json", "list.json", "jsonl", "parquet", "csv"])
 @pytest.mark.parametrize("name", [*CASES, *WAYS])
-def test_the_same_rows_in_each_layout_and_format_are_the_same_candidates_and_references(
-    name, file_format, tmp_path
-):
+def test_the_same_rows_in_each_layout_and_format_are_the_same_texts(name, file_format, tmp_path):
     value, is_of_lines, expected = case_of(name)
     if file_format not in formats_of(value, is_of_lines) or name == "scores by photo":
         return
@@ -194,21 +183,13 @@ def test_a_layout_of_another_package_comes_before_those_of_the_library(tmp_path,
 
 
 def test_captions_that_vizwiz_leaves_out_are_left_out_and_counted():
-    document = {
-        "images": [{"id": 1, "file_name": "VizWiz_val_00000000.jpg"}],
-        "annotations": [
-            {
-                "image_id": 1,
-                "caption": "Quality issues are too severe",
-                "is_precanned": True,
-                "is_rejected": False,
-            },
-            {"image_id": 1, "caption": "spam", "is_precanned": False, "is_rejected": True},
-            {"image_id": 1, "caption": "A can.", "is_precanned": False, "is_rejected": False},
-        ],
-    }
+    left_out = [("Quality issues", True, False), ("spam", False, True), ("A can.", False, False)]
+    names = ("caption", "is_precanned", "is_rejected")
+    annotations = [dict(zip(names, cells, strict=True), image_id=1) for cells in left_out]
+    photos = [{"id": 1, "file_name": "VizWiz_val_00000000.jpg"}]
     notes: list[str] = []
-    assert [row["caption"] for row in rows_of_document(document, notes)] == ["A can."]
+    rows = rows_of_document({"images": photos, "annotations": annotations}, notes)
+    assert [row["caption"] for row in rows] == ["A can."]
     assert "2 rejected or precanned" in notes[0] and "0 photos have no other" in notes[0]
 
 
@@ -243,11 +224,18 @@ def file_of(path, content):
     return path
 
 
+def lines(pattern, *columns):
+    return "\n".join(map(pattern.format, *columns))
+
+
 CAPTIONS = ["a red bus on a street", "two dogs in snow", "soup with bread"]
 TEXTS = ["a red bus on the street", "two dogs play in the snow", "a bowl of soup and bread"]
 # of pycocoevalcap, row by row
 CIDER = [5.9299696, 2.6976074, 1.1240899]
 ROWS = [{"caption": text, "references": [other]} for text, other in zip(CAPTIONS, TEXTS, strict=True)]
+EXCEL = "sep=;\ncaption;references;;\n"
+EXCEL = "sep=;\ncaption;references;;\n"
+NUMBERED = {f"{n}.jpg": [text] for n, text in enumerate(TEXTS)}
 # the same three rows: name of the file → its content, and the content of a file of references
 SAME = {
     "columns.json": ({"predictions": CAPTIONS, "references": TEXTS}, None),
@@ -262,31 +250,19 @@ SAME = {
         "\n".join(json.dumps({"ID": n, "Prediction": text}) for n, text in enumerate(CAPTIONS)),
         [{"id": n, "references": [text]} for n, text in [*enumerate(TEXTS)][::-1]],
     ),
-    "pairs.json": (
-        [{f"{n}": text} for n, text in enumerate(CAPTIONS)],
-        {f"{n}.jpg": [text] for n, text in enumerate(TEXTS)},
-    ),
-    "commas.tsv": ("Caption,References\n" + "\n".join(map("{},{}".format, CAPTIONS, TEXTS)), None),
-    "excel.csv": (
-        "sep=;\ncaption;references;;\n" + "\n".join(map("{};\"['{}']\";;".format, CAPTIONS, TEXTS)) + "\n;;;",
-        None,
-    ),
-    "headless.tsv": (
-        "\n".join(map("X_{}\t{}".format, range(3), CAPTIONS)),
-        "\n".join(map("X_{}\t{}".format, range(3), TEXTS)),
-    ),
+    "pairs.json": ([{f"{n}": text} for n, text in enumerate(CAPTIONS)], NUMBERED),
+    "commas.tsv": ("Caption,References\n" + lines("{},{}", CAPTIONS, TEXTS), None),
+    "excel.csv": (EXCEL + lines("{};\"['{}']\";;", CAPTIONS, TEXTS) + "\n;;;", None),
+    "headless.tsv": (lines("X_{}\t{}", range(3), CAPTIONS), lines("X_{}\t{}", range(3), TEXTS)),
 }
 
 
 @pytest.mark.parametrize("name", SAME)
 def test_the_same_rows_in_each_way_of_writing_them_have_the_same_scores(name, tmp_path):
-    content, of_references = SAME[name]
-    references = None
-    if of_references is not None:
-        suffix = ".json"
-        if isinstance(of_references, str):
-            suffix = ".txt"
-        references = file_of(tmp_path / f"references{suffix}", of_references)
+    content, references = SAME[name]
+    if references is not None:
+        suffix = "txt" if isinstance(references, str) else "json"
+        references = file_of(tmp_path / f"references.{suffix}", references)
     found = capscore.score_file(file_of(tmp_path / name, content), "cider", references=references)
     assert found.scores["cider"].scores.tolist() == pytest.approx(CIDER, abs=1e-6)
 
@@ -297,11 +273,7 @@ TOKENS = [caption.split() for caption in CAPTIONS]
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        (
-            "a.json",
-            [{"image_id": n, "caption": words} for n, words in enumerate(TOKENS)],
-            "hold single words",
-        ),
+        ("a.json", [{"image_id": 1, "caption": words} for words in TOKENS], "hold single words"),
         ("a.json", {f"{n}.jpg": words for n, words in enumerate(TOKENS)}, "hold single words"),
         ("a.json", [{"caption": "x", "references": words} for words in TOKENS], "hold single words"),
         ("a.csv", f'caption\n"{TOKENS[0]}"', "hold single words"),
@@ -344,7 +316,7 @@ def test_references_that_do_not_fit_are_refused(captions, references, options, m
 
 def test_columns_of_references_can_be_named_and_files_of_references_be_several(tmp_path):
     rows = file_of(tmp_path / "a.json", [{"image": f"{n}.jpg", "caption": "x"} for n in range(3)])
-    table = "Key,Gold\n" + "\n".join(map("{},{}".format, range(3), TEXTS))
+    table = "Key,Gold\n" + lines("{},{}", range(3), TEXTS)
     first = file_of(tmp_path / "1.csv", table)
     named = RowOptions(references=[first, first], references_column="gold", references_id_column=" KEY")
     source = open_with_references(rows, named)

@@ -1,7 +1,5 @@
 """Alt texts of pages: which pictures are rows, by which file, in which language, and what is left out."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -1,7 +1,5 @@
 """Which names mean one photo: the longest agreeing tail decides, and what could mean two means none."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -10,6 +8,7 @@ from capscore import InputError, read_rows
 from capscore.comparing.systems import read_systems
 from capscore.files.matching import PhotoIndex, match_hold_out
 from capscore.files.photo_names import KnownNames
+from tools.tiny.command import write_jsonl
 
 COCO = "COCO_val2014_000000000042.jpg"
 # names of one file, of the other, and what each of the latter means in the former (None: nothing)
@@ -51,14 +50,12 @@ def test_a_name_means_a_photo_by_one_rule_for_references_systems_and_lists(case,
     index = PhotoIndex()
     for name in known:
         index.add(None, name)
-    assert index.match([None] * len(asked), asked).photos == [
-        found_ and _composed(found_) for found_ in meant
-    ]
+    composed = [name and name.replace("e\u0301", "é") for name in meant]
+    assert index.match([None] * len(asked), asked).photos == composed
     files = {}
     for file, names in (("a", known), ("b", asked)):
-        files[file] = tmp_path / f"{file}.json"
         rows = [{"image": name, "score": number} for number, name in enumerate(names)]
-        files[file].write_text(json.dumps(rows))
+        files[file] = write_jsonl(tmp_path / f"{file}.jsonl", rows)
     if any(meant):
         numbers = read_systems(files, common_rows=True).scores["score"]
         pairs = {(known.index(other), row) for row, other in enumerate(meant) if other}
@@ -68,17 +65,11 @@ def test_a_name_means_a_photo_by_one_rule_for_references_systems_and_lists(case,
             read_systems(files, common_rows=True)
 
 
-def _composed(name):
-    return name.replace("e\u0301", "é")
-
-
 def test_rules_that_were_needed_are_said_and_so_is_what_came_near(tmp_path):
     refs, rows = tmp_path / "refs.json", tmp_path / "rows.json"
     refs.write_text(json.dumps({"bus/1.jpg": ["a bus"], "007.jpg": ["a spy"]}))
     rows.write_text(json.dumps({"dog/1.jpg": "a dog", "7": "a spy"}))
-    with pytest.raises(
-        InputError, match=r"dog/1.jpg' has no caption in .*: 'bus/1.jpg' is in another folder"
-    ):
+    with pytest.raises(InputError, match=r"dog/1.jpg' has no caption.*: 'bus/1.jpg' is in another folder"):
         read_rows(rows, references=refs)
     (note,) = KnownNames(["007.jpg", "x"]).match(["7", "x"]).notes
     assert note == "1 names of photos are matched as numbers, whatever their zeros (first: '7' is '007.jpg')"
@@ -97,6 +88,5 @@ def test_a_list_holds_out_rows_by_any_name_of_their_photo():
     ):
         found = match_hold_out(names, rows)
         assert (found.rows, found.n_matched + len(found.unmatched)) == (held, len(names))
-    assert found.sentence() == (
-        "0 of the 3 names on the list match a photo (not: 'cat/1.jpg': 'dog/1.jpg' is in another folder)"
-    )
+    assert "0 of the 3 names on the list match" in found.sentence()
+    assert "'cat/1.jpg': 'dog/1.jpg' is in another folder" in found.sentence()

@@ -1,9 +1,6 @@
 """References of any file find their rows; what does not fit is named by its row; rows in Python."""
 
-from __future__ import annotations
-
 import json
-import tarfile
 
 import pyarrow as pa
 import pytest
@@ -15,9 +12,11 @@ from capscore.files.image_folder import image_key
 from capscore.files.read import open_rows
 from capscore.files.references import read_references, with_references
 from capscore.options import RowOptions
+from tools.tiny.command import write_jsonl
 
 from ..laws import every
 from ..test_file_format_laws import write
+from .test_samples import archive
 
 NAMES = {number: f"COCO_val2014_0000000000{number:02}.jpg" for number in (42, 7)}
 TEXTS = [(42, "A dog."), (7, "A cat sits."), (42, "A brown dog runs.")]
@@ -27,7 +26,9 @@ ANNOTATIONS = {
     "annotations": [{"image_id": number, "caption": text} for number, text in TEXTS],
 }
 RESULTS = [{"image_id": 7, "caption": "a cat"}, {"image_id": 42, "caption": "a dog runs"}]
+TWICE = [{"id": 7, "file_name": "a"}, {"id": "7", "file_name": "b"}]
 REFERENCES = [["A cat sits."], ["A dog.", "A brown dog runs."]]
+OF_PHOTO = {NAMES[7]: REFERENCES[0], NAMES[42]: REFERENCES[1]}
 
 
 def as_json(path, content):
@@ -72,70 +73,39 @@ def test_rows_of_every_format_find_photos_and_references(file_format, tmp_path, 
     assert "1 images of" in note and "(first: 42)" in note
 
 
-def of_karpathy(folder):
-    images = [
-        {"filename": name, "cocoid": number, "split": "val" if number == 7 else "test"}
-        for number, name in NAMES.items()
-    ]
-    for image in images:
-        image["sentences"] = [{"raw": text} for number, text in TEXTS if number == image["cocoid"]]
-    return as_json(folder / "dataset_coco.json", {"dataset": "coco", "images": images})
-
-
-def of_tar(folder):
-    for number, text in enumerate(text for key, text in TEXTS if key == 7):
-        (folder / f"{number}.txt").write_text(text)
-    (folder / "0.jpg").write_bytes(b"")
-    with tarfile.open(folder / "refs.tar", "w") as archive:
-        archive.add(folder / "0.jpg", "COCO_val2014_000000000007.jpg")
-        archive.add(folder / "0.txt", "COCO_val2014_000000000007.txt")
-    return folder / "refs.tar"
-
-
+KARPATHY = [
+    {"filename": NAMES[n], "cocoid": n, "split": split, "sentences": [{"raw": text} for text in texts]}
+    for n, split, texts in ((42, "test", REFERENCES[1]), (7, "val", REFERENCES[0]))
+]
+# name of the file → its content: a document, or lines
 FILES = {
-    "annotations": lambda folder: as_json(folder / "a.json", ANNOTATIONS),
-    "no images": lambda folder: as_json(folder / "a.json", {"annotations": ANNOTATIONS["annotations"]}),
-    "karpathy": of_karpathy,
-    "mapping": lambda folder: as_json(
-        folder / "r.json", {NAMES[n]: [text for key, text in TEXTS if key == n] for n in NAMES}
-    ),
-    "stems": lambda folder: as_json(
-        folder / "r.json", {NAMES[n][:-4]: [text for key, text in TEXTS if key == n] for n in NAMES}
-    ),
-    "token": lambda folder: as_text(
-        folder / "r.token", *(f"{NAMES[n]}#{i}\t{text}" for i, (n, text) in enumerate(TEXTS))
-    ),
-    "pipe": lambda folder: as_text(
-        folder / "results.csv",
-        "image_name| comment_number| comment",
-        *(f"{NAMES[number]}| 0| {text}" for number, text in TEXTS),
-    ),
-    "one cell": lambda folder: as_text(
-        folder / "r.csv", "image,reference_1,reference_2", f"{NAMES[7]},A cat sits.,"
-    ),
-    "plain": lambda folder: as_text(folder / "r.csv", "image,references", f"{NAMES[7]},A cat sits."),
-    "lists": lambda folder: as_json(
-        folder / "r.jsonl", {"image": f"other/{NAMES[7]}", "references": ["A cat sits."]}
-    ),
-    "tar": of_tar,
+    "annotations.json": ANNOTATIONS,
+    "no_images.json": {"annotations": ANNOTATIONS["annotations"]},
+    "dataset_coco.json": {"dataset": "coco", "images": KARPATHY},
+    "mapping.json": OF_PHOTO,
+    "stems.json": {name[:-4]: texts for name, texts in OF_PHOTO.items()},
+    "r.token": [f"{NAMES[n]}#{i}\t{text}" for i, (n, text) in enumerate(TEXTS)],
+    "pipe.csv": ["image_name| comment_number| comment", *(f"{NAMES[n]}| 0| {text}" for n, text in TEXTS)],
+    "one_cell.csv": ["image,reference_1,reference_2", f"{NAMES[7]},A cat sits.,"],
+    "plain.csv": ["image,references", f"{NAMES[7]},A cat sits."],
+    "lists.jsonl": {"image": f"other/{NAMES[7]}", "references": ["A cat sits."]},
+    "r.tar": {NAMES[7]: b"", f"{NAMES[7][:-4]}.txt": b"A cat sits."},
 }
+ASKED = [("image_id", 7), ("image_id", "000007"), ("image_id", NAMES[7]), ("image_id", NAMES[7][:-4])]
 
 
-@pytest.mark.parametrize("kind", FILES)
-@pytest.mark.parametrize(
-    "row",
-    [
-        {"image_id": 7},
-        {"image_id": "000007"},
-        {"image_id": NAMES[7]},
-        {"image_id": NAMES[7][:-4]},
-        {"img": f"val2014/{NAMES[7]}"},
-    ],
-    ids=str,
-)
-def test_references_of_every_kind_are_found_by_id_or_name(kind, row, tmp_path):
-    rows = as_json(tmp_path / "results.jsonl", {**row, "caption": "a cat"})
-    assert references_of(matched(rows, FILES[kind](tmp_path))) == REFERENCES[:1]
+def file_of(folder, name):
+    path, content = folder / name, FILES[name]
+    if name.endswith(".tar"):
+        return archive(path, content)
+    return as_text(path, *content) if isinstance(content, list) else as_json(path, content)
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(("column", "value"), [*ASKED, ("img", f"val2014/{NAMES[7]}")])
+def test_references_of_every_kind_are_found_by_id_or_name(name, column, value, tmp_path):
+    rows = as_json(tmp_path / "rows.jsonl", {column: value, "caption": "a cat"})
+    assert references_of(matched(rows, file_of(tmp_path, name))) == REFERENCES[:1]
 
 
 def test_ids_give_rows_the_names_of_their_photos(tmp_path, annotations):
@@ -158,8 +128,7 @@ def test_mismatched_references_are_named_with_their_row(tmp_path, annotations):
     assert references_of(source) == [REFERENCES[1], None]
     assert [*source.faults] == [1] and "other.jpg" in str(source.faults[1])
     ids = [42, 8, None, "x"]
-    path = tmp_path / "captions.jsonl"
-    as_text(path, *(json.dumps({"image_id": index, "caption": "a dog"}) for index in ids))
+    path = write_jsonl(tmp_path / "captions.jsonl", [{"image_id": one, "caption": "a dog"} for one in ids])
     assert [*matched(path, annotations).faults] == [1, 2, 3]
     with pytest.raises(InputError, match=r"captions.jsonl, line 2.*image_id 8"):
         capscore.read_rows(path, references=annotations)
@@ -173,8 +142,8 @@ def test_mismatched_references_are_named_with_their_row(tmp_path, annotations):
 
 
 def test_references_in_several_languages_are_those_of_the_row(tmp_path):
-    lines = [{"image/key": "0a", "de": {"caption": ["Ein Hund."]}, "fr": {"caption": ["Un chien."]}}]
-    references = as_json(tmp_path / "x.jsonl", lines[0])
+    row = {"image/key": "0a", "de": {"caption": ["Ein Hund."]}, "fr": {"caption": ["Un chien."]}}
+    references = as_json(tmp_path / "x.jsonl", row)
     rows = [{"image": "0a", "caption": "x", "language": code} for code in ("fr", "de-AT", None, "es")]
     source = matched(as_json(tmp_path / "p.json", rows), references)
     assert references_of(source) == [["Un chien."], ["Ein Hund."], None, None]
@@ -190,13 +159,7 @@ def test_references_in_several_languages_are_those_of_the_row(tmp_path):
         ([{"image_id": 1, "caption": 3}], r"row 0, counted from 0: expected a reference; got 3"),
         ({"images": {"a": 1}, "annotations": [1]}, "in no known layout.*Closest is COCO annotations"),
         ({**ANNOTATIONS, "annotations": [{"image_id": 5, "caption": "x"}]}, "entry 0 .* image_id 5, which"),
-        (
-            {
-                "images": [{"id": 1, "file_name": "a"}, {"id": "1", "file_name": "b"}],
-                "annotations": [{"image_id": 1, "caption": "x"}],
-            },
-            "entry 1 .* the id 1",
-        ),
+        ({"images": TWICE, "annotations": [{"image_id": 7, "caption": "x"}]}, "entry 1 .* the id 7"),
         ('{"images": [', r"a.json, line 1: not valid JSON.*line 1 column 13"),
         (None, "no such file"),
     ],
@@ -209,7 +172,7 @@ def test_references_of_another_shape_are_one_error(tmp_path, content, message):
 
 
 def test_a_split_is_of_the_file_that_has_splits(tmp_path):
-    references = of_karpathy(tmp_path)
+    references = file_of(tmp_path, "dataset_coco.json")
     rows = as_json(tmp_path / "p.json", [RESULTS[1]])
     assert capscore.read_rows(rows, references=references, split="test").references == REFERENCES[1:]
     with pytest.raises(InputError, match="has the splits test, val"):
@@ -248,12 +211,9 @@ def test_a_broken_row_of_references_is_an_error_or_left_out_and_counted(tmp_path
     found = with_references(open_rows(rows), read_references(references, RowOptions(on_error="skip")))
     assert references_of(found) == [["A dog."], ["A cat ."]]
     assert "1 row of references left out" in found.notes[-1] and "line 3" in found.notes[-1]
-    texts = capscore.read_rows(references, on_error="skip")
-    assert texts == (["A dog.", "A cat ."], None, None, None)
-    assert capscore.read_rows(rows, references=references, on_error="skip").references == [
-        ["A dog."],
-        ["A cat ."],
-    ]
+    assert capscore.read_rows(references, on_error="skip") == (["A dog.", "A cat ."], None, None, None)
+    texts = capscore.read_rows(rows, references=references, on_error="skip").references
+    assert texts == [["A dog."], ["A cat ."]]
     Image.new("RGB", (3, 3)).save(tmp_path / "b.jpg")
     alone = capscore.read_rows(references, on_error="skip")
     assert (alone.candidates, len(alone.images)) == (["A cat ."], 1)
@@ -271,8 +231,7 @@ def test_ids_are_compared_by_what_they_mean():
 def test_a_bad_row_beyond_the_first_piece_is_left_out_by_its_own_number(tmp_path):
     rows = [{"caption": f"c{n}", "references": ["a"]} for n in range(1100)]
     del rows[1050]["caption"]
-    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    found = capscore.read_rows(tmp_path / "rows.jsonl", on_error="skip")
+    found = capscore.read_rows(write_jsonl(tmp_path / "rows.jsonl", rows), on_error="skip")
     assert found.candidates == [row["caption"] for row in rows if "caption" in row]
 
 
@@ -291,21 +250,20 @@ def test_a_bad_row_beyond_the_first_piece_is_left_out_by_its_own_number(tmp_path
 )
 def test_a_cell_of_the_wrong_type_is_an_error_or_left_out(tmp_path, cells, message):
     right = {"image": "gone.jpg", "caption": "a dog", "references": ["a"], "language": "en"}
-    rows = [right, right | cells, right | {"caption": ""}]
-    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    path = write_jsonl(tmp_path / "rows.jsonl", [right, right | cells, right | {"caption": ""}])
     with pytest.raises(InputError, match=message):
-        capscore.read_rows(tmp_path / "rows.jsonl")
-    found = capscore.read_rows(tmp_path / "rows.jsonl", on_error="skip")
+        capscore.read_rows(path)
+    found = capscore.read_rows(path, on_error="skip")
     assert found == (["a dog", ""], None, [["a"], ["a"]], ["en", "en"])
 
 
 def test_photos_have_to_be_in_the_folder_that_is_named(tmp_path):
-    (tmp_path / "rows.jsonl").write_text('{"image": "gone.jpg", "caption": "a", "references": ["a"]}')
-    assert capscore.read_rows(tmp_path / "rows.jsonl").images is None
+    path = as_json(tmp_path / "rows.jsonl", {"image": "gone.jpg", "caption": "a", "references": ["a"]})
+    assert capscore.read_rows(path).images is None
     with pytest.raises(InputError, match=r"gone\.jpg"):
-        capscore.read_rows(tmp_path / "rows.jsonl", images=tmp_path)
+        capscore.read_rows(path, images=tmp_path)
 
 
 def test_signs_within_quotation_marks_separate_no_columns(tmp_path):
-    (tmp_path / "rows.csv").write_text('"a,b,c,d";caption;references\n1;a dog;a cat\n')
-    assert capscore.read_rows(tmp_path / "rows.csv").candidates == ["a dog"]
+    path = as_text(tmp_path / "rows.csv", '"a,b,c,d";caption;references', "1;a dog;a cat")
+    assert capscore.read_rows(path).candidates == ["a dog"]

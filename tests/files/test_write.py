@@ -23,14 +23,7 @@ from capscore.errors import InputError, ResultWriteError
 from capscore.files.read import open_rows
 from capscore.files.scratch import scratch_folder
 from capscore.files.text_files import with_formula
-from capscore.files.write import (
-    Writer,
-    check_output,
-    json_bytes,
-    whole_file,
-    without_formula,
-    write_text,
-)
+from capscore.files.write import Writer, check_output, json_bytes, whole_file, without_formula, write_text
 
 from ..cli.conftest import write_jsonl
 from ..test_file_format_laws import read
@@ -70,6 +63,7 @@ def test_a_file_has_its_name_when_it_is_whole_and_a_link_stays_a_link(tmp_path):
         write_text(tmp_path, "text", "report")
 
 
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
 KILLED = """
 import os, sys
 from pathlib import Path
@@ -84,11 +78,7 @@ with scratch_folder(Path("out")) as folder, whole_file("out") as file:
 @pytest.mark.parametrize("begin", [scratch_folder, whole_file])
 def test_what_killed_runs_left_of_a_target_goes_with_its_next_run_and_nothing_else(tmp_path, begin):
     with scratch_folder(tmp_path / "out") as alive, scratch_folder(tmp_path / "other"):
-        subprocess.run(
-            [sys.executable, "-c", KILLED],
-            cwd=tmp_path,
-            env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
-        )
+        subprocess.run([sys.executable, "-c", KILLED], cwd=tmp_path, env=ENVIRONMENT)
         assert len(list(tmp_path.iterdir())) == 4
         with begin(tmp_path / "out"):
             assert len(list(tmp_path.iterdir())) == 3 and alive.is_dir()
@@ -118,7 +108,7 @@ def test_temporary_files_go_with_their_process_or_with_the_next_one_after_it_was
     (tmp_path / "page.md").write_text("![a](a.png)")
     folder = tmp_path / "temporary"
     folder.mkdir()
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2]), "TMPDIR": str(folder)}
+    environment = ENVIRONMENT | {"TMPDIR": str(folder)}
     os.mkfifo(folder / ".pipe")
     for ending, left in ((["9"], 2), ([], 1)):  # the pipe is somebody else's
         command = [sys.executable, "-c", TEMPORARY, *ending]
@@ -168,13 +158,8 @@ def test_types_that_come_late_or_clash(tmp_path):
 def test_parquet_keeps_features_images_and_what_numbers_depend_on(tmp_path):
     photo = tmp_path / "p.png"
     Image.new("RGB", (4, 3), (255, 0, 0)).save(photo)
-    features = datasets.Features(
-        {
-            "image": datasets.Image(),
-            "caption": datasets.Value("large_string"),
-            "kind": datasets.ClassLabel(names=["x", "y"]),
-        }
-    )
+    kinds = {"image": datasets.Image(), "caption": datasets.Value("large_string")}
+    features = datasets.Features(kinds | {"kind": datasets.ClassLabel(names=["x", "y"])})
     stored = {"bytes": photo.read_bytes(), "path": "p.png"}
     rows = [{"image": stored, "caption": str(n), "kind": n % 2} for n in range(5)]
     data = datasets.Dataset.from_list(rows, features=features)
@@ -254,18 +239,12 @@ def test_numbers_and_texts_that_json_lacks(tmp_path):
     (tmp_path / "in.jsonl").write_text('{"a": NaN, "b": [{"c": -Infinity}], "d": 1e999, "e": "x\\ud800"}\n')
     source = open_rows(tmp_path / "in.jsonl")
     text = written(source, tmp_path / "o.jsonl").read_text()
-    assert json.loads(text, parse_constant=pytest.fail) == {
-        "a": None,
-        "b": [{"c": None}],
-        "d": None,
-        "e": "x\ud800",
-    }
+    found = json.loads(text, parse_constant=pytest.fail)
+    assert found == {"a": None, "b": [{"c": None}], "d": None, "e": "x\ud800"}
     (row,) = read(written(source, tmp_path / "o2.csv"))
     assert row == {"a": "NaN", "b": '[{"c": null}]', "d": "Infinity", "e": "x\\ud800"}
-    assert (
-        json_bytes({"a": b"\xff", "b": {1}, "c": (float("nan"),)})
-        == b'{"a": "\\\\xff", "b": "{1}", "c": [null]}'
-    )
+    written_out = json_bytes({"a": b"\xff", "b": {1}, "c": (float("nan"),)})
+    assert written_out == b'{"a": "\\\\xff", "b": "{1}", "c": [null]}'
 
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv"])

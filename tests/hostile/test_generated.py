@@ -1,7 +1,5 @@
 """A sample of the calls that `tools.hostile` draws; as a command, it draws any number."""
 
-from __future__ import annotations
-
 import os
 
 import pytest
@@ -13,10 +11,8 @@ from ..test_command_laws import _own_cache, folder, made
 from ..test_metric_laws import registered
 
 __all__ = ["_own_cache", "folder", "made", "registered"]
-CALLS, SEED = (
-    int(os.environ.get(f"CAPSCORE_HOSTILE_{name}", default))
-    for name, default in (("CALLS", 150), ("SEED", 1))
-)
+CALLS = int(os.environ.get("CAPSCORE_HOSTILE_CALLS", 150))
+SEED = int(os.environ.get("CAPSCORE_HOSTILE_SEED", 1))
 
 
 @pytest.mark.filterwarnings("ignore")

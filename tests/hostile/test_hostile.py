@@ -4,8 +4,6 @@
 `pytest tests/hostile --all -k "caption/nul"`.
 """
 
-from __future__ import annotations
-
 from tools.hostile.case import check, limited, sample
 from tools.hostile.tables import benchmarks, images, options, rows, texts
 

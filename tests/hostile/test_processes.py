@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tools.tiny.command import read_jsonl, write_jsonl
+
 from ..processes import Process
 from ..toy_command import WAIT_S, end, program, write_photos
 
@@ -29,23 +31,16 @@ def begin(*arguments: object, seconds: float = 0, before: str = "") -> Process:
 @pytest.fixture
 def rows(tmp_path) -> Path:
     """Forty rows that differ, of three photos."""
-    photos = write_photos(tmp_path)
-    path = tmp_path / "in.jsonl"
-    with open(path, "w") as file:
-        for number in range(40):
-            row = {"id": number, "image": photos[number % 3], "caption": f"red word{number}"}
-            file.write(json.dumps(row) + "\n")
-    return path
+    photos = write_photos(tmp_path) * 14
+    rows = [{"id": n, "image": photos[n], "caption": f"red word{n}"} for n in range(40)]
+    return write_jsonl(tmp_path / "in.jsonl", rows)
 
 
-def expected() -> list[float]:
-    return [(2.5, 0.0, 0.0)[number % 3] for number in range(40)]
-
-
-def scores(path: Path) -> list[float]:
-    found = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [row["id"] for row in found] == list(range(len(found)))
-    return [row["mcs"] for row in found]
+def assert_right(path: Path) -> None:
+    """Assert that all rows are there in order, each with its score."""
+    found = read_jsonl(path)
+    assert [row["id"] for row in found] == [*range(40)]
+    assert [row["mcs"] for row in found] == pytest.approx(([2.5, 0.0, 0.0] * 14)[:40], abs=1e-6)
 
 
 def wait_until(true, process: Process) -> None:
@@ -66,7 +61,7 @@ def test_a_killed_run_continues(rows, tmp_path):
     code, errors = end(begin(*common, "-o", tmp_path / "out.jsonl"))
     assert code == 0, errors
     assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
-    assert scores(tmp_path / "out.jsonl") == pytest.approx(expected(), abs=1e-6)
+    assert_right(tmp_path / "out.jsonl")
     summaries = [json.loads((tmp_path / f"{name}.summary.json").read_text()) for name in ("out", "whole")]
     assert summaries[0]["metrics"] == summaries[1]["metrics"]
 
@@ -77,7 +72,7 @@ def test_eight_writers_of_one_cache_and_one_result(rows, tmp_path):
     for writer in [begin(*given, seconds=0.02) for _ in range(8)]:
         code, errors = end(writer)
         assert code == 0 and "warning" not in errors, errors
-    assert scores(tmp_path / "o.jsonl") == pytest.approx(expected(), abs=1e-6)
+    assert_right(tmp_path / "o.jsonl")
     summary = json.loads((tmp_path / "o.summary.json").read_text())
     assert (summary["rows"], summary["failures"]) == (40, [])
     assert not list(tmp_path.glob(".*"))
@@ -86,10 +81,9 @@ def test_eight_writers_of_one_cache_and_one_result(rows, tmp_path):
 def test_a_cache_that_cannot_be_written(rows, tmp_path):
     cache = tmp_path / "cache"
     cache.mkdir(mode=0o555)
-    code, errors = end(
-        begin("score", rows, "--cache-dir", cache, "-o", tmp_path / "out.jsonl", before=WITHOUT_PRIVILEGES)
-    )
+    given = ("score", rows, "--cache-dir", cache, "-o", tmp_path / "out.jsonl")
+    code, errors = end(begin(*given, before=WITHOUT_PRIVILEGES))
     assert code == 0, errors
-    assert scores(tmp_path / "out.jsonl") == pytest.approx(expected(), abs=1e-6)
+    assert_right(tmp_path / "out.jsonl")
     assert not list(cache.iterdir())
     assert errors.count("warning") == 1 and str(cache) in errors, errors

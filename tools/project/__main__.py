@@ -11,7 +11,7 @@ CHECKS: tuple[Callable[[], list[str]], ...] = (
     *(structure.too_many_packages, structure.names_of_two_classes, structure.imports_of_the_command_line),
     *(structure.undeclared_libraries, structure.files_that_the_source_archive_lacks),
     *(pages.metadata_of_cards, pages.made_pages, pages.figures_of_pages, pages.names_that_pages_lack),
-    pages.lines_too_many_of_the_readme,
+    *(pages.lines_too_many_of_the_readme, pages.captions_of_the_demo, pages.calibrations_that_ship),
 )
 # a source archive has no weights
 if (licences.WEIGHTS / "pyproject.toml").exists():

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from importlib.metadata import metadata
 from typing import Any
 
 from huggingface_hub import DatasetCard, ModelCard, SpaceCard
+from PIL import Image
 
 import capscore
 from capscore.backbones import find
 from capscore.benchmarks.result_file import read_results
+from capscore.perturbations import find_objects
 from capscore.registry import METRICS
-from docs import measured, scores
+from docs import demo, measured, scores
 
 from .source import ROOT, named
 
@@ -37,6 +40,16 @@ ACCEPTED = {
     "size_categories": r"n<1K|1K<n<10K|10K<n<100K|100K<n<1M|1M<n<10M",
     "datasets": r"[\w.-]+(/[\w.-]+)?",
     "tags": ".+",
+}
+DEMO = ROOT / "capscore" / "show" / "examples.json"
+LANGUAGES = ["en", "de", "fr", "es", "ja", "zh", "ar", "ru"]
+PERTURBED = LANGUAGES[:5]
+# what a caption in a language is written in; one that was left in English has none of it
+SCRIPTS = {
+    "ja": r"[\u3040-\u30ff]",  # kana
+    "zh": r"^[\u4e00-\u9fff，。、]+$",  # no kana, no Latin
+    "ar": r"^[\u0600-\u06ff .،]+$",
+    "ru": r"^[\u0400-\u04ff ,.-]+$",
 }
 _BACKBONES = ("embedded", "embedded-free")
 _METRICS = {"MCS": "mcs", "Fit": "fit", "InfoMetIC": "infometic", "RefCLIPScore": "ref_clip_score"}
@@ -81,6 +94,53 @@ def made_pages() -> list[str]:
     made[scores.PAGE] = scores.page(page, scores.shipped())
     wrong = [named(path) for path, text in made.items() if path.read_text(encoding="utf-8") != text]
     return wrong if len(made) >= 10 else [*wrong, f"{len(made)} pages are made"]
+
+
+def captions_of_the_demo() -> list[str]:
+    """Photos of the demo whose captions are not all there, distinct, and written in their language."""
+    wrong, texts = [], list[str]()
+    for name, entry in json.loads(DEMO.read_text("utf-8")).items():
+        with Image.open(demo.photo_path(entry["file"])) as image:
+            if min(image.size) < 256 or not (entry["title"] and entry["alt"] and entry["credit"]):
+                wrong.append(f"{name}: a small photo, or one without title, alt text or credit")
+        if list(entry["captions"]) != LANGUAGES:
+            wrong.append(f"{name}: its languages are not {LANGUAGES}")
+        for language, captions in entry["captions"].items():
+            own = [*(captions[mark] for mark in ("right", "half", "wrong")), *captions["references"]]
+            texts += own
+            wrong += [f"{name}, {language}: {text}" for text in own if not _is_written_in(language, text)]
+            if language in PERTURBED:
+                places, _ = find_objects([captions["right"]], [captions["objects"]])
+                found = [captions["right"][start:end] for start, end in places[0]]
+                if sorted(found) != sorted(captions["objects"]):
+                    wrong.append(f"{name}, {language}: of {captions['objects']} it has {found}")
+            if len(own) != 5 or ("objects" in captions) != (language in PERTURBED):
+                wrong.append(f"{name}, {language}: {len(own)} captions, or objects that nobody reads")
+    return wrong if len({*texts}) == len(texts) >= 240 else [*wrong, "captions that are there twice"]
+
+
+def _is_written_in(language: str, text: str) -> bool:
+    whole = text == text.strip() and text[-1] in ".。"
+    return whole and re.search(SCRIPTS.get(language, ""), text) is not None
+
+
+def calibrations_that_ship() -> list[str]:
+    """What is there besides numbers in the calibrations, and a median that their page states otherwise."""
+    document, wrong = scores.shipped(), []
+    if document["set"]["photos"] != 325 or not re.fullmatch(r"20\d\d-\d\d-\d\d", document["made"]):
+        wrong.append(f"of {document['set']['photos']} photos, made {document['made']}")
+    for entry in document["metrics"]:
+        for language, kinds in entry["languages"].items():
+            values = [value for kind in kinds.values() for value in kind["values"]]
+            keys = {key for kind in kinds.values() for key in kind}
+            numbers = all(isinstance(value, float) for value in values)
+            if {*kinds} != {"right", "shuffled"} or keys != {"n", "values"} or not numbers:
+                wrong.append(f"{entry['metric']}, {language}: {sorted(kinds)}, {sorted(keys)}")
+    (mcs,) = (entry for entry in document["metrics"] if entry["metric"] == "mcs")
+    median = mcs["languages"]["all"]["right"]["values"][document["percents"].index(50)]
+    lines = scores.PAGE.read_text(encoding="utf-8").splitlines()
+    shown = next(line.split("|")[6] for line in lines if line.startswith("| mcs | right"))
+    return wrong if float(shown) == round(median, 3) else [*wrong, f"median {shown}; expected {median:.3f}"]
 
 
 def figures_of_pages() -> list[str]:
