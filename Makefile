@@ -243,11 +243,9 @@ measure-embedded-image-tower: $(VENV)/.installed ## measure the image tower: DAT
 	@test -n "$(DATA)" -a -n "$(PHOTOS)" || { \
 		echo "make measure-embedded-image-tower DATA=<folder with flickr8k, multi30k, xflickrco, pascal50s, composite, vicr>" \
 			"PHOTOS=<folder with flickr8k, voc_animals, coco_val2014> [SOURCES=<folder>]" \
-			"[XTD10=<folder of test_1kcaptions_en.txt and others>]" \
 			"[BACKBONE=<name or folder>]"; exit 2; }
 	$(OFFLINE) $(BIN)/python -m weights.measuring.image_tower --data $(DATA) --photos $(PHOTOS) \
 		--sources $(SOURCES) $(if $(BACKBONE),--backbone $(BACKBONE)) \
-		$(if $(XTD10),--xtd10 $(XTD10)) \
 		--output $(TRAINING)/image_tower.json --markdown $(TRAINING)/image_tower.md
 
 # Backbones of PR-MCS that measure-embedded measures: folders or names
@@ -255,12 +253,11 @@ PR_MCS ?= embedded-pr-mcs
 measure-embedded: $(VENV)/.installed ## measure the PR-MCS weights: DATA=folder
 	@test -n "$(DATA)" || { \
 		echo "make measure-embedded DATA=<folder with flickr8k, multi30k, xflickrco, capeval1k, composite, polaris, thumb>" \
-			"[PHOTOS=<folder with flickr8k>] [DUTCH=<folder of test.0 to test.4>] [PR_MCS='<folders or names>']" \
+			"[DUTCH=<folder of test.0 to test.4>] [PR_MCS='<folders or names>']" \
 			"[TRAINED=<captions of the training>, with it XTD10=<folder of test_1kcaptions_en.txt and others>]"; exit 2; }
 	$(OFFLINE) $(BIN)/python -m weights.measuring.held_out --flickr8k $(DATA)/flickr8k --multi30k $(DATA)/multi30k \
 		$(if $(DUTCH),--dutch $(DUTCH)) $(if $(XTD10),--xtd10 $(XTD10) --trained $(TRAINED)) --out $(TRAINING)/held_out
 	$(OFFLINE) $(BIN)/python -m weights.measuring.pr_mcs_alarms --data $(DATA) --held-out $(TRAINING)/held_out \
-		$(if $(PHOTOS),--photos $(PHOTOS)) \
 		$(foreach name,$(PR_MCS),--backbone $(name)) \
 		--markdown $(TRAINING)/pr_mcs.md --output $(TRAINING)/pr_mcs.json
 

@@ -44,6 +44,11 @@ _LONG = 12  # semantic words from which a caption is long
 _ENOUGH = 100  # right words and planted words that a calibration error needs, each
 _MIN_SIDE = 16  # pixels below which a box is not measured
 
+OUTCOMES = ("lowest", "marked", "cannot_tell")  # of a planted word
+# Shares of captions, of words, and of changed captions whose recall or precision falls.
+SHARES = ("others_not_fitting", "right_not_fitting", "right_without_mark")
+SHARES += ("right_words_marked", "long_words_marked", "lower_recall", "lower_precision")
+
 Photos = Mapping[str, Mapping[str, Sequence[str]]]  # file → language → captions
 
 
@@ -138,73 +143,68 @@ def semantic_words(detail: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [word for word in detail["words"] if word["semantic"] and word["score"] is not None]
 
 
-def is_lowest(scores: Sequence[float], planted: Sequence[bool]) -> bool:
-    """Whether a planted word scores below every other one; a tie counts against it.
+def is_lowest(planted: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a planted word is less likely right than all other words; a tie counts against it.
 
-    >>> is_lowest([0.2, 0.1, 0.7], [False, True, False]), is_lowest([0.1, 0.1], [False, True])
+    By probability where any word has one; a word without is then the rightest. Else by score.
+
+    >>> one, other = {"score": 0.1, "p_correct": None}, {"score": 0.1, "p_correct": 0.9}
+    >>> is_lowest([other], [one]), is_lowest([one], [one])
     (True, False)
     """
-    own = [score for score, here in zip(scores, planted, strict=True) if here]
-    others = [score for score, here in zip(scores, planted, strict=True) if not here]
-    return bool(own) and (not others or min(own) < min(others))
+    by_score = all(word["p_correct"] is None for word in (*planted, *others))
+
+    def value(word: Mapping[str, Any]) -> float:
+        if by_score:
+            return float(word["score"])
+        return 1.0 if word["p_correct"] is None else float(word["p_correct"])
+
+    return bool(planted) and min(map(value, planted)) < min(map(value, others), default=np.inf)
 
 
 def report(cases: Sequence[Case], scored: Mapping[Row, Scored]) -> dict[str, Any]:
     """Shares of one language, ready for JSON; None where there is nothing to count."""
-    details: dict[str, list[Any]] = defaultdict(list)
-    falls: dict[str, list[bool]] = defaultdict(list)
-    outcomes: dict[str, list[tuple[bool, bool, bool]]] = defaultdict(list)
+    # what is averaged: name, or kind of planted word and name → values
+    seen: dict[str, list[float]] = defaultdict(list)
     right_p, wrong_p = [], []
     for case in cases:
-        after = scored[case.row]
-        details[case.kind].append(after.detail)
-        if case.kind == "right":
-            right_p += _probabilities(after.detail, semantic_words(after.detail))
+        detail, recall, precision = scored[case.row]
+        words = semantic_words(detail)
+        marks, unfit = [word["correct"] is False for word in words], detail["fits"] is False
         if case.original:
             before = scored[case.row._replace(caption=case.original)]
-            falls[f"{case.kind} recall"].append(after.recall < before.recall)
-            falls[f"{case.kind} precision"].append(after.precision < before.precision)
-        if case.kind in KINDS:
-            words = semantic_words(after.detail)
-            here = [word["start"] < case.end and word["end"] > case.start for word in words]
-            planted = [word for word, is_here in zip(words, here, strict=True) if is_here]
-            marked = after.detail["fits"] is False or any(word["correct"] is False for word in planted)
+        if case.kind == "right":
+            right_p += _probabilities(detail, words)
+            seen["right_words_marked"] += marks
+            seen["right_not_fitting"].append(unfit)
+            seen["right_without_mark"].append(not unfit and not any(marks))
+        elif case.kind == "other":
+            seen["others_not_fitting"].append(unfit)
+        elif case.kind == "shorter":
+            seen["lower_recall"].append(recall < before.recall)
+        elif case.kind == "long" and len(words) >= _LONG:
+            seen["long_words_marked"] += marks
+        elif case.kind in KINDS:
+            planted = [word for word in words if word["start"] < case.end and word["end"] > case.start]
+            others = [word for word in words if word not in planted]
+            wrong_p += _probabilities(detail, planted)
+            marked = unfit or any(word["correct"] is False for word in planted)
             unsure = bool(planted) and all(word["correct"] is None for word in planted)
-            outcomes[case.kind].append((is_lowest(_values(words), here), marked, unsure))
-            wrong_p += _probabilities(after.detail, planted)
-    names = ("lowest", "marked", "cannot_tell")
-    kinds = {}
-    for kind in KINDS:
-        columns = list(zip(*outcomes[kind], strict=True)) or [()] * len(names)
-        kinds[kind] = {"n": len(outcomes[kind]), **dict(zip(names, map(mean, columns), strict=True))}
-    marks = [_marked(detail) for detail in details["right"]]
-    long = [marked for marked in map(_marked, details["long"]) if len(marked) >= _LONG]
-    unfit = {kind: [detail["fits"] is False for detail in details[kind]] for kind in ("right", "other")}
+            for name, value in zip(OUTCOMES, (is_lowest(planted, others), marked, unsure), strict=True):
+                seen[f"{case.kind} {name}"].append(value)
+            if case.kind == "blatant":
+                seen["lower_precision"].append(precision < before.precision)
     error = None
     if min(len(right_p), len(wrong_p)) >= _ENOUGH:
         labels = [True] * len(right_p) + [False] * len(wrong_p)
         error = expected_calibration_error([*right_p, *wrong_p], labels)
-    return {
-        "photos": len(details["other"]),
-        "kinds": kinds,
-        "others_not_fitting": mean(unfit["other"]),
-        "right_not_fitting": mean(unfit["right"]),
-        "right_words_marked": mean([mark for marked in marks for mark in marked]),
-        "long_words_marked": mean([mark for marked in long for mark in marked]),
-        "right_without_mark": mean(
-            [not unfits and not any(marked) for unfits, marked in zip(unfit["right"], marks, strict=True)]
-        ),
-        "calibration_error": error,
-        "lower_recall": mean(falls["shorter recall"]),
-        "lower_precision": mean(falls["blatant precision"]),
-    }
-
-
-def _values(words: Sequence[Mapping[str, Any]]) -> list[float]:
-    """How right each word is: by probability, where any word has one; a word without is then the rightest."""
-    if all(word["p_correct"] is None for word in words):
-        return [float(word["score"]) for word in words]
-    return [1.0 if word["p_correct"] is None else float(word["p_correct"]) for word in words]
+    kinds: dict[str, dict[str, float | None]] = {}
+    for kind in KINDS:
+        kinds[kind] = {name: mean(seen[f"{kind} {name}"]) for name in OUTCOMES}
+        kinds[kind]["n"] = len(seen[f"{kind} lowest"])
+    shares = {name: mean(seen[name]) for name in SHARES}
+    photos = len(seen["others_not_fitting"])
+    return {"photos": photos, "kinds": kinds, **shares, "calibration_error": error}
 
 
 def expected_calibration_error(p: Sequence[float] | np.ndarray, right: Sequence[bool] | np.ndarray) -> float:
@@ -228,21 +228,16 @@ def _probabilities(detail: Mapping[str, Any], words: Sequence[Mapping[str, Any]]
     return [word["p_correct"] for word in words if word["p_correct"] is not None]
 
 
-def _marked(detail: Mapping[str, Any]) -> list[bool]:
-    return [word["correct"] is False for word in semantic_words(detail)]
-
-
 def region_accuracy(scorer: InfoMetIC, folder: Path) -> dict[str, Any]:
     """Share of the boxes of named things that are mentioned, and of unnamed ones that are not; chance is 0.5.
 
     A thing is named by a caption that has its COCO name or a form of it (`_is_named`); of the others only
     those count that no caption of the photo names.
     """
-    photos: dict[str, Path] = {}
-    for path in folder.rglob("*"):
-        photos.setdefault(path.name, path)
-    annotated = sorted(folder.glob("annotations/instances_*.json"))
-    rows = [row for file in annotated for row in _regions(photos, file)]
+    photos = {path.name: path for path in folder.rglob("*")}
+    rows = []
+    for file in sorted(folder.glob("annotations/instances_*.json")):
+        rows += _regions(photos, file)
     if not rows:
         raise InputError(f"{folder} has no photo with captions and boxes", field="boxes")
     files, captions, boxes, labels = map(list, zip(*rows, strict=True))
@@ -272,18 +267,19 @@ def _regions(
     captions: dict[int, list[str]] = defaultdict(list)
     for row in json.loads(captions_file.read_text(encoding="utf-8"))["annotations"]:
         captions[row["image_id"]].append(row["caption"])
-    things: dict[int, list[tuple[list[float], str]]] = defaultdict(list)
+    boxes: dict[int, list[list[float]]] = defaultdict(list)
+    named_by: dict[int, list[list[str]]] = defaultdict(list)  # of each box the captions that name it
     for row in content["annotations"]:
         left, top, width, height = row["bbox"]
+        photo, name = row["image_id"], names[row["category_id"]]
         if min(width, height) >= _MIN_SIDE:
-            box = [left, top, left + width, top + height]
-            things[row["image_id"]].append((box, names[row["category_id"]]))
+            boxes[photo].append([left, top, left + width, top + height])
+            named_by[photo].append([caption for caption in captions[photo] if _is_named(name, caption)])
     for image in sorted(content["images"], key=lambda image: image["id"]):
-        boxes, own = [box for box, _ in things[image["id"]]], captions[image["id"]]
-        named = [{caption for caption in own if _is_named(name, caption)} for _, name in things[image["id"]]]
-        file = photos.get(Path(image["file_name"]).name)
-        for caption in own if file and boxes else ():
-            yield str(file), caption, boxes, [caption in by or (None if by else False) for by in named]
+        photo, file = image["id"], photos.get(Path(image["file_name"]).name)
+        for caption in captions[photo] if file and boxes[photo] else ():
+            labels = [True if caption in by else None if by else False for by in named_by[photo]]
+            yield str(file), caption, boxes[photo], labels
 
 
 _ALSO: Mapping[str, str] = beside(__file__, "names_in_captions.yaml")
@@ -301,19 +297,18 @@ def measure(scorer: InfoMetIC, photos: Photos, seed: int = 0) -> dict[str, Any]:
 
 
 def table(result: Mapping[str, Any]) -> Report:
-    languages = list(result["languages"].values())
-    titles = [title for title in languages[0] if title not in ("photos", "kinds")]
-    rows = [["photos", *(str(found["photos"]) for found in languages)]]
+    found = list(result["languages"].values())
+    rows = [["photos", *(str(own["photos"]) for own in found)]]
     for kind in KINDS:
-        for name in ("lowest", "marked", "cannot_tell"):
-            own = (percent(found["kinds"][kind][name]) for found in languages)
-            rows.append([f"{kind}: {name.replace('_', ' ')}", *own])
-    for title in titles:
-        rows.append([title.replace("_", " "), *(percent(found[title]) for found in languages)])
+        for name in OUTCOMES:
+            shares = (percent(own["kinds"][kind][name]) for own in found)
+            rows.append([f"{kind}: {name.replace('_', ' ')}", *shares])
+    for name in (*SHARES, "calibration_error"):
+        rows.append([name.replace("_", " "), *(percent(own[name]) for own in found)])
     parts = [Table(["%", *result["languages"]], rows), f"marks: {result['marks']}"]
-    return Report(
-        "", [*parts, *([f"regions: {json.dumps(result['regions'])}"] if "regions" in result else [])]
-    )
+    if "regions" in result:
+        parts.append(f"regions: {json.dumps(result['regions'])}")
+    return Report("", parts)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

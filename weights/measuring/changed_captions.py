@@ -1,139 +1,198 @@
-"""Captions beside their photos, and the same captions changed → what the change does to MCS.
+"""Captions beside their photos, and the same captions changed → what the changes do to MCS.
 
-In: captions and the photos, or texts that stand for them. Out, as figures: what style (case, final stop,
-blanks, openers of `openers.json`) does to the mean, and to which of two captions of a photo wins; how often a
-caption scores higher than itself with one wrong word; how often sentences of another photo lower the score of
-a paragraph.
+    python -m weights.measuring.changed_captions --rows photos.jsonl --languages en,de,fr,es,zh
+
+In: a JSON Lines file with the photo, caption and language of each row, such as that of
+`weights.measuring.held_out`. Out, per change and language: how far the mean moves, the share of captions that
+move by more than .02, and of those that score lower. A caption is written in another way, of
+ways_of_writing.json and `WAYS`, gets an opener of openers.json, or a wrong word; all captions of a photo, as
+one paragraph, get sentences of another photo.
 """
 
 from __future__ import annotations
 
+import html
 import random
+import re
 import string
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
+import capscore
 from capscore.benchmarks.protocols.recall import COSINE_TIE
-from capscore.benchmarks.tasks import TaskOptions
-from capscore.embedding.embedder import EmbeddedRows, Embedder
-from capscore.errors import InputError
-from capscore.metrics.mcs import MCS
-from capscore.metrics.rows import format_signature
-from capscore.metrics.with_backbone import row_cosines
-from weights.making.jsonl import beside
+from capscore.errors import RowWarning
+from capscore.metrics.base import Scorer
+from capscore.tables import Report, Table
+from training.engine.config import main as run_as_command
+from weights.making.jsonl import beside, read_lines, with_texts
 
-from .figures import Figure, noting, ratio
+from .figures import percent, study_parser, write_results
+from .planted_words import LANGUAGES
 from .planting import plant
 
+# Ways of writing, in which %s stands for the caption, and words that headlines do not capitalise.
+_STATED = beside(__file__, "ways_of_writing.json")
+FORMS: list[str] = _STATED["forms"]
+SMALL_WORDS = frozenset(_STATED["small words"].split())
 OPENERS: Mapping[str, list[str]] = beside(__file__, "openers.json")
-STYLES: Mapping[str, Callable[[str], str]] = {
-    "final stop": lambda text: f"{text}.",
-    "capital": lambda text: text[:1].upper() + text[1:],
-    "capital and stop": lambda text: f"{text[:1].upper()}{text[1:]}.",
-    "ALL CAPS": str.upper,
-    "Title Case": string.capwords,
-    "doubled blanks": lambda text: text.replace(" ", "  "),
-}
-KINDS = {"same_kind": "noun of the same kind", "colour": "colour", "number": "number"}
+MOVED = 0.02  # a change of one caption's score that counts
+KINDS = {"same_kind": "a noun of the same kind", "colour": "another colour", "number": "another number"}
 ADDED = (1, 3)
 
 
-def plain(caption: str, language: str) -> str:
-    """A caption as captioners write it: single blanks, no final stop, no capital but of a German noun.
+class Changed(NamedTuple):
+    """A text beside a photo, before and after a change."""
 
-    >>> plain("A dog  runs .", "en"), plain("Hunde rennen.", "de")
-    ('a dog runs', 'Hunde rennen')
-    """
-    text = " ".join(caption.split()).rstrip(" .。")
-    return text if language == "de" else text[:1].lower() + text[1:]
-
-
-def paragraph(captions: Sequence[str]) -> str:
-    """Captions as the sentences of one text.
-
-    >>> paragraph(["A dog runs .", "Grass is wet"])
-    'A dog runs. Grass is wet.'
-    """
-    return " ".join(f"{caption.rstrip(' .')}." for caption in captions)
+    image: str
+    language: str
+    before: str
+    after: str
 
 
-class ChangedCaptions:
-    """What changes of captions do to a backbone's MCS; what is measured goes into `figures`."""
+Changes = dict[str, list[Changed]]  # by what was changed
+Captions = Sequence[Mapping[str, str]]  # rows with image, caption and language
 
-    def __init__(self, embedder: Embedder, options: TaskOptions, figures: list[Figure]) -> None:
-        self.scorer, self.options, self.figures = MCS(embedder), options, figures
-        self.signature = format_signature("mcs", self.scorer.settings)
 
-    def style(self, language: str, title: str, rows: Sequence[tuple[Path | str, str]]) -> None:
-        """Change of the mean, and of the order of two captions of a photo of which one is changed.
+def _in_capitals(text: str, n_words: int = 1) -> str:
+    """A text, the longest words in capitals."""
+    longest = sorted(set(re.findall(r"[^\W\d_]+", text)), key=lambda word: (-len(word), word))[:n_words]
+    for word in longest:
+        text = re.sub(rf"\b{word}\b", word.upper(), text)
+    return text
 
-        In English each style and each opener has its figures; in other languages the openers together have. A
-        winner that ties with the other caption afterwards has changed too.
-        """
-        sides, texts = self._sides([side for side, _ in rows]), [plain(text, language) for _, text in rows]
-        before, one = self._scores(texts, sides), sides.index
-        left, right = np.nonzero((one[:, None] == one) & ~np.eye(len(one), dtype=bool))
-        gaps = before[left] - before[right]
-        won = np.abs(gaps) > COSINE_TIE
-        opened = {opener: [opener + text for text in texts] for opener in OPENERS[language]}
-        changes = {"openers": list(opened.values())}
-        if language == "en":
-            changes = {name: [list(map(change, texts))] for name, change in STYLES.items()}
-            changes |= {f"“{opener}…”": [version] for opener, version in opened.items()}
-        for name, versions in changes.items():
-            after = [self._scores(version, sides) for version in versions]
-            key, said = f"style/{title}/{name}", f"{title}: {name}"
-            self._add(f"{key}/change", f"{said}, change", one, sum(after) / len(after) - before)
-            flips = [won & (gaps * (scores[left] - before[right]) <= 0) for scores in after]
-            if won.any():
-                share = np.mean(flips, axis=0)[won]
-                self._add(f"{key}/flipped", f"{said}, winners changed", one[left[won]], share)
 
-    def near_right(
-        self, language: str, title: str, captions: Mapping[Path, Mapping[str, Sequence[str]]]
-    ) -> None:
-        """One noun, colour or number is wrong; `captions`: photo → language → captions."""
-        for kind, said in KINDS.items():
-            key = f"near_right/{language}/{kind}"
-            with noting(self.figures, key, f"{title}: {said}"):
-                drawn = {
-                    photo: plant(texts, language, kind, random.Random(f"{kind} {photo.name}"))
-                    for photo, texts in captions.items()
-                }
-                planted = {photo: found for photo, found in drawn.items() if found}
-                sides = self._sides(list(planted))
-                right = self._scores([found.original for found in planted.values()], sides)
-                wrong = self._scores([found.caption for found in planted.values()], sides)
-                self._add(key, f"{title}: {said}", sides.index, right > wrong + COSINE_TIE)
+def _headline(text: str) -> str:
+    """A text as a headline, its small words in lower case."""
+    words = [word if word.lower() in SMALL_WORDS else word[:1].upper() + word[1:] for word in text.split()]
+    return " ".join([string.capwords(words[0]), *words[1:]]) if words else text
 
-    def paragraphs(self, title: str, sentences: Mapping[Path, Sequence[str]]) -> None:
-        """Sentences about a photo as one text, before and after sentences about another photo are added."""
-        texts = list(sentences.values())
-        others = [*texts[len(texts) // 2 :], *texts[: len(texts) // 2]]
-        sides = self._sides(list(sentences))
-        right = self._scores([paragraph(text) for text in texts], sides)
-        for n in ADDED:
-            longer = [paragraph([*text, *other[:n]]) for text, other in zip(texts, others, strict=True)]
-            lower = self._scores(longer, sides) < right - COSINE_TIE
-            self._add(f"paragraphs/{title}/{n}", f"{title}: {n} added", sides.index, lower)
 
-    def _sides(self, sides: Sequence[Path | str]) -> EmbeddedRows:
-        if not sides:
-            raise InputError("there is no photo with such captions")
-        if isinstance(sides[0], Path):
-            return self.scorer.embedder.images(sides)
-        return self.scorer.texts([str(side) for side in sides])[0]
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].rstrip(' .。')}."
 
-    def _scores(self, texts: Sequence[str], sides: EmbeddedRows) -> np.ndarray:
-        rows, _ = self.scorer.texts(texts)
-        cosines = row_cosines(rows.matrix, rows.index, sides.matrix, sides.index)
-        return self.scorer.combine({"image_cosine": cosines})[0]
 
-    def _add(self, key: str, title: str, photos: np.ndarray, values: np.ndarray) -> None:
-        """The mean of n values; `photos` (n,) are the numbers of their photos, which intervals draw."""
-        sums, counts = np.bincount(photos, values), np.bincount(photos)
-        known = counts > 0
-        share = ratio([sums[known], counts[known]], self.options)
-        self.figures.append(Figure(key, title, *share, len(values), self.signature))
+# Way of writing → what it makes of a caption
+WAYS: dict[str, Callable[[str], str]] = {
+    "capital, full stop": _sentence,
+    "no full stop": lambda text: text.rstrip(" .。"),
+    "UPPER CASE": str.upper,
+    "lower case": str.lower,
+    "Title Case": string.capwords,
+    "Headline Case": _headline,
+    "a WORD": _in_capitals,
+    "two WORDS": lambda text: _in_capitals(text, 2),
+    "tokenised": lambda text: re.sub(r"\s*([,;:.!?])", r" \1", re.sub(r"(\w)'s\b", r"\1 's", text)),
+    "blanks doubled": lambda text: text.replace(" ", "  "),
+    "characters apart": lambda text: re.sub(r"(?<=[\u3400-\u9fff])(?=[\u3400-\u9fff])", " ", text),
+    "under_scores": lambda text: text.replace(" ", "_"),
+    "tatweel": lambda text: re.sub(r"(?<=[\u0628\u062a\u0633\u0644])(?=[\u0621-\u064a])", "\u0640", text),
+    "typographic signs": lambda text: text.replace("'", "’").replace("-", "‑"),
+    "w/": lambda text: re.sub(r"\bwith ", "w/ ", text),
+    "HTML escapes": lambda text: html.escape(f'"{text}"'),
+    **{form.replace("%s", "…"): partial(form.replace, "%s") for form in FORMS},
+}
+
+
+def changes_of(rows: Captions, ways: Mapping[str, Callable[[str], str]] = WAYS) -> Changes:
+    """Every change of captions: ways of writing, openers, wrong words, sentences of another photo."""
+    found: Changes = {name: [] for name in ways}
+    by_photo: dict[str, dict[str, list[str]]] = {}
+    for row in rows:
+        image, language, caption = row["image"], row["language"], row["caption"]
+        by_photo.setdefault(image, {}).setdefault(language, []).append(caption)
+        written = {name: write(caption) for name, write in ways.items()}
+        for number, opener in enumerate(OPENERS.get(language, ()), 1):
+            lower = caption if language == "de" else caption[:1].lower() + caption[1:]
+            written[f"opener {number}"] = opener + lower
+        for name, text in written.items():
+            found.setdefault(name, []).append(Changed(image, language, caption, text))
+    for kind, said in KINDS.items():
+        found[said] = []
+        for image, captions in by_photo.items():
+            for language in sorted(captions.keys() & set(LANGUAGES)):
+                if planted := plant(captions, language, kind, random.Random(f"{kind} {Path(image).name}")):
+                    found[said].append(Changed(image, language, planted.original, planted.caption))
+    for n in ADDED:
+        found[f"{n} of another photo"] = [*_longer(by_photo, n)]
+    return found
+
+
+def _longer(by_photo: Mapping[str, Mapping[str, Sequence[str]]], n: int) -> Sequence[Changed]:
+    """A photo's captions of a language as one paragraph, with n sentences of another photo."""
+    longer = []
+    for language in dict.fromkeys(language for captions in by_photo.values() for language in captions):
+        own = [(image, captions[language]) for image, captions in by_photo.items() if language in captions]
+        if len(own) == 1:
+            continue  # there is no other photo
+        for at, (image, texts) in enumerate(own):
+            _, other = own[(at + len(own) // 2) % len(own)]
+            before, after = (" ".join(map(_sentence, some)) for some in (texts, [*texts, *other[:n]]))
+            longer.append(Changed(image, language, before, after))
+    return longer
+
+
+def measure(scorer: Scorer, changes: Changes) -> dict[str, dict[str, dict[str, float]]]:
+    """Change → language → number of texts that it changes, change of the mean, shares that move and fall."""
+    known: dict[tuple[str, str], float] = {}
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for name, listed in changes.items():
+        pairs = [(row.image, text) for row in listed for text in (row.before, row.after)]
+        if new := list(dict.fromkeys(pair for pair in pairs if pair not in known)):
+            images, texts = zip(*new, strict=True)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RowWarning)  # texts look odd on purpose
+                known |= zip(new, scorer.score(texts, images).scores.tolist(), strict=True)
+        moved: dict[str, list[float]] = {}
+        for row in listed:
+            if row.before != row.after:
+                change = known[row.image, row.after] - known[row.image, row.before]
+                moved.setdefault(row.language, []).append(change)
+        found[name] = {
+            language: {
+                "n": len(values),
+                "change": float(np.mean(values)),
+                "moved": float(np.mean(np.abs(values) > MOVED)),
+                "lower": float(np.mean(np.array(values) < -COSINE_TIE)),
+            }
+            for language, values in moved.items()
+        }
+    return found
+
+
+def table(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Table:
+    languages = list(dict.fromkeys(language for parts in found.values() for language in parts))
+    lines = []
+    for name, parts in found.items():
+        line = [name.replace("\n", "⏎")]
+        for language in languages:
+            cell = ""
+            if own := parts.get(language):
+                cell = f"{own['change']:+.4f} {percent(own['moved'])} {percent(own['lower'])}"
+            line.append(cell)
+        lines.append(line)
+    title = f"change of the mean; captions that move by more than {MOVED}, and that score lower, %"
+    return Table(("change", *languages), lines, title)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = study_parser("changed_captions", __doc__, data_required=False)
+    parser.add_argument("--rows", type=Path, required=True, help="JSON Lines: image, caption, language")
+    parser.add_argument("--languages", default="", help="comma-separated; default: all of the file")
+    parser.add_argument("--backbone", default="embedded")
+    args = parser.parse_args(argv)
+    convert = with_texts("image", "caption", "language")
+    rows = list(read_lines(args.rows, convert, "rows", "row with image, caption and language"))
+    if args.languages:
+        rows = [row for row in rows if row["language"] in args.languages.split(",")]
+    scorer = capscore.load("mcs", backbone=args.backbone, progress=False, cache=False)
+    found = measure(scorer, changes_of(rows))
+    write_results(args, found, Report("", [table(found)]).markdown())
+
+
+if __name__ == "__main__":
+    run_as_command(main)

@@ -46,8 +46,8 @@ SHARED = {
 }
 # files of five descriptions of each of these photos
 DESCRIBED = {"nl": ("Dutch/Test", "test.[0-4]"), "de": ("German/Test", "de_test.[1-5]")}
+# Photos with five descriptions in a language; of more, the first, so that no language outweighs others.
 MAX_DESCRIBED = 100
-"""Photos with five descriptions in a language; of more, the first, so that no language outweighs others."""
 
 
 def photo_rows(folder: Path) -> Rows:
@@ -71,39 +71,39 @@ def shared_rows(
     `photos` is the folder of all of Flickr8k's photos, of which those named in `apart` are left out.
     """
     known = {photo_of(name) for name in apart}
-    names = sorted(path.name for path in photos.iterdir() if photo_of(path.name) not in known)
+    names = {photo_of(path.name): path.name for path in sorted(photos.iterdir())}
+    names = {photo: name for photo, name in names.items() if photo not in known}
     found: dict[str, list[tuple[str, str]]] = {}
     for (slug, (split, languages)), folder in zip(SHARED.items(), (xflickrco, multi30k), strict=True):
         for language in languages:
-            found.setdefault(language, []).extend(translated(folder, slug, language, names, (split,)))
-    listed = _lines(multi30k / "image_splits" / "test_2016_flickr.txt")
-    of_number = {photo_of(name): name for name in names}
-    at = []
-    for line, name in enumerate(listed):
-        if (photo := photo_of(name)) in of_number:
-            at.append((of_number[photo], line))
+            found.setdefault(language, []).extend(
+                translated(folder, slug, language, names.values(), (split,))
+            )
+    listed = [photo_of(name) for name in _lines(multi30k / "image_splits" / "test_2016_flickr.txt")]
+    at = [line for line, photo in enumerate(listed) if photo in names][:MAX_DESCRIBED]
     for language, (folder_name, pattern) in DESCRIBED.items() if descriptions else ():
         for path in sorted((descriptions / folder_name).glob(pattern)):
             texts = _lines(path)
-            found.setdefault(language, []).extend((name, texts[line]) for name, line in at[:MAX_DESCRIBED])
-    return [
-        {"image": str((photos / name).resolve()), "caption": text.strip(), "language": language}
-        for language, captions in found.items()
-        for name, text in captions
-        if text.strip()
-    ]
+            found.setdefault(language, []).extend((names[listed[line]], texts[line]) for line in at)
+    rows = []
+    for language, captions in found.items():
+        for name, text in captions:
+            if text.strip():
+                image = str((photos / name).resolve())
+                rows.append({"image": image, "caption": text.strip(), "language": language})
+    return rows
 
 
 def english_rows(folder: Path) -> Rows:
     """Captions two to five of every photo in the test split; the first stands for the photo."""
     test = set(listed_photos(AnnotationSource(folder / "Flickr_8k.testImages.txt")))
-    captions: dict[str, list[str]] = {}
-    for _, _, photo, caption in token_captions(AnnotationSource(folder / "Flickr8k.token.txt")):
-        if photo in test:
-            captions.setdefault(photo, []).append(caption)
+    first: dict[str, str] = {}
     found = []
-    for photo, (first, *rest) in captions.items():
-        found += [_row(photo, first, caption, "en") for caption in rest]
+    for _, _, photo, caption in token_captions(AnnotationSource(folder / "Flickr8k.token.txt")):
+        if photo in first:
+            found.append(_row(photo, first[photo], caption, "en"))
+        elif photo in test:
+            first[photo] = caption
     return found
 
 
@@ -181,9 +181,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--multi30k", type=Path, help="folder of its files, for --dutch and --photos")
     parser.add_argument("--photos", type=Path, help="folder of all of Flickr8k's photos, for --flickr8k")
     parser.add_argument("--xflickrco", type=Path, help="folder of its files, for --photos")
-    parser.add_argument(
-        "--descriptions", type=Path, help="folder of Dutch/Test and German/Test, for --photos"
-    )
+    parser.add_argument("--descriptions", type=Path, help="folder of Dutch/Test, German/Test, for --photos")
     parser.add_argument("--xtd10", type=Path, help="folder of test_1kcaptions_en.txt and others")
     parser.add_argument("--trained", type=Path, help="captions of the training, for --xtd10")
     parser.add_argument("--out", type=Path, required=True, help="folder for the files")
@@ -192,10 +190,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     if options.flickr8k:
         written = {"photos": photo_rows(options.flickr8k), "english": english_rows(options.flickr8k)}
     if options.flickr8k and options.photos and options.xflickrco and options.multi30k:
-        first = written["photos"]
-        apart = {Path(row["image"]).name for row in first}
+        apart = {Path(row["image"]).name for row in written["photos"]}
         more = (options.photos, options.xflickrco, options.multi30k, options.descriptions)
-        written["calibration"] = first + shared_rows(*more, apart)
+        written["calibration"] = written["photos"] + shared_rows(*more, apart)
     if options.dutch and options.multi30k:
         written["dutch"] = dutch_rows(options.dutch, options.multi30k)
     if options.xtd10 and options.trained:

@@ -1,13 +1,12 @@
-"""Measures how well a backbone sees: search in several languages, agreement with people, wrong words, style.
+"""Measures how well a backbone sees: search in several languages, and agreement with people.
 
     python -m weights.measuring.image_tower --data DATA --photos PHOTOS --sources SOURCES \
-        --xtd10 XTD10 --output figures.json --markdown figures.md
+        --output figures.json --markdown figures.md
 
 In: the official files (folders flickr8k, multi30k, xflickrco, pascal50s, composite, vicr), photos (folders
 flickr8k, voc_animals, coco_val2014), sources with Flickr8k's captions in Chinese and Arabic as
-`weights.making.sources` fetches them, XTD10's captions, and any number of backbones. Out: every number
-with its 95 % bootstrap interval over photos, as tables in Markdown and as JSON. What cannot be measured is
-listed with the reason.
+`weights.making.sources` fetches them, and any number of backbones. Out: every number with its 95 % bootstrap
+interval over photos, as tables in Markdown and as JSON. What cannot be measured is listed with the reason.
 """
 
 from __future__ import annotations
@@ -37,10 +36,8 @@ from weights.making.jsonl import beside
 from weights.making.package_texts import source_texts
 from weights.making.sources import source_named
 
-from .changed_captions import OPENERS, ChangedCaptions
 from .figures import Figure, noting, ratio, study_parser, write_results
-from .held_out import photo_rows, translated, xtd10_rows
-from .planted_words import LANGUAGES
+from .held_out import translated
 
 KS = (1, 5, 10)
 BACKBONES = ("embedded", "embedded-free")
@@ -51,8 +48,6 @@ PACKAGED: Mapping[str, Sequence[str]] = _STATED["packaged"]
 # Languages of Multi30k's translations.
 TRANSLATED = ("de", "fr", "cs")
 _RETRIEVAL = "retrieval/flickr8k_test"
-# Captions whose style is changed, in each language, and photos of which paragraphs are made.
-_STYLED, _PARAGRAPHS = 500, 300
 # Captions whose cosines with all photos are in memory at once.
 _CAPTIONS = 1024
 
@@ -78,13 +73,7 @@ RATED = {group: RatedSet(**stated) for group, stated in _STATED["rated"].items()
 
 
 def measure(
-    embedder: Embedder,
-    data: Path,
-    photos: Path,
-    sources: Path | None,
-    options: TaskOptions,
-    *,
-    xtd10: Path | None = None,
+    embedder: Embedder, data: Path, photos: Path, sources: Path | None, options: TaskOptions
 ) -> list[Figure]:
     """Measure a backbone; what a folder that is None would serve is not measured."""
     figures: list[Figure] = []
@@ -94,9 +83,6 @@ def measure(
         search.translated(data / "multi30k")
     for group in RATED:
         measure_ratings(figures, embedder, group, data, photos, options)
-    changed = ChangedCaptions(embedder, options, figures)
-    with noting(figures, "style", "changes of Flickr8k's captions"):
-        measure_changes(changed, data, photos, xtd10)
     return figures
 
 
@@ -244,51 +230,6 @@ def measure_ratings(
                 ]
 
 
-def measure_changes(changed: ChangedCaptions, data: Path, photos: Path, xtd10: Path | None) -> None:
-    """Style, wrong words and paragraphs, on photos of Flickr8k that no weights learned from.
-
-    Of languages that have no captions of such photos, XTD10's are measured, beside their English captions.
-    """
-    flickr8k, folder = data / "flickr8k", photos / "flickr8k"
-    english: dict[str, list[str]] = {}
-    for line in token_captions(AnnotationSource(flickr8k / "Flickr8k.token.txt")):
-        english.setdefault(line.photo, []).append(line.text)
-    tests = listed_photos(AnnotationSource(flickr8k / "Flickr_8k.testImages.txt"))
-
-    def read(language: str) -> tuple[str, list[tuple[Path | str, str]]]:
-        """Where the captions come from, and each beside its photo, or beside what stands for it."""
-        if language == "en":
-            return "Flickr8k", [(folder / name, text) for name in tests for text in english[name]]
-        if language in ("de", "fr"):
-            shared = translated(data / "multi30k", "multi30k", language, tests)
-            return "Multi30k", [(folder / name, text) for name, text in shared]
-        if language in ("es", "ja", "ru", "tr"):
-            shared = translated(data / "xflickrco", "xflickrco", language, english, ("test",))
-            return "XFlickr&CO", [(folder / name, text) for name, text in shared]
-        if language in ("it", "ko", "pl"):
-            rows = [row for row in (xtd10_rows(xtd10) if xtd10 else []) if row["language"] == language]
-            return "XTD10, beside English captions", [(row["stand_in"], row["caption"]) for row in rows]
-        rows = [row for row in photo_rows(flickr8k) if row["language"] == language]
-        return "83 photos of Flickr8k", [(Path(row["image"]), row["caption"]) for row in rows]
-
-    for language in OPENERS:
-        with noting(changed.figures, f"style/{language}", language):
-            source, rows = read(language)
-            if not rows:
-                raise InputError("no captions are at hand")
-            title = f"{language}, {source}"
-            changed.style(language, title, rows[:_STYLED])
-            if language in LANGUAGES:
-                by_photo: dict[Path, dict[str, list[str]]] = {}
-                for photo, text in rows:
-                    by_photo.setdefault(Path(photo), {}).setdefault(language, []).append(text)
-                all_of = {
-                    photo: {"en": english.get(photo.name, []), **own} for photo, own in by_photo.items()
-                }
-                changed.near_right(language, title, all_of)
-    changed.paragraphs("captions of Flickr8k", {folder / name: english[name] for name in tests[:_PARAGRAPHS]})
-
-
 def markdown(measured: Mapping[str, Sequence[Figure]]) -> str:
     """One table per group; measured: name of each backbone → its figures."""
     by_key = [{figure.key: figure for figure in figures} for figures in measured.values()]
@@ -299,20 +240,19 @@ def markdown(measured: Mapping[str, Sequence[Figure]]) -> str:
         for key in (key for key in keys if key.partition("/")[0] == group):
             cells = [figures.get(key) for figures in by_key]
             known = [figure for figure in cells if figure is not None]
-            values = [_cell(figure, 2 if group == "style" else 1) for figure in cells]
-            rows.append([known[0].title, f"{max(f.n for f in known):,}", *values])
+            rows.append([known[0].title, f"{max(f.n for f in known):,}", *map(_cell, cells)])
         if rows:
             parts.append(Table(["measure", "n", *(f"`{name}`" for name in measured)], rows, heading))
     parts.append(
-        "τ, ρ, R@k, accuracies, MCS and its changes are times 100. In brackets: 95 % bootstrap "
-        "intervals, which draw photos with all their captions; in retrieval the ranked photos stay the same."
+        "τ, ρ, R@k and accuracies are times 100. In brackets: 95 % bootstrap intervals, which draw photos "
+        "with all their captions; in retrieval the ranked photos stay the same."
     )
     for name, figures in measured.items():
         parts += [f"{name}, {f.title}: not measured: {f.missing}" for f in figures if f.missing]
     return Report("", parts).markdown()
 
 
-def _cell(figure: Figure | None, digits: int = 1) -> str:
+def _cell(figure: Figure | None) -> str:
     """The value and its interval.
 
     >>> _cell(Figure("expert/mcs/tau_c", "MCS", 40.13, (38.7, 41.54)))
@@ -320,38 +260,26 @@ def _cell(figure: Figure | None, digits: int = 1) -> str:
     """
     if figure is None or figure.value is None:
         return "–"
-    ends = "" if figure.interval is None else f" [{'–'.join(fixed(end, digits) for end in figure.interval)}]"
-    return f"{fixed(figure.value, digits)}{ends}"
+    ends = "" if figure.interval is None else f" [{'–'.join(fixed(end, 1) for end in figure.interval)}]"
+    return f"{fixed(figure.value, 1)}{ends}"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = study_parser("image_tower", __doc__)
     parser.add_argument("--photos", type=Path, required=True, help="folder of the photos")
     parser.add_argument("--sources", type=Path, help="folder of weights.making.sources")
-    parser.add_argument("--xtd10", type=Path, help="folder of XTD10's captions, for it, ko and pl")
     parser.add_argument(
         "--backbone", action="append", help=f"name or folder; repeatable (default: {', '.join(BACKBONES)})"
     )
     given = parser.parse_args(argv)
     cache, folders = resolve_cache(None), (given.data, given.photos, given.sources)
-    backbones = {name: capscore.load_backbone(name) for name in given.backbone or BACKBONES}
-    measured = {
-        name: measure(
-            Embedder(backbone, cache=cache),
-            *folders,
-            TaskOptions(),
-            xtd10=given.xtd10,
-        )
-        for name, backbone in backbones.items()
-    }
-    reports = [
-        {
-            "name": name,
-            "backbone": {"revision": backbone.revision, "fingerprint": backbone.fingerprint},
-            "measures": [asdict(figure) for figure in measured[name]],
-        }
-        for name, backbone in backbones.items()
-    ]
+    measured: dict[str, list[Figure]] = {}
+    reports = []
+    for name in given.backbone or BACKBONES:
+        backbone = capscore.load_backbone(name)
+        measured[name] = measure(Embedder(backbone, cache=cache), *folders, TaskOptions())
+        about = {"revision": backbone.revision, "fingerprint": backbone.fingerprint}
+        reports.append({"name": name, "backbone": about, "measures": [*map(asdict, measured[name])]})
     write_results(given, {"capscore": capscore.__version__, "backbones": reports}, markdown(measured))
 
 

@@ -1,12 +1,12 @@
-"""Measures weights of PR-MCS: drops, false alarms, curves by degree, agreement and search, beside MCS.
+"""Measures weights of PR-MCS: drops, false alarms, curves by degree, what is kept of captions; beside MCS.
 
-    python -m weights.measuring.pr_mcs_alarms --data DATA --photos PHOTOS --held-out held_out \
+    python -m weights.measuring.pr_mcs_alarms --data DATA --held-out held_out \
         --backbone embedded-pr-mcs --backbone runs/pr-mcs-published --markdown pr_mcs.md --output pr_mcs.json
 
-In: fine-tuned backbones, the official files (folders flickr8k, multi30k, xflickrco, and, for the captions of
-captioning models, capeval1k, composite, polaris, thumb), Flickr8k's photos (PHOTOS/flickr8k), and the files
-of `weights.measuring.held_out`. Out: the tables of `capscore robustness` for each set of captions, and what
-the other parts give, in one JSON file and one of Markdown.
+In: fine-tuned backbones, the official files (folders multi30k, xflickrco, and, for the captions of captioning
+models, capeval1k, composite, polaris, thumb), and the files of `weights.measuring.held_out`. Out: the tables
+of `capscore robustness` for each set of captions, and what the other parts give, in one JSON file and one of
+Markdown. Agreement with people, and search, are those of `weights.measuring.image_tower`.
 
 Each backbone is compared with MCS on the backbone that it was fine-tuned from. Where there are no photos, an
 English caption replaces each, embedded by that plain backbone: scores of a tuned tower and of its base are
@@ -39,7 +39,6 @@ from capscore.benchmarks.robustness import (
     file_captions,
 )
 from capscore.benchmarks.robustness.run import alarms, measure, measure_degrees, measure_styles
-from capscore.benchmarks.tasks import TaskOptions
 from capscore.embedding.cache import resolve_cache
 from capscore.embedding.embedder import EmbeddedRows, Embedder
 from capscore.errors import CapscoreError, InputError
@@ -47,15 +46,15 @@ from capscore.infometic.words import caption_words
 from capscore.metrics.mcs import MCS
 from capscore.metrics.with_backbone import row_cosines
 from capscore.statistics.bootstrap import NO_INTERVALS
-from capscore.tables import Report, Table, fixed, signed
+from capscore.tables import Report, Table
 from training.engine.config import main as run_as_command
 
-from . import image_tower
-from .figures import Figure, percent, study_parser, write_results
+from .figures import percent, study_parser, write_results
 
 LEAST = 50  # a language with fewer captions is not measured
 SAMPLE, BY_DEGREE, OF_MODELS = 500, 100, 1000  # captions of a set, of a curve, of models per data set
 REPLACED = "no photo was opened: an English caption, embedded by the plain tower, replaces it"
+MODELS = ("capeval1k", "composite", "thumb", "polaris")
 TRANSLATED = {"multi30k": ("de", "fr", "cs"), "xflickrco": ("de", "es", "ja", "zh", "ru", "tr")}
 
 
@@ -76,11 +75,6 @@ class TextsForPhotos(Embedder):
 
     def images(self, images: Sequence[str], **how: Any) -> EmbeddedRows:
         return self.plain.texts(list(images), prefix=self.plain.backbone.prefix)
-
-
-class Measured(NamedTuple):
-    every_kind: SetResult  # as published, with styles and degrees
-    every_object_moved: SetResult
 
 
 def caption_sets(data: Path, held_out: Path) -> Iterator[tuple[str, Callable[[], list[CaptionSet]]]]:
@@ -106,10 +100,10 @@ def with_texts(data: str, rows: Iterable[tuple[str, str, str, str]]) -> list[Cap
 
 def file_with_texts(path: Path) -> list[CaptionSet]:
     """The captions of a file of `weights.measuring.held_out`, each with a text in place of its photo."""
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    texts = [row["stand_in"] for row in rows]
-    captions = [(row["language"], row["caption"]) for row in rows]
-    return with_texts(path.name, ((*row, text, text) for row, text in zip(captions, texts, strict=True)))
+    rows = []
+    for row in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+        rows.append((row["language"], row["caption"], row["stand_in"], row["stand_in"]))
+    return with_texts(path.name, rows)
 
 
 def translated_with_texts(slug: str, language: str, folder: Path) -> list[CaptionSet]:
@@ -126,19 +120,14 @@ def translated_with_texts(slug: str, language: str, folder: Path) -> list[Captio
     return with_texts(slug, dict.fromkeys(found))
 
 
-def model_captions(data: Path) -> Iterator[tuple[str, Callable[[], list[str]]]]:
-
-    def of_benchmark(slug: str, config: str | None) -> list[str]:
-        rows = load_benchmark(slug, config, split="test", data_dir=data / slug, images=False)
-        return [row["caption"] for row in rows if row.get("system", "") != "Human"]
-
-    def polaris() -> list[str]:
-        text = (data / "polaris" / "polaris_exp_val.json").read_text(encoding="utf-8")
+def model_captions(slug: str, data: Path) -> list[str]:
+    """The captions of a data set that captioning models wrote."""
+    if slug == "polaris":
+        text = (data / slug / "polaris_exp_val.json").read_text(encoding="utf-8")
         return [row["mt"] for row in json.loads(text)]
-
-    for slug, config in (("capeval1k", None), ("composite", "all"), ("thumb", None)):
-        yield slug, partial(of_benchmark, slug, config)
-    yield "polaris", polaris
+    config = "all" if slug == "composite" else None
+    rows = load_benchmark(slug, config, split="test", data_dir=data / slug, images=False)
+    return [row["caption"] for row in rows if row.get("system", "") != "Human"]
 
 
 def written_alike(captions: Iterable[str], most: int = OF_MODELS) -> list[str]:
@@ -149,8 +138,9 @@ def written_alike(captions: Iterable[str], most: int = OF_MODELS) -> list[str]:
     return [texts[row] for row in sorted(chosen)]
 
 
-def measure_set(captions: CaptionSet, towers: Sequence[Tower]) -> Measured:
-    """Drops, false alarms and curves of each backbone on one set of captions."""
+def measure_set(captions: CaptionSet, towers: Sequence[Tower]) -> dict[str, SetResult]:
+    """Drops of each backbone on a set of captions: as published, with styles and degrees, and with every
+    object moved."""
     plain = towers[0].plain
 
     def scorer(embedder: Embedder) -> MCS:
@@ -167,7 +157,7 @@ def measure_set(captions: CaptionSet, towers: Sequence[Tower]) -> Measured:
         styles=measure_styles(_with_paragraphs(captions), scorers, against),
         degrees=measure_degrees(captions.sample(BY_DEGREE, 0), scorers, every),
     )
-    return Measured(found, measure(captions, scorers, moved))
+    return {"every_kind": found, "every_object_moved": measure(captions, scorers, moved)}
 
 
 def _with_paragraphs(captions: CaptionSet) -> CaptionSet:
@@ -210,10 +200,9 @@ class Study:
 
     def __init__(self, towers: Sequence[Tower]) -> None:
         self.towers = towers
-        self.sets: list[Measured] = []
+        self.sets: list[dict[str, SetResult]] = []
         self.models: dict[str, dict[str, Any]] = {}  # data set → backbone → false alarms
         self.gaming: dict[str, dict[str, float]] = {}  # what is done to captions → backbone → share kept
-        self.seeing: dict[str, dict[str, list[float]]] = {}  # title → backbone → plain and fine-tuned
         self.missing: dict[str, str] = {}
 
     @contextmanager
@@ -234,9 +223,9 @@ class Study:
 
     def measure_models(self, data: Path) -> None:
         kept: dict[str, list[np.ndarray]] = {tower.name: [] for tower in self.towers}
-        for slug, read in model_captions(data):
+        for slug in MODELS:
             with self.noting(f"captions of captioning models, {slug}"):
-                texts = written_alike(read())
+                texts = written_alike(model_captions(slug, data))
                 for tower in self.towers:
                     kept[tower.name].append(kept_of_texts(tower, texts))
                 self.models[slug] = {name: _alarms(parts[-1]) for name, parts in kept.items()}
@@ -251,58 +240,32 @@ class Study:
                 kept = {tower.name: kept_of_texts(tower, texts) for tower in self.towers}
                 self.gaming[name] = {tower: float(values.mean()) for tower, values in kept.items()}
 
-    def measure_seeing(self, data: Path, photos: Path) -> None:
-        """Agreement with Flickr8k-Expert and search among Flickr8k's test photos, plain and fine-tuned."""
-        for tower in self.towers:
-            before, after = (self._seen(each, data, photos) for each in (tower.plain, tower.own))
-            for title, value in after.items():
-                self.seeing.setdefault(title, {})[tower.name] = [before[title], value]
-
-    def _seen(self, embedder: Embedder, data: Path, photos: Path) -> dict[str, float]:
-        """Figures of the study of image towers in percent, by their titles."""
-        figures: list[Figure] = []
-        options = TaskOptions(sampling=NO_INTERVALS)
-        image_tower.measure_ratings(figures, embedder, "expert", data, photos, options)
-        with self.noting("search among Flickr8k's test photos"):
-            image_tower.Search(embedder, data, photos, options, figures).english()
-        self.missing |= {f"Flickr8k-Expert, {item.title}": item.missing for item in figures if item.missing}
-        return {item.title: item.value for item in figures if item.value is not None}
-
     def document(self) -> dict[str, Any]:
         names = [f"{tower.own.backbone.name}@{tower.own.backbone.revision}" for tower in self.towers]
         sets = []
         for measured in self.sets:
-            found = {name: Robustness([one]).to_dict() for name, one in measured._asdict().items()}
-            sets.append(found)
-        parts = {name: getattr(self, name) for name in ("models", "gaming", "seeing", "missing")}
+            sets.append({name: Robustness([one]).to_dict() for name, one in measured.items()})
+        parts = {name: getattr(self, name) for name in ("models", "gaming", "missing")}
         return {"backbones": names, "sets": sets, **parts}
 
     def markdown(self) -> str:
         reports: list[Report] = []
-        for data in dict.fromkeys(part.every_kind.captions.data for part in self.sets):
-            own = [part for part in self.sets if part.every_kind.captions.data == data]
+        for data in dict.fromkeys(part["every_kind"].captions.data for part in self.sets):
+            own = [part.values() for part in self.sets if part["every_kind"].captions.data == data]
             reports += [Robustness(list(column)).report() for column in zip(*own, strict=True)]
-        models = [
-            [slug, name, f"{part['n']:,}", percent(part["below_half"]), percent(part["kept"])]
-            for slug, by_name in self.models.items()
-            for name, part in by_name.items()
-        ]
-        seen = [
-            [title, name, fixed(before, 2), fixed(after, 2), signed(after - before, 2)]
-            for title, by_name in self.seeing.items()
-            for name, (before, after) in by_name.items()
-        ]
-        gamed = [
-            [name, tower, percent(kept)] for name, own in self.gaming.items() for tower, kept in own.items()
-        ]
-        said = "Captions of captioning models, in lower case without the stop, in percent"
-        heads = ["measure", "metric", "MCS", "PR-MCS", "difference"]
+        kept = []
+        for slug, by_name in self.models.items():
+            for name, part in by_name.items():
+                kept.append(
+                    [slug, name, f"{part['n']:,}", percent(part["below_half"]), percent(part["kept"])]
+                )
+        for changed, shares in self.gaming.items():
+            kept += [[changed, name, "", "", percent(share)] for name, share in shares.items()]
+        said = "Captions of models, in lower case without the stop, and English ones changed, in percent"
         parts: list[Table | str] = [
-            Table(["captions", "metric", "n", "below half", "mean kept"], models, said, 2),
-            Table(["captions", "metric", "mean kept"], gamed, "English captions, changed, in percent", 2),
-            Table(heads, seen, "Flickr8k: experts' ratings, and search among its test photos", 2),
+            Table(["captions", "metric", "n", "below half", "mean kept"], kept, said, 2),
+            *(f"not measured: {what}: {why}" for what, why in self.missing.items()),
         ]
-        parts += [f"not measured: {what}: {why}" for what, why in self.missing.items()]
         return "\n".join(report.markdown() for report in [*reports, Report("", parts)])
 
 
@@ -313,7 +276,6 @@ def _alarms(kept: np.ndarray) -> dict[str, Any]:
 def main(argv: Sequence[str] | None = None) -> None:
     parser = study_parser("pr_mcs_alarms", __doc__)
     parser.add_argument("--held-out", type=Path, required=True, help="folder of weights.measuring.held_out")
-    parser.add_argument("--photos", type=Path, help="folder with Flickr8k's photos, flickr8k")
     parser.add_argument("--backbone", action="append", help="default: embedded-pr-mcs; repeatable")
     given = parser.parse_args(argv)
     for category in (capscore.BenchmarkWarning, capscore.LanguageWarning):
@@ -330,7 +292,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     study.measure_sets(given.data, given.held_out)
     study.measure_models(given.data)
     study.measure_gaming(given.held_out)
-    study.measure_seeing(given.data, given.photos or given.data)
     write_results(given, study.document(), study.markdown())
 
 

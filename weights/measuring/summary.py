@@ -57,16 +57,10 @@ def of_image_tower(document: Mapping[str, Any]) -> Measured:
 def of_marks(document: Mapping[str, Any]) -> Measured:
     """Shares by language, and those of captions with a planted word by its kind."""
     for language, found in document["languages"].items():
-        for name, value in found.items():
-            if name == "kinds":
-                for kind, shares in value.items():
-                    yield f"marks/{language}/{kind}", _percent(shares["marked"])
-            else:
-                yield f"marks/{language}/{name}", _percent(value)
-
-
-def _percent(share: float | None) -> float | None:
-    return None if share is None else 100 * share
+        marked = {kind: shares["marked"] for kind, shares in found["kinds"].items()}
+        for name, share in {**found, **marked}.items():
+            if name != "kinds":
+                yield f"marks/{language}/{name}", None if share is None else 100 * share
 
 
 STUDIES: dict[str, Callable[[Mapping[str, Any]], Measured]] = {

@@ -1,10 +1,10 @@
 """Captions in the place of right ones → how many are likely wrong by a metric, and how many right ones are.
 
-    python -m weights.measuring.swapped_captions --flickr8k flickr8k --seed 7
+    python -m weights.measuring.swapped_captions --flickr8k flickr8k
 
-In: a folder with `multilingual_captions.json` ({photo: {language: [captions]}}) and `images`. Each of so
-many captions is one of another photo in the language of a right one, drawn by the seed; some happen to fit.
-Out: a table in Markdown.
+In: a folder with `multilingual_captions.json` ({photo: {language: [captions]}}) and `images`. Each of 1,000
+captions is one of another photo in the language of a right one, drawn by a seed; some happen to fit. Out: a
+table in Markdown.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from capscore.tables import Table
 
 from .held_out import photo_rows
 
+SWAPPED, SEED = 1000, 7
 LANGUAGES = ("ar", "de", "en", "fr", "pt", "zh")
 METRICS = (["mcs"], ["fit"], ["mcs", "infometic"], ["infometic"])
 
@@ -25,13 +26,11 @@ METRICS = (["mcs"], ["fit"], ["mcs", "infometic"], ["infometic"])
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--flickr8k", type=Path, required=True)
-    parser.add_argument("--swapped", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=7)
     args = parser.parse_args()
     right = [row for row in photo_rows(args.flickr8k) if row["language"] in LANGUAGES]
     right.sort(key=lambda row: (row["image"], LANGUAGES.index(row["language"])))
-    draws, swapped = random.Random(args.seed), []
-    for row in draws.choices(right, k=args.swapped):
+    draws, swapped = random.Random(SEED), []
+    for row in draws.choices(right, k=SWAPPED):
         same = (other for other in right if other["language"] == row["language"])
         others = [other for other in same if other["image"] != row["image"]]
         swapped.append({**row, "caption": draws.choice(others)["caption"]})

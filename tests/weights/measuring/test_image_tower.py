@@ -18,7 +18,6 @@ from capscore.options import Sampling
 from tools.tiny.colours import WORDS, ColourBackbone
 from tools.tiny.official import write_json, write_lines
 from weights.measuring import image_tower as study
-from weights.measuring.changed_captions import OPENERS, ChangedCaptions
 from weights.measuring.figures import ratio
 from weights.measuring.image_tower import ranks
 
@@ -194,46 +193,6 @@ def test_agreement_is_tau_c_of_single_ratings_and_tau_b_with_the_share_of_yes(me
     assert table.index("### Flickr8k-Expert") < table.index(f"| MCS τ_c | 90 | {shown} |")
     expected = kendalltau(np.round([row[0] for row in rows], 6), [row[3][1] for row in rows]).statistic
     assert found["crowdflower/mcs/tau_b"]["value"] == pytest.approx(100 * expected, abs=1e-6)
-
-
-def test_style_changes_the_mean_and_which_of_two_captions_of_a_photo_wins(measured):
-    found, table = measured
-    photos = dict(zip(COLOURS, photo_rows(COLOURS.values()), strict=True))
-
-    def scores(change):
-        texts = [change(text) for own in ENGLISH.values() for text in own]
-        sides = [photos[photo] for photo, own in ENGLISH.items() for _ in own]
-        return 2.5 * (np.array(sides) * text_rows(texts)).sum(axis=1).reshape(-1, 2)
-
-    # the toy sees its words in lower case alone, and four words of a caption
-    opener = OPENERS["en"][1]
-    assert opener == "The image features "
-    before, after = scores(str), scores(lambda text: opener + text)
-    won = before[:, 0] - before[:, 1]
-    changed = np.stack([after[:, 0] - before[:, 1], before[:, 0] - after[:, 1]])
-    flips = (won * changed <= 0)[:, np.abs(won) > 1e-6].mean()
-    key = f"style/en, Flickr8k/“{opener}…”"
-    assert found[f"{key}/change"]["value"] == pytest.approx(100 * (after - before).mean(), abs=1e-4)
-    assert 0 < found[f"{key}/flipped"]["value"] == pytest.approx(100 * flips)
-    assert found["style/en, Flickr8k/doubled blanks/change"]["value"] == 0
-    assert found["style/en, Flickr8k/ALL CAPS/change"]["value"] < 0
-    assert found["style/it"]["missing"] == "no captions are at hand"
-    assert "en, Flickr8k: ALL CAPS, change" in table
-
-
-def test_wrong_words_wrong_sentences_and_captioners(tmp_path):
-    write_files(tmp_path / "data", tmp_path / "photos")
-    figures = []
-    changed = ChangedCaptions(Embedder(ColourBackbone(), cache=None), TaskOptions(), figures)
-    photos = {name: tmp_path / "photos" / "coco_val2014" / name for name in COCO}
-    first, second = photos.values()
-    changed.near_right("en", "en", {first: {"en": ["red wall"]}, second: {"en": ["red wall"]}})
-    changed.paragraphs("p", {first: ["red sky ."], second: ["green sea"]})
-    values = {figure.key: figure.value for figure in figures}
-    # a red wall is right of the red photo alone, whatever colour is planted in its place
-    assert values["near_right/en/colour"] == 50
-    assert values["near_right/en/number"] is None
-    assert values["paragraphs/p/1"] == 100
 
 
 @pytest.mark.parametrize(
