@@ -34,14 +34,10 @@ def lines_of(done):
 
 
 def test_tables_show_published_figures_beside_measured_ones(flickr):
-    done = benchmark(flickr, "--metric", "cider", "--metric", "rouge_l", "--bootstrap", 50)
-    lines = done.stdout.splitlines()
-    assert done.exit_code == 0 and "flickr8k_human · expert (test, 12 rows)" in lines
+    shown = flat(benchmark(flickr, "--metric", "cider", "--metric", "rouge_l", "--bootstrap", 50).stdout)
+    assert "flickr8k_human · expert (test, 12 rows)" in shown and "[1] Hu et al. 2023, Table 1" in shown
     for metric, value in (("cider", 43.9), ("rouge_l", 32.3)):
-        told = f"{metric}: published, but not comparable (12 rows, not 5,664): τ_c {value} [1]"
-        assert told in flat(done.stdout)
-    assert max(map(len, lines)) <= 80
-    assert "[1] Hu et al. 2023, Table 1" in lines and "cider|" in done.stdout.replace("\n", "")
+        assert f"{metric}: published, but not comparable (12 rows, not 5,664): τ_c {value} [1]" in shown
 
 
 def test_scores_of_others_are_matched_and_missing_ones_left_out_on_demand(flickr, tmp_path):
@@ -62,41 +58,14 @@ def test_scores_of_others_are_matched_and_missing_ones_left_out_on_demand(flickr
 
 def test_a_suite_runs_available_benchmarks_and_fails_without_any(flickr, tmp_path):
     suite = ("benchmark", "--suite", "english", "--metric", "rouge_l", "--bootstrap", 0, "--data-dir")
+    (tmp_path / "empty").mkdir()
     done = run(*suite, flickr.parent)
     assert done.exit_code == 0 and "flickr8k_human · crowdflower" in done.stdout
     assert "Not run" in done.stdout and "there is no folder" in done.stdout
     (flickr / "ExpertAnnotations.txt").write_text("broken\n")
-    done = run(*suite, flickr.parent)
-    assert done.exit_code == 1 and "Damaged" in done.stdout and "line 1" in done.stdout
-    (tmp_path / "empty").mkdir()
-    done = run(*suite, tmp_path / "empty")
-    assert done.exit_code == 1 and "nothing of the suite 'english' could be measured" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("--metric rouge_l", "give either --data, for one benchmark, or --suite"),
-        ("--suite all --metric rouge_l", "--suite needs --data-dir"),
-        ("--suite all --data-dir . --split test", "--split and --suite: give only one of them"),
-        ("--data thumb", "nothing to measure: give --metric, or --scores"),
-        ("--data thumb --scores =mine.jsonl", "expected NAME=FILE, or a file"),
-        ("--data xvnli -m rouge_l", "xvnli needs a configuration: expected one of en, ar"),
-        ("--data xvnli -c fx -m rouge_l", "has no configuration 'fx': expected one of en, ar"),
-        ("--data flikr8k -m rouge_l", "benchmark 'flikr8k' is not one of"),
-        ("--data thumb -m roug_l", "did you mean 'rouge_l'?"),
-        ("--data thumb -m mcs --regions detr:x", ": an option of infometic, not of mcs"),
-        ("--data thumb -m cider --backbone embedded", "none of cider has a backbone"),
-        ("--data thumb --backbone embeded-fre", "--backbone embeded-fre: it is not a known name"),
-        ("--data thumb --backbone ./nowhere", "there is no folder"),
-        ("--data thumb -m mcs --eval-results .", "--eval-results and --org go together"),
-        ("--data thumb -m mcs --eval-results . --org a--", "is not a Hub id"),
-        ("--data thumb -m mcs --eval-results gone --org a", "--eval-results gone: there is no such folder"),
-    ],
-)
-def test_wrong_usage_says_what_to_give(arguments, message, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert_refused(run("benchmark", *arguments.split()), message)
+    for folder, told in ((flickr.parent, "Damaged"), (tmp_path / "empty", "'english'")):
+        done = run(*suite, folder)
+        assert done.exit_code == 1 and told in done.output
 
 
 # ---- backbones ----
@@ -200,17 +169,14 @@ def test_systems_are_compared_by_language(captioned, tmp_path):
     small, large, other = files.values()
     output, markdown = tmp_path / "r.json", tmp_path / "r.md"
     done = systems(captioned, small, large, "--output", output, "--markdown", markdown)
-    assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
     assert lines[1] == "xm3600 (test): small, large"
-    assert next(line.split() for line in lines if line.startswith("de")) == ["de", "4", "2.5064", "*5.0618"]
-    assert next(line.split() for line in lines if line.startswith("mean "))[1:] == ["2.5274", "4.0740"]
+    cells = {line.split()[0]: line.split()[1:] for line in reversed(lines) if line.strip()}
+    assert cells["de"] == ["4", "2.5064", "*5.0618"] and cells["mean"] == ["2.5274", "4.0740"]
     heading = lines.index("cider, de (4 rows, 4 photos)")
     large = next(line.split() for line in lines[heading:] if line.startswith("large"))
     assert large[1:3] == ["*5.0618", "+2.5555"] and large[-1] == "0.12"  # 2 of 16 ways to swap
     assert "cider|variant:coco|" in done.stdout and "lang:de+qu" in done.stdout
-    german = json.loads(output.read_text())["metrics"]["cider"]["comparisons"][0]
-    assert [each["system"] for each in german["differences"]] == ["large"]
     assert "| de | 4 | 2.5064 | **5.0618** |" in markdown.read_text()
     given = (f"mine={small}", other, "-m", "cider,rouge_l", "--json")
     found = json.loads(systems(captioned, *given).stdout)
@@ -255,33 +221,10 @@ def test_an_export_is_reported_without_bars_and_replaced_with_force(xvnli, tmp_p
     export = ("data", "export", "xvnli", "--data-dir", xvnli, "--output", tmp_path / "out", "-c")
     done = run(*export, "fr")
     lines = [line for line in done.stderr.splitlines() if "warning" not in line]
-    assert (
-        lines == ["capscore: xvnli (fr)", f"capscore: exported to {tmp_path / 'out'}"] and done.stdout == ""
-    )
+    assert lines == ["capscore: xvnli (fr)", f"capscore: exported to {tmp_path / 'out'}"]
     assert (tmp_path / "out" / "fr" / "xvnli-test.parquet").is_file()
     assert run(*export, "ru", "--force").exit_code == 0
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["README.md", "ru"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("check xvnl", "benchmark 'xvnl' is not one of"),
-        ("check xvnli -c FR --data-dir .", "expected one of en, ar, es, fr, ru"),
-        ("check xvnli --data-dir nowhere", "nowhere is not a folder"),
-        ("check xvnli -c fr --data-dir . --image-dir nowhere", "is not a folder"),
-        ("export xvnl --output out", "benchmark 'xvnl' is not one of"),
-        ("export xvnli --output out -c FR", "expected one of en, ar, es, fr, ru"),
-        ("export xvnli --output taken", "taken exists; --force replaces it"),
-        ("export xvnli --output taken --force", "is not an exported benchmark; it is left alone"),
-        ("export xvnli --output . --force", "it is left alone"),
-    ],
-)
-def test_wrong_usage_of_data(arguments, message, xvnli):
-    (xvnli / "taken").mkdir()
-    (xvnli / "taken" / "mine.txt").write_text("mine")
-    assert_refused(run("data", *arguments.split()), message)
-    assert sorted(path.name for path in xvnli.iterdir()) == ["ar", "en", "es", "fr", "ru", "taken"]
 
 
 def test_a_damaged_file_is_named_and_nothing_is_left(xvnli):

@@ -11,15 +11,15 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from PIL import Image
 
 import capscore
 from capscore.comparing.systems import read_systems
 from capscore.embedding import photos
 from capscore.errors import InputError
 from capscore.options import RowOptions
-from tools.tiny.colours import GREEN, RED, JudgingColours
+from tools.tiny.colours import JudgingColours
 
+from ..toy_command import write_photos
 from .conftest import assert_refused, flat, read_jsonl, run, write_jsonl
 
 REFERENCES = [["a dog runs on the grass"], ["two men sit on a bench"], ["a red car in the street"]]
@@ -58,15 +58,17 @@ def scored(tmp_path):
     return files
 
 
+def stated(path):
+    """What the summary of a system's file says of BLEU."""
+    return json.loads(path.with_suffix(".summary.json").read_text())["metrics"]["bleu"]
+
+
 def test_systems_that_the_command_scored(scored, tmp_path):
     made = [tmp_path / "found.json", tmp_path / "found.md"]
     done = run("compare", *scored, "--output", made[0], "--markdown", made[1])
     document = json.loads(made[0].read_text())
     found = document["metrics"]["bleu"]
-    corpus = {}
-    for path in scored:
-        summary = json.loads(path.with_suffix(".summary.json").read_text())
-        corpus[path.stem] = summary["metrics"]["bleu"]["corpus_bleu_4"]
+    corpus = {path.stem: stated(path)["corpus_bleu_4"] for path in scored}
     (comparison,) = found["comparisons"]
     (large,) = comparison["differences"]
     assert comparison["figures"] == pytest.approx(corpus)
@@ -74,21 +76,16 @@ def test_systems_that_the_command_scored(scored, tmp_path):
     assert large["p_value"] == large["p_value_holm"] == 0.25  # 3 photos, all with the same sign: 2 of 8 ways
     assert found["signature"].startswith("bleu|") and document["matched_by"] == "photo and language"
     assert "3 images are few for a bootstrap" in done.output and "| large |" in made[1].read_text()
-    assert f"Written to {', '.join(map(str, made))}" in done.output.replace("\n", " ")
 
 
 def test_files_without_scores_are_scored_and_the_last_line_says_who_wins(tmp_path):
     """Six of six photos higher: 2 of 64 ways are as extreme."""
-    captions = {"small-system-of-a-long-name": ["a"] * 6, "large": ["a dog"] * 6}
     files = []
-    for name, texts in captions.items():
-        given = [{"id": n, "caption": text, "references": ["a dog"]} for n, text in enumerate(texts)]
+    for name, text in {"small": "a", "large": "a dog"}.items():
+        given = [{"id": n, "caption": text, "references": ["a dog"]} for n in range(6)]
         files.append(write_jsonl(tmp_path / f"{name}.jsonl", given))
     done = run("compare", *files, "--metric", "rouge_l", "--language", "en")
-    assert done.exit_code == 0 and "small-system-of-a-long-name " in done.stdout
-    shown = flat(done.stdout)
-    assert "rouge_l: large scores higher than small-system-of-a-long-name by 0." in shown
-    assert shown.endswith("p 0.031.")
+    assert re.search(r"rouge_l: large scores higher than small by 0\..*p 0\.031\.$", flat(done.stdout))
     assert re.search(r"\nlarge +\*1.0000 ", done.stdout)  # the better one is marked
     assert not [path for path in tmp_path.iterdir() if path not in files]
     assert_refused(run("compare", *files), "--metric mcs", 2)
@@ -106,10 +103,8 @@ def test_columns_are_the_ones_that_are_named(tmp_path):
 
 def with_signature(path, old, new):
     """A copy of a system's files as other.jsonl, its signature changed."""
-    summary = json.loads(path.with_name(f"{path.stem}.summary.json").read_text())
-    stated = summary["metrics"]["bleu"]
-    stated["signature"] = stated["signature"].replace(old, new)
-    path.with_name("other.summary.json").write_text(json.dumps(summary))
+    bleu = {**stated(path), "signature": stated(path)["signature"].replace(old, new)}
+    path.with_name("other.summary.json").write_text(json.dumps({"metrics": {"bleu": bleu}}))
     return write_jsonl(path.with_name("other.jsonl"), read_jsonl(path))
 
 
@@ -119,14 +114,14 @@ def test_other_settings_are_refused(scored):
     assert "refs '1' against '5'" in flat(done.stderr)
 
 
-@pytest.mark.parametrize("empty", ["score", "skip"])
-def test_a_system_with_an_empty_caption_compares_with_one_without(scored, empty):
+@pytest.mark.parametrize(("empty", "number", "code"), [("score", 0.0, 0), ("skip", None, 1)])
+def test_a_system_with_an_empty_caption_compares_with_one_without(scored, empty, number, code):
     other = with_signature(scored[1], "|version", f"|empty:{empty}|version")
     first, *more = read_jsonl(other)
-    write_jsonl(other, [{**first, "bleu": {"score": 0.0, "skip": None}[empty]}, *more])
+    write_jsonl(other, [{**first, "bleu": number}, *more])
     done = run("compare", scored[0], other, "-m", "bleu")
-    assert done.exit_code == {"score": 0, "skip": 1}[empty], done.output
-    if empty == "skip":  # a row that was left out is missing, whatever the setting is called
+    assert done.exit_code == code, done.output
+    if code:  # a row that was left out is missing, whatever the setting is called
         assert "--common-rows" in done.output and "different ways" not in done.output
         assert run("compare", scored[0], other, "-m", "bleu", "--common-rows").exit_code == 0
 
@@ -180,9 +175,7 @@ def test_rows_are_paired_by_order_only_on_request(tmp_path, name):
     files = [*systems_of(tmp_path, given, better).values()]
     if name == "key":
         done = run("compare", *files)
-        assert_refused(
-            done, "identifies their rows; name the rows with --id-column, or choose --match-by order", 1
-        )
+        assert_refused(done, "name the rows with --id-column, or choose --match-by order", 1)
         by_order = run("compare", *files, "--match-by", "order", "--json")
         assert json.loads(by_order.stdout)["matched_by"] == "their order"
         files += ["--id-column", name]
@@ -192,12 +185,18 @@ def test_rows_are_paired_by_order_only_on_request(tmp_path, name):
     assert ends == pytest.approx([0.05, 0.05])
 
 
-def test_rows_that_references_match_are_rows_and_no_photos(tmp_path):
-    given = [{"references": [text, "more"], "cider": n} for text, n in (("x", 1.0), ("y", 2.0), ("x", 3.0))]
+@pytest.mark.parametrize("column", ["references", "gold"])
+def test_rows_are_matched_by_references_in_a_familiar_or_a_named_column(tmp_path, column):
+    given = [{column: [text, "more"], "cider": n} for text, n in (("x", 1.0), ("y", 2.0), ("x", 3.0))]
     files = systems_of(tmp_path, given, [given[1], given[0], given[2]])
-    found = read_systems(files)
+    found = read_systems(files, rows=RowOptions(references_column=column), match_by="references")
     assert found.rows.matched_by == "references" and found.rows.photos is None
     assert found.scores["cider"]["a"].tolist() == found.scores["cider"]["b"].tolist() == [1.0, 2.0, 3.0]
+
+
+def test_rows_that_references_match_are_rows_and_no_photos(tmp_path):
+    given = [{"references": [text, "more"], "cider": n} for text, n in (("x", 1.0), ("y", 2.0), ("x", 3.0))]
+    files = systems_of(tmp_path, given, given[::-1])
     shown = run("compare", *files.values()).stdout
     assert "cider (3 rows)" in shown and "draws of rows" in shown and "photos (" not in shown
     photos = [{**row, "image": f"{n // 2}.jpg"} for n, row in enumerate(given)]
@@ -226,17 +225,10 @@ def test_different_rows_are_refused_unless_common_rows_are_requested(tmp_path):
 def test_broken_rows_of_references_end_it_or_are_left_out(tmp_path):
     for name in "ab":
         (tmp_path / f"{name}.json").write_text('{"1.jpg": "a dog runs", "2.jpg": "a cat sits"}')
-    (tmp_path / "results.csv").write_text(
-        "image_name| comment_number| comment\n1.jpg| 0| a dog\n1.jpg| 1   a\n2.jpg| 0| a cat\n"
-    )
-    given = [
-        tmp_path / "a.json",
-        tmp_path / "b.json",
-        "-m",
-        "rouge_l",
-        "--references",
-        tmp_path / "results.csv",
-    ]
+    lines = ("image_name| comment_number| comment", "1.jpg| 0| a dog", "1.jpg| 1   a", "2.jpg| 0| a cat")
+    (tmp_path / "results.csv").write_text("\n".join(lines))
+    given = [tmp_path / "a.json", tmp_path / "b.json", "-m", "rouge_l"]
+    given += ["--references", tmp_path / "results.csv"]
     assert_refused(run("compare", *given), "results.csv, line 3: 2 cells", 1)
     done = run("compare", *given, "--on-error", "skip", "--json")
     assert json.loads(done.stdout)["metrics"]["rouge_l"]["comparisons"][0]["n_rows"] == 2
@@ -260,29 +252,12 @@ def test_cells_of_a_table_are_numbers(tmp_path):
         read_systems({name: tmp_path / f"{name}.csv" for name in "ac"})
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("a.jsonl", "at least 2 systems"),
-        ("a.jsonl a.jsonl", "two files would be called"),
-        ("a.jsonl b.jsonl --baseline z", "--baseline z: expected a or b"),
-        ("a.jsonl b.jsonl --metric mcz", "--metric mcz: there is no such column"),
-        ("a.jsonl b.jsonl --match-by references", "not all files have a column of references"),
-        ("a.jsonl b.jsonl --confidence 2", "a share between 0 and 1"),
-    ],
-)
-def test_wrong_usage_says_what_to_give(arguments, message, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    systems_of(tmp_path, rows([0.1, 0.2]), rows([0.1, 0.2]))
-    assert_refused(run("compare", *arguments.split()), message)
-
-
 @pytest.mark.parametrize("backbone, n_notes", [("embedded", 1), ("embedded-pr-mcs", 1), ("ViT", 0)])
 def test_a_caution_stands_under_every_comparison_on_an_embedded_backbone(tmp_path, backbone, n_notes):
     files = systems_of(tmp_path, rows([0.1, 0.2]), rows([0.3, 0.1]))
-    stated = {"metrics": {"mcs": {"signature": f"mcs|backbone:{backbone}@w1"}}}
+    summary = {"metrics": {"mcs": {"signature": f"mcs|backbone:{backbone}@w1"}}}
     for path in files.values():
-        path.with_suffix(".summary.json").write_text(json.dumps(stated))
+        path.with_suffix(".summary.json").write_text(json.dumps(summary))
     found = read_systems(files).compare()
     assert len(found.notes) == n_notes
     texts = str(found), found.markdown(), json.dumps(found.to_dict())
@@ -291,25 +266,19 @@ def test_a_caution_stands_under_every_comparison_on_an_embedded_backbone(tmp_pat
     notes = read_systems(files).notes
     assert len(notes) == 2 * n_notes
     assert all("(a: 1 character; b: 15 characters)" in note for note in notes[1:])
-    for name, path in files.items():  # the column that is named counts
-        said = {"said": "A dog." * len(name), "gold": ["a dog"]}
-        write_jsonl(
-            path, [{**row, **said, "caption": name * 99 ** (name == "b")} for row in rows([0.3, 0.1])]
-        )
+
+
+def test_of_captions_the_column_that_is_named_is_measured(tmp_path):
+    files = {}
+    for name, length in (("a", 1), ("b", 99)):
+        given = [
+            {**row, "said": "A dog.", "gold": ["a dog"], "caption": "x" * length} for row in rows([0.1, 0.2])
+        ]
+        files[name] = write_jsonl(tmp_path / f"{name}.jsonl", given)
+        summary = {"metrics": {"mcs": {"signature": "mcs|backbone:embedded@w1"}}}
+        files[name].with_suffix(".summary.json").write_text(json.dumps(summary))
     named = RowOptions(candidate_column="said", references_column="gold")
-    assert len(read_systems(files, rows=named).notes) == n_notes
-
-
-def test_rows_are_matched_by_references_in_a_column_that_is_named(tmp_path):
-    files = {
-        name: write_jsonl(
-            tmp_path / f"{name}.jsonl",
-            [{"gold": [text], "caption": "a", "score": n} for n, text in enumerate(texts)],
-        )
-        for name, texts in {"a": ["x", "y"], "b": ["y", "x"]}.items()
-    }
-    found = read_systems(files, rows=RowOptions(references_column="gold"), match_by="references")
-    assert found.scores["score"]["b"].tolist() == [1, 0]
+    assert (len(read_systems(files, rows=named).notes), len(read_systems(files).notes)) == (1, 2)
 
 
 def test_a_caution_stands_under_scores_of_an_embedded_backbone_that_are_compared(embedded_free):
@@ -321,15 +290,12 @@ def test_a_caution_stands_under_scores_of_an_embedded_backbone_that_are_compared
 def test_photos_are_decoded_and_texts_read_once_for_all_files_and_metrics(tmp_path, monkeypatch):
     decoded, load = [], photos.load_image
     monkeypatch.setattr(photos, "load_image", lambda *a, **k: decoded.append(a) or load(*a, **k))
-    captions = {"a": ["red", "green dog"], "b": ["red", "green"], "c": ["red fox", "green"]}
-    for number, pixels in enumerate((RED, GREEN)):
-        Image.fromarray(pixels).save(tmp_path / f"{number}.png")
+    write_photos(tmp_path)
     files = {}
-    for name, texts in captions.items():
-        rows = [
-            {"image": f"{n}.png", "caption": text, "references": ["a wall"]} for n, text in enumerate(texts)
-        ]
-        files[name] = write_jsonl(tmp_path / f"{name}.jsonl", rows)
+    for name, texts in {"a": ["red", "green dog"], "b": ["red", "green"], "c": ["red fox", "green"]}.items():
+        shown = zip(("red.png", "green.png"), texts, strict=True)
+        given = [{"image": photo, "caption": text, "references": ["a wall"]} for photo, text in shown]
+        files[name] = write_jsonl(tmp_path / f"{name}.jsonl", given)
     backbone = JudgingColours()
     metrics = ["mcs", "pr_mcs", "ref_clip_score", "text_score", "clip_score"]
     compared = capscore.compare(files, metrics, backbone=backbone, cache=False)

@@ -122,64 +122,40 @@ def test_a_judge_says_score_margin_mass_and_reason(judge, photo, tmp_path):
     assert shown.count("reason  too <b>\\x1b</b>") == 2 and "|reading:yes|" in shown
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert page.count("too &lt;b&gt;\\x1b&lt;/b&gt;</p>") == 2 and page.count("<img") == 1
-    assert page.count("this score means nothing") == 2
     printed = json.loads(run(*asked[:-2], "--reading", "grade", "--json").stdout)
     assert "beta" not in printed and "|reading:grade|" in printed["signature"]
     keys = ["caption", "language", "judge", "margin", "mass", "reason"]
     assert [list(row) for row in printed["captions"]] == [keys] * 2
-    assert_refused(run(*asked[:-2], "--beta", "0.1"), "--beta 0.1: an option of infometic, not of judge")
-    assert_refused(run("explain", photo, "A cat", "--reading", "grade"), "an option of judge")
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["-o", "out.jpg"], "expected a name that ends in .html or .htm"),
-        (["--language", "de", "--language", "en"], "--language: 2 languages and 1 captions"),
         (["--language", "xx-klingon"], "unknown language code"),
         (["--language", "tlh"], "--language tlh: no words of Klingon are known"),
-        ([" "], "a caption is empty"),
-        (["dogs " * 250_000], "word classes are found in texts of at most 5,000 characters; shorten it"),
     ],
 )
-def test_wrong_usage_says_what_to_give(scorer, photo, options, message, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    done = run("explain", photo, "A cat", *options)
-    assert_refused(done, message)
-    assert not scorer.asked and len(done.stderr) < 400
+def test_a_language_that_cannot_be_read_is_refused(scorer, photo, options, message):
+    assert_refused(run("explain", photo, "A cat", *options), message)
+    assert not scorer.asked
 
 
 def test_any_metric_gives_its_scores_and_what_it_says(photo, tmp_path):
-    asked = (
-        "explain",
-        photo,
-        "a red dog",
-        "a cat",
-        "-m",
-        "rouge_l",
-        "--reference",
-        "a red dog",
-        "--reference",
-        "dog",
-    )
+    references = ("--reference", "a red dog", "--reference", "dog")
+    asked = ("explain", photo, "a red dog", "a cat", "-m", "rouge_l", *references)
     lines = run(*asked, "-o", tmp_path / "page.html").stdout.splitlines()
     assert lines[1:3] == ["a red dog", "score   1.0000"] and lines[-2].startswith("rouge_l|")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "a red dog" in page and "score <b>1.000</b>" in page and "rouge_l|" in page
     printed = json.loads(run(*asked, "--json").stdout)
     assert printed["captions"][0]["rouge_l"] == 1.0 and printed["image"] == str(photo)
-    assert_refused(run(*asked, "--beta", "0.1"), "--beta 0.1: an option of infometic, not of rouge_l")
-    assert_refused(run("explain", photo, "a cat", "-m", "rouge"), "metric 'rouge' is not one of")
-    assert_refused(run("explain", photo, "a cat", "-m", "rouge_l"), "compares with references")
 
 
 def test_what_pr_mcs_finds_is_shown(photo):
     scorer = capscore.load("pr_mcs", backbone=JudgingColours(), cache=False)
     found = capscore.explain(photo, ["red", "red mask"], scorer)
     assert found.name == "photo.png" and not found.marks_words
-    assert [caption.found for caption in found.captions] == [
-        scorer.found(row) for row in found.scores.details
-    ]
+    assert [item.found for item in found.captions] == [scorer.found(row) for row in found.scores.details]
     table = found.to_pandas()
     assert list(table.columns) == ["caption", "language", "pr_mcs", *found.scores.components]
     assert table["pr_mcs"].tolist() == found.scores.scores.tolist()

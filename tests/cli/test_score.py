@@ -53,6 +53,13 @@ def near(values):
     return pytest.approx(list(values), abs=1e-6)
 
 
+def rows_of(path):
+    """Rows of a file of any kind."""
+    if path.suffix == ".parquet":
+        return pq.read_table(path).to_pylist()
+    return read_jsonl(path) if path.suffix == ".jsonl" else [*csv.DictReader(open(path, newline=""))]
+
+
 def column(path, name):
     return [row[name] for row in read_jsonl(path)]
 
@@ -71,9 +78,8 @@ def test_two_metrics_share_one_backbone_and_its_embeddings(preds, tmp_path, colo
     for name, expected in (("mcs", MCS), ("clip_score", MCS), ("text_score", TEXT), ("ref_clip_score", REF)):
         assert column(output, name) == near(expected)
     cells = [line.split() for line in done.stdout.splitlines()]
-    assert ["metric", "mean", "scored", "failed", "empty", "images", "truncated"] in cells
-    assert ["mcs", "1.4226", "3", "0", "0", "3", "0"] in cells
-    assert ["ref_clip_score", "0.7042", "3", "0", "0", "3", "0"] in cells
+    for metric, mean in (("mcs", "1.4226"), ("ref_clip_score", "0.7042")):
+        assert [metric, mean, "3", "0", "0", "3", "0"] in cells
     signatures = [
         f"{name}|backbone:colours@w00000000|w:2.5|prefix:none|refs:{refs}|lang:de|dtype:fp32|exif:yes{VERSION}"
         for name, refs in (("mcs", "0"), ("ref_clip_score", "var"))
@@ -112,14 +118,10 @@ def test_chunks_are_one_corpus_in_every_kind_of_file(tmp_path, monkeypatch, size
     source, path = write_jsonl(tmp_path / "in.jsonl", TEXTS), tmp_path / output
     done = run("score", source, "-m", "cider", "-m", "bleu", "-o", path)
     assert done.exit_code == 0 and done.stderr.count("warning: 5 of 5 captions have fewer than 4 words") == 1
-    if output == "o.parquet":
-        rows = pq.read_table(path).to_pylist()
-    else:
-        rows = read_jsonl(path) if output == "o.jsonl" else [*csv.DictReader(open(path, newline=""))]
+    rows = rows_of(path)
     assert list(rows[0]) == [*TEXTS[0], "cider", "bleu", "bleu_1", "bleu_2", "bleu_3", "bleu_4"]
     cider, bleu = text_scores("cider"), text_scores("bleu")
-    digits = 5e-6 if output == "o.csv" else 1e-6
-    assert [float(row["cider"]) for row in rows] == pytest.approx(list(cider.scores), abs=digits)
+    assert [float(row["cider"]) for row in rows] == pytest.approx(list(cider.scores), abs=5e-6)
     assert [float(row["bleu_2"]) for row in rows] == near(bleu.components["bleu_2"])
     assert re.search(rf"cider +{cider.mean:.4f} +5 +0 +0 +0 +0 *\n", done.stdout)
     assert f"corpus_bleu_4 {bleu.corpus['corpus_bleu_4']:.4f}" in done.stdout
@@ -139,7 +141,7 @@ def test_noise_found_in_captions_is_in_files_tables_and_pages(tmp_path, photos, 
     expected = [[2.5, 1.0, 0.0, "none", 1.0], [2.5, 0.5, 0.5, "none", 0.5], [None] * 5]
     assert [[*row.values()] for row in found.to_pylist()] == expected
     assert [found.schema.field(name).type for name in ("kept", "kind")] == [pa.float64(), pa.string()]
-    assert "50 % kept: no noise" in shown and "50 % kept: no noise (p = 0.50)" in page.read_text("utf-8")
+    assert "50 % kept" in shown and "50 % kept: no noise (p = 0.50)" in page.read_text("utf-8")
     # a column of that name stays
     source = write_jsonl(tmp_path / "p.jsonl", [{**rows[0], "kind": "jumble"}])
     score(source, "-m", "pr_mcs", "-o", tmp_path / "other.jsonl")
@@ -168,9 +170,7 @@ CAPTIONS = ["red", "blue", "red blue", "red", None, "red green", "blue red"]
         ("--top 1000", [0, 1, 2, 3, 5, 6]),
     ],
 )
-def test_rows_that_score_high_stay_with_all_columns(
-    tmp_path, photos, colours, monkeypatch, metrics, size, file, choice, stay
-):
+def test_rows_that_score_high_stay(tmp_path, photos, colours, monkeypatch, metrics, size, file, choice, stay):
     monkeypatch.setattr("capscore.scoring.files.CHUNK_ROWS", size)
     rows = [{**ROWS[0], "id": f"row {number}", "caption": text} for number, text in enumerate(CAPTIONS)]
     source, whole, kept = write_jsonl(tmp_path / "p.jsonl", rows), tmp_path / "o.jsonl", tmp_path / file
@@ -180,24 +180,20 @@ def test_rows_that_score_high_stay_with_all_columns(
     given = ("-m", metrics, "--on-error", "skip", *choice.split())
     dropped = tmp_path / "d.jsonl"
     done = score(source, *given, "-o", whole, "--keep", kept, "--drop", dropped)
-    if file == "k.parquet":
-        found = pq.read_table(kept).to_pylist()
-    else:
-        found = read_jsonl(kept) if file == "k.jsonl" else [*csv.DictReader(open(kept, newline=""))]
+    found = rows_of(kept)
     assert [row["id"] for row in found] == [f"row {number}" for number in stay]
     if file != "k.csv":
         assert found == [read_jsonl(whole)[number] for number in stay]
     assert done.exit_code == 3 and f"Kept {len(stay)} of 6 scored rows, with mcs" in done.stdout
-    lowest = min((column(whole, "mcs")[number] for number in stay), default=None)
-    counts = {"n_kept": len(stay), "n_scored": 6, "lowest": lowest}
     asked = {"min_score": None, "min_rank": None, "top": choice.removeprefix("--top ")}
     why = f"is not among the highest {asked['top']}"
     if choice.startswith("--min"):
         asked |= {"min_score": float(choice.split()[1]), "top": None}
         why = f"is below {asked['min_score']}"
-    summary = json.loads((tmp_path / "k.summary.json").read_text())["kept"]
-    files = {"file": str(kept), "dropped": str(dropped)}
-    assert summary == {**files, "metric": "mcs", **asked, **counts}
+    lowest = min(column(whole, "mcs")[number] for number in stay)
+    counts = {"n_kept": len(stay), "n_scored": 6, "lowest": lowest}
+    files = {"file": str(kept), "dropped": str(dropped), "metric": "mcs"}
+    assert json.loads((tmp_path / "k.summary.json").read_text())["kept"] == {**files, **asked, **counts}
     others = [number for number in range(7) if number not in stay]
     for number, row in zip(others, read_jsonl(dropped), strict=True):
         reason = row.pop("capscore_reason")
@@ -206,13 +202,11 @@ def test_rows_that_score_high_stay_with_all_columns(
 
 
 def test_a_row_that_one_metric_cannot_score_does_not_stay(tmp_path, photos, colours):
-    rows = [ROWS[0], {**ROWS[0], "image": "gone.png"}, ROWS[2]]
+    rows = [ROWS[0], {**ROWS[1], "image": "gone.png"}, ROWS[2]]
     source, kept = write_jsonl(tmp_path / "p.jsonl", rows), tmp_path / "k.jsonl"
-    given = ("-m", "rouge_l,mcs", "--on-error", "skip", "--keep", kept)
-    score(source, *given, "--top", "2")
-    assert column(kept, "id") == [1, 3]
-    score(source, *given, "--min-score", "0", "--force")
-    assert column(kept, "id") == [1, 3]
+    for choice in (("--top", "2"), ("--min-score", "0")):
+        score(source, "-m", "rouge_l,mcs", "--on-error", "skip", "--keep", kept, *choice, "--force")
+        assert column(kept, "id") == [1, 3]
 
 
 # ---- empty captions, warnings ----
@@ -231,8 +225,7 @@ def test_empty_captions_get_the_worst_score_or_are_counted_beside_the_mean(tmp_p
     source = write_jsonl(tmp_path / "p.jsonl", [*EMPTY, {"caption": None, "references": ["x y"]}])
     output = tmp_path / "o.jsonl"
     refused = run("score", source, "-m", "cider", "--on-error", "skip", "--empty", "raise")
-    assert_refused(refused, "line 2: candidate: expected a caption, got an empty", 1)
-    assert "--empty score" in refused.stderr and "--empty skip" in refused.stderr
+    assert_refused(refused, "line 2: candidate: ", 1)
     done = run("score", source, "-m", "cider", "--empty", how, "--on-error", "skip", "--output", output)
     assert done.exit_code == 3  # for the caption that is missing
     assert ["cider", mean, scored, "1", "1", "0", "0"] in [line.split() for line in done.stdout.splitlines()]
@@ -250,27 +243,23 @@ def test_warnings_come_once_and_short(tmp_path, photos, colours, monkeypatch):
     (tmp_path / "file").touch()
     done = score(write_jsonl(tmp_path / "p.jsonl", rows), "--cache-dir", tmp_path / "file")
     lines = done.stderr.splitlines()
-    assert done.exit_code == 0 and all(line.startswith("capscore: warning: ") for line in lines)
-    parts = ("the embedding cache in", "not trained on sw, ta (it knows", "5 of 6 rows have a text longer")
-    assert len(lines) == 3 and all(any(part in line for line in lines) for part in parts)
-    (cache,) = (line for line in lines if "cache" in line)
-    assert "--cache-dir" in cache and "--no-cache" in cache
+    assert done.exit_code == 0 and len(lines) == done.stderr.count("capscore: warning: ") == 3
+    for part in ("the embedding cache in .*--cache-dir", "not trained on sw, ta ", "5 of 6 rows have"):
+        assert any(re.search(part, line) for line in lines), part
 
 
 # ---- rows that are bad ----
-
-AT = "line 3: "
 
 
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"image": "rde.png"}, f"{AT}image: no such file: "),
-        ({"references": 3}, f"{AT}references: expected a list of references, got 3"),
+        ({"image": "rde.png"}, "line 3: image: no such file: "),
+        ({"references": 3}, "line 3: references: expected a list of references, got 3"),
         ({"caption": float("nan")}, "candidate: expected a caption, got nan"),
-        ({"image": "https://x.org/a.jpg"}, "is a URL, which is fetched only with --allow-urls"),
-        ({"image": "more/a.png"}, "; --images names the folder that names start from"),
-        ({"image": "text.png"}, "text.png' is not an image that can be read"),
+        ({"image": "https://x.org/a.jpg"}, "--allow-urls"),
+        ({"image": "more/a.png"}, "; --images names the folder"),
+        ({"image": "text.png"}, "text.png' is not an image"),
         ({"language": "xx-nobody"}, "language: unknown language code 'xx-nobody'"),
     ],
 )
@@ -290,29 +279,20 @@ def test_a_bad_row_stops_with_its_line_or_is_skipped(tmp_path, photos, colours, 
     assert found["metrics"]["ref_clip_score"]["mean"] == pytest.approx(sum(REF[:2]) / 2)
 
 
-def test_rows_that_look_wrong_are_counted_once_for_all_metrics_and_chunks(
-    tmp_path, photos, colours, monkeypatch
-):
+def test_rows_that_look_wrong_are_counted_once_for_all(tmp_path, photos, colours, monkeypatch):
     monkeypatch.setattr("capscore.scoring.files.CHUNK_ROWS", 1)
     rows = [ROWS[0], {**ROWS[1], "caption": "nan"}, {**ROWS[2], "caption": "NA"}]
     Image.new("RGB", (3, 3)).save(photos / rows[2]["image"])
     done = score(write_jsonl(tmp_path / "p.jsonl", rows), "-m", "mcs,rouge_l")
     assert done.exit_code == 0 and done.stderr.count("look wrong") == 1
-    assert "2 have a caption such as nan or none (first: row 1" in done.stderr
-    assert (
-        "1 have a photo that shows nothing: of one colour, or with a side of 1 or 2 pixels (first: row 2"
-        in done.stderr
-    )
+    assert re.search(r"2 have a caption .* \(first: row 1.* 1 have a photo .* \(first: row 2", done.stderr)
 
 
 def test_the_first_bad_row_is_named_and_the_others_are_counted(tmp_path, photos, colours):
     rows = [ROWS[0], *({**ROWS[1], "image": name} for name in ("gone.png", "no.png", "none.png"))]
     done = score(write_jsonl(tmp_path / "p.jsonl", rows), "-m", "mcs,rouge_l", "--no-cache")
     assert_refused(done, "gone.png", 1)
-    assert (
-        "line 2: image: " in done.stderr
-        and "; 2 more of rows 0 to 3 cannot be read; --on-error" in done.stderr
-    )
+    assert re.search(r"line 2: image: .*; 2 more of rows 0 to 3 .*; --on-error", done.stderr)
     # a metric without embeddings keeps none
     assert score(write_jsonl(tmp_path / "q.jsonl", ROWS), "-m", "rouge_l", "--no-cache").exit_code == 0
 
@@ -321,100 +301,11 @@ def test_a_row_may_fail_for_one_metric_only(tmp_path, photos, colours):
     rows = [ROWS[0], {**ROWS[1], "references": None}, {**ROWS[2], "image": "gone.png"}]
     source, output = write_jsonl(tmp_path / "p.jsonl", rows), tmp_path / "o.csv"
     done = score(source, "-m", "mcs,rouge_l", "-o", output, "--on-error", "skip")
-    _, second, third = csv.DictReader(open(output, newline=""))
-    assert (
-        done.exit_code == 3
-        and float(second["mcs"]) == pytest.approx(HALF, abs=5e-6)
-        and second["rouge_l"] == ""
-    )
+    _, second, third = rows_of(output)
+    assert (done.exit_code, second["rouge_l"], third["mcs"]) == (3, "", "")
+    assert float(second["mcs"]) == pytest.approx(HALF, abs=5e-6) and float(third["rouge_l"]) == 1
     assert second["capscore_error"] == "rouge_l: references: expected a list of references, got None"
-    assert third["mcs"] == "" and float(third["rouge_l"]) == 1
     assert third["capscore_error"].startswith("mcs: image: no such file")
-
-
-# ---- usage ----
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("-m mccs", "metric 'mccs' is not one of mcs, pr_mcs, fit, clip_score, infometic, judge, "),
-        ("-m mcs,cidr", "did you mean 'cider'?"),
-        ("--language german", "did you mean 'de'?"),
-        ("-m cider --language km --on-error skip", "--language km: Khmer ('km') is written without spaces"),
-        ("--dtype fp17", "fp17"),
-        ("--on-error stop", "'stop' is not one of"),
-        ("--language de --language-column id", "--language and --language-column: give only one of them"),
-        ("--no-cache --cache-dir x", "--no-cache and --cache-dir: give only one of them"),
-        ("--candidate-column captoin", "--candidate-column captoin: there is no such column"),
-        ("--output preds.jsonl --force", "preds.jsonl is the input"),
-        ("--output o.xlsx", "--output o.xlsx: expected a name that ends in .jsonl"),
-        ("--output -", "--output -: rows are written to a file"),
-        ("--report page.pdf", "expected a name that ends in .html"),
-        ("--images none", "--images none does not exist"),
-        ("--split test", "preds.jsonl has no split"),
-        ("--batch-size 0", "--batch-size"),
-        ("--device cudda --backbone embedded", "cudda"),
-        ("--weights info_clip", "--weights info_clip: an option of infometic, not of mcs"),
-        ("-m cider --cache-dir x", "--cache-dir x: an option of mcs"),
-        ("-m cider --variant D", "--variant D: expected 'coco' or 'paper'"),
-        ("-m cider --document-frequencies gone.npz", "--document-frequencies gone.npz cannot be read"),
-        ("--keep k.csv", "expected one of --min-score, --min-rank and --top to say which rows stay"),
-        ("--drop k.csv --min-score 0 --top 2", "expected one of --min-score, --min-rank and --top"),
-        ("--min-score 0", "--keep or --drop is missing: it names the file for the rows that stay"),
-        ("--drop k.csv --min-score 30", "--min-score 30.0: scores of mcs go from 0 to 2.5"),
-        ("-m cider --keep k.csv --min-score -1", "--min-score -1.0: scores of cider go from 0 to 10"),
-        ("--keep k.csv --min-rank 0", "--min-rank 0.0: expected a percentage of right captions above 0"),
-        (
-            "-m cider --keep k.csv --min-rank 5",
-            "--min-rank: by capscore's own calibrations, cider has no ranks",
-        ),
-        ("--sort kind", "--sort kind: expected mcs"),
-        ("--keep k.csv --min-score nan", "--min-score nan: expected a number"),
-        *(
-            (f"--keep k.csv --top {top}", f"--top {top}: expected a number of rows, or a percentage")
-            for top in ("0", "0%", "100.1%", "-1", "half")
-        ),
-        ("--keep k.csv --output k.csv --top 2", "k.csv is the file of --output too"),
-        ("--keep k.csv --drop k.csv --top 2", "--drop k.csv is the file of --keep too"),
-        ("--keep k.xlsx --top 2", "--keep k.xlsx: expected a name that ends in .jsonl"),
-        ("-m infometic --beta 1", "--beta 1.0: expected a number from 0 to below 1"),
-        *((f"--fail-under {share}", "expected a share, such as 5% or 0.05") for share in ("5", "1", "101%")),
-        ("--fail-under 5% -m rouge_l", "--fail-under: by capscore's own calibrations, rouge_l has no ranks"),
-        ("--fail-under 5% --backbone openai/x", "mcs has ranks with embedded, not with openai/x"),
-    ],
-)
-def test_wrong_usage_comes_before_any_work(preds, tmp_path, monkeypatch, arguments, message):
-    monkeypatch.chdir(tmp_path)
-    if "--device" not in arguments:  # names of devices are checked by the backbone
-        toy = ColourBackbone()
-        monkeypatch.setattr("capscore.backbones.load_backbone", lambda name, **options: toy)
-    assert_refused(score(preds, *arguments.split()), message)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["photos", "preds.jsonl"]
-
-
-def test_a_column_name_in_use_is_refused(preds, tmp_path, colours):
-    assert score(preds, "-o", tmp_path / "o.jsonl").exit_code == 0
-    again = score(tmp_path / "o.jsonl", "-o", tmp_path / "p.jsonl")
-    assert_refused(again, "needs the column name 'mcs', which the input already uses")
-
-
-@pytest.mark.usefixtures("no_weights_installed")
-@pytest.mark.parametrize(
-    ("asked", "messages"),
-    [
-        ("--backbone no-such-folder", ["no-such-folder", "--backbone embedded"]),
-        ("-m pr_mcs", ["capscore-weights (CC BY-NC 4.0, not for", "does without"]),
-        ("-m spice", ["SPICE needs Java"]),
-    ],
-)  # fmt: skip
-def test_missing_packages_fail_and_say_how_to_install_them(preds, monkeypatch, asked, messages):
-    monkeypatch.setattr("shutil.which", lambda name: None)
-    monkeypatch.setattr("capscore.metrics.spice._program", lambda: None)
-    done = score(preds, *asked.split())
-    for message in messages:
-        assert_refused(done, message, 2 if "no-such" in asked else 1)  # unknown, as a metric may be
-    assert done.stderr.count("capscore: error") == done.stderr.count("\n") == 1
 
 
 def test_debug_shows_the_traceback(preds, monkeypatch):
@@ -423,30 +314,12 @@ def test_debug_shows_the_traceback(preds, monkeypatch):
     assert "Traceback" in score(preds, "-m", "x", "--debug").stderr
 
 
-def test_help_names_every_metric():
-    text = flat(run("score", "--help").stdout.replace("│", " "))
-    assert all(re.search(rf"\b{metric}\b", text) for metric in METRICS.names())
-
-
-# ---- tables ----
-
-
 @pytest.mark.parametrize("count", [1, 10, 11])
 def test_few_rows_are_shown_each(photos, colours, tmp_path, count):
     source = write_jsonl(tmp_path / "p.jsonl", [{**ROWS[0], "caption": f"red {n}"} for n in range(count)])
     shown = score(source).stdout
     assert ("red 0" in shown) == (count <= 10) and ("truncated" in shown) == (count > 1)
     assert "The scores of rows were not saved; --output scores.jsonl saves them." in shown
-
-
-def test_many_metrics_and_long_captions_fit_80_columns(photos, colours, tmp_path):
-    long = {**ROWS[0], "caption": "red " + "and a very long description of nothing at all " * 6}
-    source = write_jsonl(tmp_path / "p.jsonl", [long, {**ROWS[1], "image": "gone.png"}, *ROWS[1:]])
-    names = "mcs,clip_score,ref_clip_score,clip_cider,text_score,cider,bleu,rouge_l"
-    done = score(source, "-m", names, "--language", "en", "--on-error", "skip")
-    tables = done.stdout.split("bleu of all rows")[0]
-    assert done.exit_code == 3 and max(map(len, tables.splitlines())) <= 80
-    assert all(name in tables for name in names.split(","))
 
 
 # ---- cache, backbones ----
@@ -507,31 +380,6 @@ def test_photos_and_captions_that_are_typed(photos, colours, monkeypatch, tmp_pa
     assert f"{(1 + 1.44) * 0.75 / (0.75 + 1.44):.4f}" in alone.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("--quiet", "expected one thing to score: a file or a folder of photos, or --photo dog.jpg"),
-        ("--photo red.png", "--caption: at least one is needed"),
-        ("--caption red", "--image-column: mcs needs images: no column seems to hold"),
-        ("--photo zzz.jpg --caption red", "no such file: zzz.jpg; --images names the folder"),
-        ("--photo red.png --photo blue.png --caption red", "--photo: 2 photos; expected one caption"),
-        ("--photo red.png --caption red -m cider", "--references-column: cider needs references: no column"),
-        ("p.jsonl --language english", "--language english: unknown language code"),
-        ("p.jsonl --photo red.png", "expected one thing to score"),
-        ("red.png", "red.png has an unknown format; expected JSONL"),
-        (".", "is a folder with 3 photos and no saved data set"),
-    ],
-)
-def test_unscorable_input_is_one_error_that_says_what_to_type(
-    photos, colours, monkeypatch, arguments, message
-):
-    monkeypatch.chdir(photos)
-    write_jsonl(photos / "p.jsonl", [{"image": "red", "caption": "red"}])
-    done = run("score", *arguments.split())
-    assert_refused(done, message, 1, 2)
-    assert done.stderr.count("\n") == 1
-
-
 def test_a_folder_of_photos_with_texts_beside_them(photos, colours, tmp_path):
     for name, text in {"red": "red\n", "blue": "red", "other\x1b[31m": "x"}.items():
         (photos / f"{name}.txt").write_text(text, encoding="utf-8")
@@ -557,31 +405,28 @@ def coco(tmp_path, photos):
 
 
 def test_coco_results_find_photos_and_references(coco, colours):
-    given = (coco / "captions.json", "--references", coco / "annotations.json")
+    known = ("--references", coco / "annotations.json", "--images", coco / "photos")
     metrics = ("-m", "mcs,ref_clip_score", "-o", coco / "o.jsonl")
-    done = run("score", *given, "--images", coco / "photos", *metrics)
+    done = run("score", coco / "captions.json", *known, *metrics)
     assert (done.exit_code, done.stderr) == (0, "")
     for name, values in (("mcs", MCS), ("ref_clip_score", REF)):
         assert column(coco / "o.jsonl", name) == near(values)
-    texts = run("score", *given, "-m", "cider", "--json")  # needs no photos
-    assert json.loads(texts.stdout)["metrics"]["cider"]["n_items"] == 3
     source = write_jsonl(coco / "p.jsonl", [{"image_id": n, "caption": "red"} for n in (0, 5)])
-    given = (source, *given[1:], "--images", coco / "photos", "-m", "ref_clip_score")
+    given = (source, *known, "-m", "ref_clip_score")
     assert_refused(run("score", *given), "line 2: references: image_id 5", 1)
     done = run("score", *given, "--on-error", "skip")
     assert done.exit_code == 3 and "note: 2 images of" in done.stderr and "Scored 1 of 2 rows" in done.stdout
-    same = (coco / "captions.json", "--references", coco / "captions.json", "-m", "rouge_l", "--json")
-    assert json.loads(run("score", *same).stdout)["metrics"]["rouge_l"]["mean"] == 1
+
+
+def test_of_several_captions_of_a_photo_there_is_a_mean_per_photo_too(coco):
     rows = [{"image_id": number, "caption": text} for number, text in ((2, "red"), (2, "x"), (0, ["blue"]))]
     source = write_jsonl(coco / "several.jsonl", rows)
     given = (source, "--references", coco / "annotations.json", "-m", "rouge_l")
     found = json.loads(run("score", *given, "--json").stdout)["metrics"]["rouge_l"]
     assert [found[name] for name in ("mean", "mean_of_photos")] == near([2 / 3, 3 / 4])
-    assert "rouge_l: mean per caption 0.6667, per photo 0.7500 (2 photos)" in flat(
-        run("score", *given).stdout
-    )
-    done = run("score", coco / "annotations.json", "--references", coco / "captions.json", "-m", "rouge_l")
-    assert done.exit_code == 0 and "Scored 5 of 5 rows" in done.stdout
+    assert "rouge_l: mean per caption 0.6667, per photo 0.7500" in flat(run("score", *given).stdout)
+    same = (coco / "annotations.json", "--references", coco / "captions.json", "-m", "rouge_l")
+    assert "Scored 5 of 5 rows" in run("score", *same).stdout
 
 
 def test_reasons_of_a_judge_are_a_column_where_they_are_asked_for(preds, photos, judge, tmp_path):
@@ -599,8 +444,6 @@ def test_reasons_of_a_judge_are_a_column_where_they_are_asked_for(preds, photos,
 def test_a_metric_may_name_its_own_backbone(preds, photos, colours, judge):
     done = score(preds, "-m", "mcs,judge@org/model@v1", "--backbone", "toy", "--no-cache")
     assert done.exit_code == 0 and judge == ["org/model@v1"] and [name for name, _ in colours] == ["toy"]
-    assert_refused(score(preds, "-m", "cider@toy"), "--metric cider@toy: cider has no backbone")
-    assert_refused(score(preds, "-m", "judge@a,judge@b"), "--metric judge@b: judge is there twice")
 
 
 def test_a_preset_is_the_metrics_that_the_rows_have_inputs_for(preds, photos, colours, tmp_path):
@@ -615,17 +458,12 @@ def test_a_preset_is_the_metrics_that_the_rows_have_inputs_for(preds, photos, co
     assert_refused(score(source, "--preset", "coco"), "the input lacks the photos or references")
 
 
-def test_the_preset_of_clipscore_leaves_out_programs_that_are_not_here(preds, colours, monkeypatch):
+def test_a_preset_leaves_out_programs_that_are_not_here(preds, colours, monkeypatch):
     monkeypatch.setattr("shutil.which", lambda name: None)
     monkeypatch.setattr("capscore.metrics.spice._program", lambda: None)
     monkeypatch.setattr("capscore.metrics.meteor_words.version", lambda name: "3.0.1")
     done = score(preds, "--preset", "clipscore", "--json")
-    assert [*json.loads(done.stdout)["metrics"]] == [
-        "bleu",
-        "rouge_l",
-        "cider",
-        "clip_score",
-        "ref_clip_score",
-    ]
+    expected = ["bleu", "rouge_l", "cider", "clip_score", "ref_clip_score"]
+    assert [*json.loads(done.stdout)["metrics"]] == expected
     assert "--preset clipscore: meteor left out. METEOR needs snowballstemmer 2" in done.stderr
     assert "--preset clipscore: spice left out. SPICE needs Java" in done.stderr
