@@ -100,12 +100,8 @@ def test_the_lowest_rows_are_printed_and_marked_as_likely_wrong(captions, tmp_pa
     assert shown("--sort", "mcs") == ["3", "4", "2", "1", "5"]
     said = run("score", preds, "--calibration", out, "--worst", 2, "-o", tmp_path / "o.jsonl").stdout
     assert "1 row has no rank, so all are sorted by mcs" in said
-    shares = [
-        ("en", "3", "0 %             3"),
-        ("de", "1", "0 %             1"),
-        ("fr", "1", "–             –"),
-    ]
-    assert re.findall(r"^(de|en|fr) +(\d) +\S+ +(.*)$", said, re.M) == shares
+    shares = [("en", "3", "0 %", "3"), ("de", "1", "0 %", "1"), ("fr", "1", "–", "–")]
+    assert re.findall(r"^(de|en|fr) +(\d) +\S+ +(0 %|–) +(.)$", said, re.M) == shares
     assert "de ranked among right captions of all languages; 1 row has no rank" in flat(said)
     summary = json.loads((tmp_path / "o.summary.json").read_text())["languages"]
     assert summary["fr"] == {"rows": 1, "mcs": 0.0, "rank": None, "likely_wrong": None}
@@ -199,9 +195,8 @@ def test_too_many_captions_that_are_likely_wrong_end_with_4(captions, tmp_path, 
     monkeypatch.setattr("capscore.scoring.files.MAX_SHOWN_ROWS", 2)
     # so that a right caption has a rank
     out, scored = calibrated_with(captions, tmp_path, [0.0] * 50), tmp_path / "o.jsonl"
-    preds = preds_of(
-        captions, [("red", "en"), ("blue", "en"), ("green", "en"), ("blue", "en"), ("red", "fr")]
-    )
+    rows = [("red", "en"), ("blue", "en"), ("green", "en"), ("blue", "en"), ("red", "fr")]
+    preds = preds_of(captions, rows)
     done = run("score", preds, "--calibration", out, "--fail-under", limit, "-o", scored)
     said = f"3 of 4 captions are likely wrong (75.0 %); 1 of 5 rows has no rank; --fail-under allows {limit}"
     assert done.exit_code == code and said in flat(done.stderr), done.output
