@@ -23,21 +23,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 hold_the_collector_while_parsing()
 
 # Set before any test imports the Hugging Face libraries, which read them once.
-for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "HF_EVALUATE_OFFLINE", "TRANSFORMERS_OFFLINE"):
-    os.environ[name] = "1"
-os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
-os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-os.environ["TOKENIZERS_PARALLELISM"] = "false"
-os.environ.pop("CAPSCORE_BACKBONE", None)
-
+_OFFLINE = "HF_HUB_OFFLINE HF_DATASETS_OFFLINE HF_EVALUATE_OFFLINE TRANSFORMERS_OFFLINE"
+os.environ |= dict.fromkeys([*_OFFLINE.split(), "HF_HUB_DISABLE_TELEMETRY"], "1")
+os.environ |= dict.fromkeys(("GRADIO_ANALYTICS_ENABLED", "TOKENIZERS_PARALLELISM"), "false")
+for name in "HF_HUB_CACHE HF_DATASETS_CACHE HF_MODULES_CACHE HF_METRICS_CACHE CAPSCORE_BACKBONE".split():
+    os.environ.pop(name, None)
 # The caches of embeddings, data sets, scripts and models are in a folder of this run, whoever runs it.
 _CACHES = tempfile.mkdtemp(prefix="capscore-tests-")
 atexit.register(shutil.rmtree, _CACHES, ignore_errors=True)
-os.environ["HF_HOME"] = os.path.join(_CACHES, "huggingface")
-os.environ["CAPSCORE_CACHE"] = os.path.join(_CACHES, "embeddings")
-os.environ["PYTHAINLP_DATA"] = os.path.join(_CACHES, "pythainlp")
-for name in ("HF_HUB_CACHE", "HF_DATASETS_CACHE", "HF_MODULES_CACHE", "HF_METRICS_CACHE"):
-    os.environ.pop(name, None)
+for name, folder in (("HF_HOME", "hub"), ("CAPSCORE_CACHE", "embeddings"), ("PYTHAINLP_DATA", "pythainlp")):
+    os.environ[name] = os.path.join(_CACHES, folder)
 
 import pytest
 import torch

@@ -40,8 +40,7 @@ def png(
 ) -> bytes:
     """A PNG written by hand: `lines` are the rows as the format packs them, each after a filter byte 0."""
     header = struct.pack(">IIBBBBB", width, height, bits, colour, 0, 0, 0)
-    parts = [(b"IHDR", header), *chunks, (b"IDAT", zlib.compress(lines)), (b"IEND", b"")]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-        for kind, data in parts
-    )
+    written = b"\x89PNG\r\n\x1a\n"
+    for kind, data in ((b"IHDR", header), *chunks, (b"IDAT", zlib.compress(lines)), (b"IEND", b"")):
+        written += struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    return written

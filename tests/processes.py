@@ -28,18 +28,8 @@ from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[1]
 # Imported by the server once; what cannot be imported is left to the processes themselves.
-PRELOADED = [
-    "torch.distributed",
-    "accelerate",
-    "datasets",
-    "evaluate",
-    "safetensors.torch",
-    "transformers.models.auto",
-    "capscore.cli",
-    "capscore.metrics.with_backbone",
-    "capscore.scoring.files",
-    "training.engine.loop",
-]
+PRELOADED = """torch.distributed accelerate datasets evaluate safetensors.torch transformers.models.auto
+    capscore.cli capscore.metrics.with_backbone capscore.scoring.files training.engine.loop""".split()
 # As it is before any test runs: evaluate and datasets add the folders of their copied modules.
 PATH = list(sys.path)
 # Variables that libraries of the server read when they are imported.

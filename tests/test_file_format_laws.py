@@ -53,8 +53,8 @@ TEXT = {
 
 def _write_parts(folder, rows):
     folder.mkdir()
-    for number, part in enumerate((rows[:2], rows[2:])):
-        pq.write_table(pa.Table.from_pylist(part, TYPES), folder / f"part-{number}.parquet")
+    for name, part in (("part-0", rows[:2]), ("part-1", rows[2:])):
+        pq.write_table(pa.Table.from_pylist(part, TYPES), folder / f"{name}.parquet")
 
 
 def _write_photos(folder, rows):

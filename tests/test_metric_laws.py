@@ -560,12 +560,10 @@ def test_streams_and_frameworks_give_the_numbers_of_the_library(metric, caption,
     for scores in compared.scores[metric].values():
         assert_same(scores, expected.scores)
     if scorer.compares_rows:
-        for refused in (
-            lambda: capscore.score_stream(rows, scorer),
-            lambda: Score(metric, **options),
-            lambda: CaptionMetric(metric, **options),
-            lambda: caption_reward(metric, **options),
-        ):
+        doors = [
+            functools.partial(door, metric, **options) for door in (Score, CaptionMetric, caption_reward)
+        ]
+        for refused in (functools.partial(capscore.score_stream, rows, scorer), *doors):
             with pytest.raises(capscore.CapscoreError, match=f"{metric} compares"):
                 refused()
         return

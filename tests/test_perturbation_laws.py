@@ -214,9 +214,6 @@ def test_the_same_in_every_process():
     assert exchanged == "['a dog by a cat']"
 
 
-# ---- a stated degree ----
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("code", [code for code in CAPTIONS if code not in NO_TAGGER])
 def test_more_is_touched_the_higher_the_degree(kind, code):

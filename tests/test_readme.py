@@ -22,11 +22,8 @@ from .datasets_scripts.conftest import official
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-CAPTIONS = {
-    "cat": "a cat with green eyes looks to the side",
-    "coffee": "a cup of coffee on a wooden table",
-    "rocket": "a dog runs on the beach",
-}
+CAPTIONS = {"cat": "a cat with green eyes looks to the side", "coffee": "a cup of coffee on a wooden table"}
+CAPTIONS["rocket"] = "a dog runs on the beach"
 
 
 def blocks(language: str, page: str = "README.md") -> list[str]:
@@ -79,11 +76,8 @@ def prints_what_is_shown(block: str) -> None:
 
 def write_systems() -> None:
     """Write the captions of two systems, and references, of the photos."""
-    ours = {
-        "cat": "a striped cat with green eyes",
-        "coffee": "a cup of espresso and a spoon on a table",
-        "rocket": "a rocket stands on its launch pad at dusk",
-    }
+    ours = {"cat": "a striped cat with green eyes", "coffee": "a cup of espresso and a spoon on a table"}
+    ours["rocket"] = "a rocket stands on its launch pad at dusk"
     references = {
         "cat": ["a tabby cat looks to the side", "the face of a cat with green eyes"],
         "coffee": ["a cup of coffee on a saucer with a spoon", "espresso on a wooden table"],

@@ -32,25 +32,21 @@ def test_an_extra_brings_only_what_is_free_unless_its_name_says_otherwise(extra)
     assert refused == {}
 
 
+OSI = "License :: OSI Approved"
+
+
 @pytest.mark.parametrize(
-    ("metadata", "licences"),
+    ("field", "value", "name", "licences"),
     [
-        ({"License-Expression": "MIT", "License": "GPL"}, ["MIT"]),
-        (
-            {"Classifier": "License :: OSI Approved :: MIT License", "License": "GPLv3"},
-            ["MIT License", "GPLv3"],
-        ),
-        (
-            {"Classifier": "License :: OSI Approved :: BSD License", "License": "Copyright\n…"},
-            ["BSD License"],
-        ),
-        ({"Classifier": "Programming Language :: Python"}, [""]),
+        ("License-Expression", "MIT", "GPL", ["MIT"]),
+        ("Classifier", f"{OSI} :: MIT License", "GPLv3", ["MIT License", "GPLv3"]),
+        ("Classifier", f"{OSI} :: BSD License", "Copyright\n…", ["BSD License"]),
+        ("Classifier", "Programming Language :: Python", "", [""]),
     ],
 )
-def test_metadata_of_the_packages(metadata, licences):
+def test_metadata_of_the_packages(field, value, name, licences):
     message = Message()
-    for name, value in metadata.items():
-        message[name] = value
+    message[field], message["License"] = value, name
     assert stated(message) == licences
     assert not is_free("") and not is_free("GPLv3") and not is_free("GPL-3.0-only")
 
@@ -63,11 +59,9 @@ def wheel(path, name, members):
 
 
 def test_requirements_of_a_wheel(tmp_path):
-    metadata = (
-        "Metadata-Version: 2.4\nName: capscore\nRequires-Dist: numpy<3,>=1.26\n"
-        'Requires-Dist: gradio>=5; extra == "app"\nRequires-Dist: ray; extra == "ray"\n'
-        'Requires-Dist: capscore[app]; extra == "dev"\n'
-    )
+    extras = {"gradio>=5": "app", "ray": "ray", "capscore[app]": "dev"}
+    lines = [f"{name}; extra == '{extra}'" for name, extra in extras.items()]
+    metadata = "".join(f"Requires-Dist: {line}\n" for line in ["numpy<3,>=1.26", *lines])
     path = wheel(tmp_path, "capscore-1.whl", {"capscore-1.dist-info/METADATA": metadata})
     assert requirements(path, ["app", "dev"]) == ["numpy<3,>=1.26", "gradio>=5"]
 

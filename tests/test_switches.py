@@ -2,6 +2,7 @@
 
 import threading
 import warnings
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -25,45 +26,45 @@ SWITCHES = {
 }
 
 
+@contextmanager
+def running(work):
+    """Work in a thread, which has come to its `wait()`; what is given lets it go on, to its end."""
+    entered, leave = threading.Event(), threading.Event()
+    thread = threading.Thread(target=work, args=[lambda: entered.set() or leave.wait(10)])
+    thread.start()
+    entered.wait(10)
+    yield lambda: leave.set() or thread.join(10)
+
+
 @pytest.mark.parametrize("name", SWITCHES)
 def test_blocks_that_overlap_hold_a_switch_and_leave_it_as_it_was(name, monkeypatch):
     monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
     block, read, within = SWITCHES[name]
-    before, entered, leave, seen = read(), threading.Event(), threading.Event(), []
+    before, seen = read(), []
 
-    def first():
+    def first(wait):
         with block():
-            entered.set()
-            leave.wait(10)
+            wait()
         seen.append(read())  # the second block still holds the switch
 
-    thread = threading.Thread(target=first)
-    thread.start()
-    entered.wait(10)
-    with block():
-        leave.set()
-        thread.join(10)
+    with running(first) as end, block():
+        end()
         seen.append(read())
     assert before != within and seen == [within, within] and read() == before
 
 
 def test_a_block_drops_or_takes_the_warnings_of_its_own_thread_and_leaves_the_filters_alone():
-    before, entered, leave, heard = [*warnings.filters], threading.Event(), threading.Event(), []
+    before, heard = [*warnings.filters], []
 
-    def first():
+    def first(wait):
         with warnings_taken() as taken, without_warnings(RowWarning):
-            entered.set()
-            leave.wait(10)
+            wait()
             warn(RowWarning("dropped"))
             warn(LanguageWarning("taken"))
         heard.extend(map(str, taken))
 
-    thread = threading.Thread(target=first)
-    thread.start()
-    entered.wait(10)
-    with pytest.warns(RowWarning, match="given"), without_warnings(LanguageWarning):
-        leave.set()
-        thread.join(10)
+    with running(first) as end, pytest.warns(RowWarning, match="given"), without_warnings(LanguageWarning):
+        end()
         warn(RowWarning("given"))
         warn(LanguageWarning("dropped"))
     assert heard == ["taken"] and [*warnings.filters] == before

@@ -151,7 +151,7 @@ PHOTOS = ("1056873310_49c665eb22.jpg", "COCO_val2014_000000000042_a_second_time.
 CAPTIONS = ("a dog", "two dogs play in the snow " * 9, "犬が雪の中で遊んでいる" * 9, "x" * 90)
 
 
-@pytest.mark.parametrize("cells", itertools.product(ROW_NAMES, PHOTOS, CAPTIONS, (1, 3, 8)))
+@pytest.mark.parametrize("cells", [*itertools.product(ROW_NAMES, PHOTOS, CAPTIONS, (1, 3, 8))])
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_names_stay_on_one_line_and_captions_take_what_is_left(cells, width):
     row, photo, caption, n = cells

@@ -100,9 +100,6 @@ def test_lists_of_references_may_be_as_python_writes_them(tmp_path, name):
     assert inputs.references == [["a dog's tail", 'a "red" kite'], ["one"]] and not inputs.problems
 
 
-# ---- images ----
-
-
 def test_names_of_images(tmp_path):
     (tmp_path / "deep").mkdir()
     coco = "COCO_val2014_000000000042.jpg"

@@ -9,13 +9,10 @@ import capscore
 from ..cli.conftest import run
 from ..photos import encode, noise
 
+CAPTIONS = [(1, "a cat"), (1, "a small cat"), (2, "a dog")]
 ANNOTATIONS = {
     "images": [{"id": 1, "file_name": "cat.png"}, {"id": 2, "file_name": "dog.png"}],
-    "annotations": [
-        {"image_id": 1, "caption": "a cat"},
-        {"image_id": 1, "caption": "a small cat"},
-        {"image_id": 2, "caption": "a dog"},
-    ],
+    "annotations": [{"image_id": photo, "caption": text} for photo, text in CAPTIONS],
 }
 RESULTS = [{"image_id": 1, "caption": "a cat sits"}, {"image_id": 2, "caption": ""}]
 
@@ -38,9 +35,8 @@ def test_a_dry_run_says_how_both_files_and_the_two_together_are_read(files, monk
     assert done.exit_code == 3 and first["columns"] == {"caption": ["caption"], "photo": ["image_id"]}
     assert (references["rows"], references["photos"], references["problems"]) == (3, 2, {})
     assert together["columns"]["references"] == ["references"] and together["columns"]["photo"] == ["image"]
-    assert together["first"][0] == {
-        "photo": "cat.png", "caption": "a cat sits", "references": ["a cat", "a small cat"],
-    }  # fmt: skip
+    shown = ("cat.png", "a cat sits", ["a cat", "a small cat"])
+    assert together["first"][0] == dict(zip(("photo", "caption", "references"), shown, strict=True))
     (count, message) = together["problems"]["image"]
     assert count == 1 and "dog.png" in message and "--images" in message
     shown = run("score", str(results), "--references", str(annotations), "--dry-run").stdout

@@ -116,9 +116,6 @@ def test_texts_in_a_folder_of_their_own_are_rows_and_photos_are_found_elsewhere(
     assert open_rows(path / "texts").cells("image", "caption") == [["0", "1"], ["a", "b"]]
 
 
-# ---- several files ----
-
-
 def shards(folder):
     for number in range(2):
         rows = [{"image": f"{number}{row}.jpg", "caption": f"{number} {row}"} for row in range(2)]

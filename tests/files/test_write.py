@@ -143,9 +143,6 @@ def test_only_what_is_a_result_is_overwritten(tmp_path):
             check_output(tmp_path / name, source, force=True)
 
 
-# ---- types of columns ----
-
-
 def test_types_that_come_late_or_clash(tmp_path):
     late = opened(tmp_path / "a.jsonl", [{"x": None}, {"x": 1}, {"x": 2.5}, {"x": float("nan")}])
     assert late.schema() == pa.schema([("x", pa.float64())])
