@@ -98,7 +98,7 @@ def train(settings: Settings) -> recipe.Trained:
     backbone = load_backbone(settings.base, device=device(), dtype="float32")
     sources = _sources(settings)
     part = TrainedPart(backbone, settings, seed=settings.seed)
-    pictures, texts = TrainedPictures(backbone, part.fixed, recipe.temporary_folder(out)), TextSide(backbone)
+    pictures, texts = TrainedPictures(backbone, part.fixed), TextSide(backbone)
     rows = RatedRows(sources, pictures)
     split = settings.split(rows.captions.photos, measured=rows.measured())
     rows.check(split)

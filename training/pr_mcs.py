@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import ClassVar, Literal
 
 from capscore import load_backbone
@@ -53,9 +52,7 @@ class Settings(recipe.RecipeSettings):
         keep_close: Weight of a term that keeps captions close to their embeddings under the base; not in the
             paper.
         logit_scale: Factor of the cosines in the contrastive loss; None for that of the base.
-        shared_negatives: Whether rows that share an image or a text are each other's negatives, as published.
-        kinds: Perturbations to draw from.
-        p, order: Options of the perturbations.
+        kinds, p, order: Perturbations to draw from, and their options.
         evaluate_captions: Largest number of validation captions to measure.
     """
 
@@ -73,7 +70,6 @@ class Settings(recipe.RecipeSettings):
     clip_weight: float = 1.0
     keep_close: float = 0.0
     logit_scale: float | None = None
-    shared_negatives: bool = True
     kinds: list[str] = field(default_factory=lambda: list(KINDS))
     p: float = P
     order: Literal["published", "every"] = "published"
@@ -107,7 +103,7 @@ def train(settings: Settings) -> recipe.Trained:
     sources = [Source(spec, settings, CAPTIONS) for spec in settings.data]
     with main_process_first():  # the others find the embeddings in the cache
         captions, before = _read(settings, sources, backbone)
-    split, noise = settings.split(captions.photos, settings.few_shot), settings.noise
+    split, noise = settings.split(captions.photos, few_shot=settings.few_shot), settings.noise
     batches = TripleBatches(
         captions,
         split.training,
@@ -126,10 +122,7 @@ def train(settings: Settings) -> recipe.Trained:
     network.requires_grad_(True)
     network.train()
     scale = settings.logit_scale or backbone.logit_scale
-    shared = settings.shared_negatives
-    loss = TripleLoss(
-        backbone, captions, settings.weights, logit_scale=scale, shared_negatives=shared, before=before
-    )
+    loss = TripleLoss(backbone, captions, settings.weights, logit_scale=scale, before=before)
     identity = {
         "base_fingerprint": backbone.fingerprint,
         "training_data": captions.digest(split.training),
@@ -149,9 +142,8 @@ def _read(
 ) -> tuple[Captions, EmbeddedRows | None]:
     """The captions, and their embeddings in the base where the loss needs them."""
     embedder = Embedder(backbone, cache=EmbeddingCache(None))
-    folder = recipe.temporary_folder(Path(settings.out).expanduser())
     check_captions(rows_of(sources), nouns="substitution" in settings.kinds)
-    captions = embed_captions(rows_of(sources), Pictures(embedder, StoredRows(backbone.dim, folder)))
+    captions = embed_captions(rows_of(sources), Pictures(embedder, StoredRows(backbone.dim)))
     if not settings.keep_close:
         return captions, None
     return captions, embedder.texts(captions.texts, prefix=backbone.prefix)

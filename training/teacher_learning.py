@@ -25,13 +25,12 @@ from training.data.parallel_text import ENGLISH, ParallelText, read_parallel_tex
 from training.data.source import Origin
 from training.engine.config import main, parse
 from training.engine.loop import RunResult, run
-from training.engine.loop_settings import require, require_whole
+from training.engine.loop_settings import LoopSettings, require, require_whole
 from training.engine.model_card import Result, write_card
 from training.engine.processes import device, is_main_process, main_process_first, say
 from training.engine.recipe import card_of, command_of, compute_of, own_settings, write_settings
 from training.engine.saved_towers import StudentRecord, save_student
 from training.engine.student import (
-    StudentSettings,
     evaluation,
     examples_of,
     make_student,
@@ -40,25 +39,27 @@ from training.engine.student import (
 )
 
 # Settings that do not make a run what it is: where its files are, and what the card says.
-_NO_IDENTITY = (
-    *("data", "validation", "languages", "image_tower"),
-    *("name", "license", "data_license"),
-)
+_NO_IDENTITY = ("data", "validation", "languages", "image_tower", "name", "license", "data_license")
 
 
 @dataclass
-class TeacherLearning(StudentSettings):
-    """Settings of a run, besides those of the loop and of the student.
+class TeacherLearning(LoopSettings):
+    """Settings of a run, besides those of the loop.
 
     Defaults are those of the paper (Kim et al. 2023, Appendix A) where it states them: teacher, student and
     5 epochs.
 
     Attributes:
+        teacher: Backbone that teaches with its text tower, as `capscore.load_backbone` takes it.
+        student, student_revision: Hub id or local folder of a transformers encoder with its tokenizer;
+            commit, branch or tag on the Hub.
+        max_tokens: Longest text that the student reads, in tokens with the special ones; None for the
+            encoder's maximum.
+        image_tower: Image tower that the saved student names; None for the teacher's.
         data: Files of parallel text (`training.data.parallel_text`). A file of the same name with
             .sources.json behind it says more about its origins, and the card cites them.
         languages: Languages to learn; None for all languages of the data.
         validation: Files of parallel text to evaluate on; none for no evaluation.
-        teacher_prefix: Text put before every sentence for the teacher. The paper has none.
         with_english: Whether the student learns the English sentences too. The paper does not say; MCS scores
             English with the same tower.
         accumulation_steps: Parts into which a batch is cut, in order, to save memory. The loss compares no
@@ -74,12 +75,17 @@ class TeacherLearning(StudentSettings):
     recipe_name: ClassVar[str] = "teacher_learning"
     module: ClassVar[str] = "training.teacher_learning"
 
+    out: str = "runs/teacher_learning"
     epochs: int = 5
     batch_size: int = 256
+    teacher: str = "RN50x4-quickgelu/openai"
+    student: str = "distilbert-base-multilingual-cased"
+    student_revision: str | None = None
+    max_tokens: int | None = None
+    image_tower: str | None = None
     data: list[str] = field(default_factory=list)
     languages: list[str] | None = None
     validation: list[str] = field(default_factory=list)
-    teacher_prefix: str = ""
     with_english: bool = True
     accumulation_steps: int = 1
     name: str = ""
@@ -117,7 +123,7 @@ def train(settings: TeacherLearning) -> RunResult:
     number = {sentence: index for index, sentence in enumerate([*text.sources, *held_out])}
     teacher = load_backbone(settings.teacher, device=device())
     with main_process_first():
-        embeddings = teacher_embeddings(teacher, list(number), prefix=settings.teacher_prefix)
+        embeddings = teacher_embeddings(teacher, list(number))
     identity = {
         **own_settings(settings, _NO_IDENTITY),
         "digest of the data": text.digest(),
@@ -127,7 +133,8 @@ def train(settings: TeacherLearning) -> RunResult:
     del teacher
     if settings.with_english:
         languages.append(ENGLISH)
-    student = make_student(settings, dim).train()
+    encoder = settings.student, settings.student_revision, settings.max_tokens
+    student = make_student(*encoder, dim, settings.seed).train()
     examples = partial(examples_of, number=number, with_english=settings.with_english)
     rows = ShuffledBatches(examples(text), settings.batch_size, settings.seed)
     evaluate = None

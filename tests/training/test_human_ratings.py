@@ -33,11 +33,7 @@ from training.human_ratings import Settings, train
 from .rated_files import write_rated
 from .two_processes import assert_two_processes_are_one
 
-ROOT = Path(__file__).parents[2]
-CONFIGS = ROOT / "training" / "configs"
 WEIGHTS = "model.safetensors"
-# attention does not depend on the bias of its keys: its gradient is rounding, which Adam makes large
-NO_GRADIENT = ("k_proj.bias", "attn.in_proj_bias")
 
 
 @pytest.fixture(scope="module")

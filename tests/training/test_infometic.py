@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image, ImageDraw
+from torch.nn import functional as F
 
 import capscore
 from capscore.embedding.embedder import Embedder
@@ -27,7 +28,7 @@ from training.data.alignment_features import FeatureOptions, labelled_shares, pr
 from training.data.rows import ALIGNED, Row, file_rows
 from training.data.stored import StoredRows
 from training.engine.alignment_check import AlignmentCheck
-from training.engine.infometic_losses import AlignmentLoss
+from training.engine.infometic_losses import AlignmentLoss, coarse_nce, token_loss, word_shares
 from training.infometic import Settings, train
 
 from .two_processes import assert_two_processes_are_one
@@ -322,9 +323,7 @@ def test_the_losses_on_rows_are_those_of_their_scores(learnt, network):
     loss = AlignmentLoss(learnt)
     batches = AlignmentBatches(learnt, np.arange(8), tasks=["coarse", "text", "vision"], batch_size=8)
     with torch.no_grad():
-        coarse, text, vision = (
-            loss(network, batches.batch(0, step), lambda tensor: tensor) for step in range(3)
-        )
+        coarse, text, vision = (loss(network, batches.batch(0, n), lambda tensor: tensor) for n in range(3))
         images, everything = learnt.images(list(range(8))), list(range(8))
         states = network.encode_images(images.global_, images.regions, images.boxes, images.mask)
         told = learnt.text_batch(everything)
@@ -336,26 +335,21 @@ def test_the_losses_on_rows_are_those_of_their_scores(learnt, network):
         )
         wrong, polluted = scored(network, learnt, wrong_texts(learnt))
 
-    def nce(scores):
-        scores = scores.double().numpy().reshape(8, 8)
-        own = np.diag(scores)
-        return np.mean([np.log(np.exp(scores).sum(axis=axis)) - own for axis in (0, 1)])
-
-    assert coarse["recall"].item() == pytest.approx(nce(plain.recall), abs=1e-4)
-    assert coarse["precision"].item() == pytest.approx(nce(plain.precision), abs=1e-4)
+    with torch.no_grad():
+        recall, precision = coarse_nce(plain.recall.reshape(8, 8), plain.precision.reshape(8, 8))
+        alpha = word_shares(polluted.token_scores, wrong.shares)
+        of_words = token_loss(alpha, wrong.labels, wrong.counted).mean()
+        named = torch.zeros(8, images.mask.shape[1] + 1)
+        for pair, (*_, mentioned) in enumerate(EIGHT):
+            named[pair, list(mentioned)] = 1
+        of_pairs = plain.region_scores.reshape(8, 8, -1)[range(8), range(8)]
+        of_regions = token_loss(of_pairs, named, F.pad(images.mask, (0, 1))).mean()
+    assert coarse["recall"].item() == pytest.approx(recall.item(), abs=1e-4)
+    assert coarse["precision"].item() == pytest.approx(precision.item(), abs=1e-4)
     assert coarse["hard"].item() == 0  # no image has two captions here
-    total = 0.0
-    for pair in range(8):
-        alpha = polluted.token_scores[pair].double().numpy() @ wrong.shares[pair].double().numpy()
-        labels, n = wrong.labels[pair].numpy(), int(wrong.counted[pair].sum())
-        total -= sum(np.log(alpha[word]) for word in range(n) if labels[word]) / n / 8
-    assert text["text"].item() == pytest.approx(total, abs=1e-4)
-    parts = coarse["recall"] + coarse["precision"] + coarse["hard"]
-    assert coarse["loss"].item() == pytest.approx(parts.item()) and text["loss"] == text["text"]
-    regions, total = plain.region_scores.reshape(8, 8, -1), 0.0
-    for pair, (_, _, texts, named) in enumerate(EIGHT):
-        total -= sum(np.log(regions[pair, pair, region].item()) for region in named) / len(texts) / 8
-    assert vision["vision"].item() == pytest.approx(total, abs=1e-4)
+    assert coarse["loss"].item() == pytest.approx(coarse["recall"].item() + coarse["precision"].item())
+    assert text["text"].item() == text["loss"].item() == pytest.approx(of_words.item(), abs=1e-4)
+    assert vision["vision"].item() == pytest.approx(of_regions.item(), abs=1e-4)
 
 
 def test_fewer_negatives_and_pieces_of_a_batch(learnt, network, monkeypatch):

@@ -104,28 +104,20 @@ def test_the_loss_on_rows_is_that_of_their_embeddings(data, embedded_free):
         captions,
         losses.LossWeights(keep_close=0.5),
         logit_scale=20.0,
-        shared_negatives=False,
         before=Embedder(embedded_free).texts(captions.texts),
     )
     with torch.no_grad():
         found = loss(embedded_free.text_network(), rows, lambda tensor: tensor)
-    n, unit = len(rows), embedded_free.encode_texts
-    images = captions.embeddings[[row.image for row in rows]]
-    originals = unit([row.caption for row in rows])
-    l1 = np.mean([1 - images[i] @ originals[i] for i in range(n)])
-    pairs = [(i, unit([row.perturbed])[0]) for i, row in enumerate(rows) if row.perturbed]
-    l2 = np.mean([max(0.1, images[i] @ vector) for i, vector in pairs])
-    l3 = np.mean([max(0.1, originals[i] @ vector) for i, vector in pairs])
-    clip = 0.0
-    for i, row in enumerate(rows):
-        others = [j for j in range(n) if j == i or rows[j].image != row.image]
-        by_image = np.array([20 * images[i] @ originals[j] for j in others])
-        by_text = np.array([20 * images[j] @ originals[i] for j in others])
-        own = 20 * images[i] @ originals[i]
-        clip += (np.log(np.exp(by_image).sum()) + np.log(np.exp(by_text).sum()) - 2 * own) / (2 * n)
-    expected = {"clip": clip, "l1": l1, "l2": l2, "l3": l3, "keep_close": 0}  # the tower has not moved yet
-    expected["loss"] = clip + 0.1 * l1 + 0.05 * l2 + 0.05 * l3
-    assert {name: value.item() for name, value in found.items()} == pytest.approx(expected, abs=1e-4)
+    unit = embedded_free.encode_texts
+    originals = torch.tensor(unit([row.caption for row in rows]))
+    changed = [row.perturbed is not None for row in rows]
+    noisy = torch.tensor(unit([row.perturbed or "nothing" for row in rows]))[:, None]
+    images = torch.tensor(captions.embeddings[[row.image for row in rows]])
+    given = dict(weights=losses.LossWeights(keep_close=0.5), logit_scale=20.0, before=originals)
+    expected = losses.pr_mcs_loss(images, originals, noisy, changed=torch.tensor(changed)[:, None], **given)
+    assert {name: value.item() for name, value in found.items()} == pytest.approx(
+        {name: value.item() for name, value in expected.items()}, abs=1e-5
+    )
 
 
 def test_the_check_counts_by_hand():
@@ -146,7 +138,7 @@ def test_the_check_counts_by_hand():
 @pytest.mark.slow
 def test_two_processes_give_the_results_of_one(settings, tmp_path):
     # 18 rows in 4 steps are 4 or 5 a batch, so that the processes have unequal parts of some
-    own = settings(batch_size=5, max_steps=3, shared_negatives=False)
+    own = settings(batch_size=5, max_steps=3)
     assert_two_processes_are_one(pr_mcs, own, tmp_path)
 
 

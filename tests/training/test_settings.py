@@ -31,7 +31,7 @@ NEEDED = {
 ADAM = dict(betas=[0.9, 0.999], eps=1e-8)
 PR_MCS = ADAM | dict(epochs=5, learning_rate=5e-5, lambda_1=0.1, lambda_2=0.05, lambda_3=0.05, margin=0.1)
 PR_MCS |= dict(clip_weight=1.0, keep_close=0.0, p=0.4, kinds=list(KINDS), order="published", few_shot=None)
-PR_MCS |= dict(shared_negatives=True, validation_share=0.1)
+PR_MCS |= dict(validation_share=0.1)
 INFOMETIC = dict(max_steps=32_000, batch_size=32, learning_rate=1e-4, hard_negatives=True, negatives=None)
 INFOMETIC |= dict(n_regions=20, max_tokens=32, heads=16, width=None, intra_layers=4, inter_layers=2)
 INFOMETIC |= dict(tasks=[*3 * ["coarse"], "text", *3 * ["coarse"], "vision"], pollutions=1)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -128,14 +127,13 @@ def key_of_texts(texts: Sequence[str]) -> str:
 class TrainedPictures(Pictures):
     """Pictures whose embeddings follow the training of the image tower; stand-ins stay as they were.
 
-    What is `fixed` of an image is computed once, and stored in temporary files in `folder`.
+    What is `fixed` of an image is computed once, and stored in temporary files.
     """
 
-    def __init__(self, backbone: Backbone, fixed: Fixed, folder: Path | None = None):
+    def __init__(self, backbone: Backbone, fixed: Fixed):
         embedder = Embedder(backbone, cache=EmbeddingCache(None))
-        matrix = StoredRows(backbone.dim, folder)
-        super().__init__(embedder, matrix, key_of_texts=key_of_texts, reader=self)
-        self.backbone, self.fixed, self.folder = backbone, fixed, folder
+        super().__init__(embedder, StoredRows(backbone.dim), key_of_texts=key_of_texts, reader=self)
+        self.backbone, self.fixed = backbone, fixed
         self._images: dict[str, object] = {}
         self._maps: StoredRows | None = None
         self._map_shape: tuple[int, ...] = ()
@@ -164,7 +162,7 @@ class TrainedPictures(Pictures):
         if self._maps is None:
             # a map is a thousand times larger than an embedding
             self._map_shape = maps.shape[1:]
-            self._maps = StoredRows(maps[0].size, self.folder, np.float16)
+            self._maps = StoredRows(maps[0].size, dtype=np.float16)
         self._map_row |= zip(images, self._maps.append(maps.reshape(len(maps), -1)), strict=True)
 
     def embed(self, numbers: Sequence[int]) -> torch.Tensor:
@@ -175,10 +173,8 @@ class TrainedPictures(Pictures):
         stored: list[int] = []
         moved: list[int] = []
         for number in dict.fromkeys(numbers):
-            if self.fixed == "embedding" or number in self.stand_ins:
-                stored.append(number)
-            else:
-                moved.append(number)
+            part = stored if self.fixed == "embedding" or number in self.stand_ins else moved
+            part.append(number)
         parts = []
         if stored:
             parts.append(self._read(self.matrix, [self.row_of[number] for number in stored]))

@@ -20,7 +20,7 @@ class StoredRows:
     Its folder is by default the system's folder for temporary files.
     """
 
-    def __init__(self, dim: int, folder: str | Path | None, dtype: type = np.float32):
+    def __init__(self, dim: int, folder: str | Path | None = None, dtype: type = np.float32):
         self.dim, self.dtype, self.n = dim, dtype, 0
         self._file = tempfile.TemporaryFile(dir=folder)
 

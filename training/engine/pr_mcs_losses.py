@@ -20,7 +20,7 @@ from capscore.embedding.embedder import EmbeddedRows
 from training.data.captions import Captions
 from training.data.triples import Triple
 from training.engine.processes import Gather
-from training.engine.texts import TextSide, text_numbers
+from training.engine.texts import TextSide
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,6 @@ def pr_mcs_loss(
 class TripleLoss:
     """The loss of PR-MCS on rows of `TripleBatches`, as `training.engine.loop.run` calls it.
 
-    With `shared_negatives`, rows that share an image or a text are each other's negatives, as published.
     `before` are the captions' embeddings in the base, needed if `weights.keep_close` is above 0.
     """
 
@@ -166,11 +165,10 @@ class TripleLoss:
         weights: LossWeights,
         *,
         logit_scale: float,
-        shared_negatives: bool = True,
         before: EmbeddedRows | None = None,
     ):
         self.texts, self.captions, self.weights = TextSide(backbone, keep_rows=False), captions, weights
-        self.logit_scale, self.shared_negatives, self.before = logit_scale, shared_negatives, before
+        self.logit_scale, self.before = logit_scale, before
 
     def __call__(self, model: nn.Module, rows: Sequence[Triple], gather: Gather) -> dict[str, Tensor]:
         """Loss and terms over the rows of all processes."""
@@ -182,14 +180,10 @@ class TripleLoss:
         numbers = [row.image for row in rows]
         images = torch.from_numpy(self.captions.embeddings[numbers]).to(at, torch.float32)
         changed = torch.tensor([text is not None for text in noisy], device=at).reshape(n, -1)
-        others: dict[str, Tensor] = {}
+        before = None
         if self.before is not None:
             index = self.before.index[[row.row for row in rows]]
-            others["before"] = gather(torch.from_numpy(self.before.matrix[index]).to(at, torch.float32))
-        if not self.shared_negatives:
-            photos = self.captions.photos.number[[row.row for row in rows]]
-            others["image_groups"] = gather(torch.from_numpy(photos).to(at))
-            others["caption_groups"] = gather(text_numbers(texts, at))
+            before = gather(torch.from_numpy(self.before.matrix[index]).to(at, torch.float32))
         with torch.autocast(at.type, enabled=False):
             return pr_mcs_loss(
                 gather(images),
@@ -198,5 +192,5 @@ class TripleLoss:
                 weights=self.weights,
                 logit_scale=self.logit_scale,
                 changed=gather(changed),
-                **others,
+                before=before,
             )

@@ -9,7 +9,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
-import numpy as np
 import torch
 import yaml
 from torch import nn
@@ -78,16 +77,11 @@ class RecipeSettings(LoopSettings, SourceSettings):
                 "data is missing: files of captions, such as ", Setting("data", ["captions.jsonl"])
             )
 
-    def split(self, photos: Photos, few_shot: int | None = None, measured: np.ndarray | None = None) -> Split:
+    def split(self, photos: Photos, **how: Any) -> Split:
         """Captions to train on and to validate on, as `training.data.split.split_by_image` has them."""
-        return split_by_image(
-            photos,
-            validation_share=self.validation_share,
-            few_shot=few_shot,
-            hold_out=read_names(self.hold_out) if self.hold_out else (),
-            measured=measured,
-            seed=self.seed,
-        )
+        hold_out = read_names(self.hold_out) if self.hold_out else ()
+        share, seed = self.validation_share, self.seed
+        return split_by_image(photos, validation_share=share, hold_out=hold_out, seed=seed, **how)
 
 
 SettingsType = TypeVar("SettingsType", bound=RecipeSettings)
@@ -119,12 +113,10 @@ class Trained:
 
     @property
     def n_training(self) -> int:
-        """Number of captions trained on."""
         return len(self.split.training)
 
     @property
     def n_validation(self) -> int:
-        """Number of captions left for validation."""
         return len(self.split.validation)
 
     @property
@@ -163,10 +155,8 @@ def run_measured(
         early_stopping=early_stopping,
     )
     model.eval()
-    folder, base, n = Path(settings.out).expanduser(), {}, 0
-    if check is not None:
-        base, n = check.base_numbers, check.n
-    return Trained(folder, found, found.evaluation, base, split, n)
+    base, n = ({}, 0) if check is None else (check.base_numbers, check.n)
+    return Trained(Path(settings.out).expanduser(), found, found.evaluation, base, split, n)
 
 
 def images_in_words(n: int, n_stand_ins: int) -> str:
@@ -182,11 +172,6 @@ def images_in_words(n: int, n_stand_ins: int) -> str:
 def say_data(split: Split, check: Check | None, *more: str) -> None:
     n_measured = 0 if check is None else check.n
     say("; ".join([split.described(n_measured), *more]))
-
-
-def temporary_folder(out: Path) -> Path | None:
-    """Folder for a run's temporary files: its own, if it is there; else None, for the system's."""
-    return out if out.is_dir() else None
 
 
 def run_folder(settings: LoopSettings) -> Path:

@@ -1,4 +1,4 @@
-"""The student of teacher learning: its settings, its teacher's embeddings, its loss and its evaluation.
+"""The student of teacher learning: its teacher's embeddings, its loss and its evaluation.
 
 The method is that of Kim et al. 2023 (§3.1 and Appendix A).
 """
@@ -6,7 +6,6 @@ The method is that of Kim et al. 2023 (§3.1 and Appendix A).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,7 +25,6 @@ from capscore.errors import BackboneUnavailable, CapscoreError
 from training.data.parallel_text import ENGLISH, ParallelText
 from training.data.stored import StoredRows
 from training.engine.loop import Evaluate, Loss
-from training.engine.loop_settings import LoopSettings
 from training.engine.processes import Gather, say
 from training.engine.texts import by_length
 
@@ -35,32 +33,14 @@ _SLAB, _EVALUATION_BATCH = 8192, 256
 _KS = (1, 5, 10)
 
 
-@dataclass
-class StudentSettings(LoopSettings):
-    """Which student is trained.
+def make_student(name: str, revision: str | None, max_tokens: int | None, dim: int, seed: int) -> TextTower:
+    """The student before the first step: an encoder, and a drawn head of the teacher's dimension.
 
-    Attributes:
-        teacher: Backbone that teaches with its text tower, as `capscore.load_backbone` takes it.
-        student: Hub id or local folder of a transformers encoder with its tokenizer.
-        student_revision: Commit, branch or tag on the Hub.
-        max_tokens: Longest text that the student reads, in tokens with the special ones; None for the
-            encoder's maximum.
-        image_tower: Image tower that the saved student names; None for the teacher's.
+    The encoder is of the Hub, at a revision, or in a folder; `max_tokens` is None for all that it reads.
     """
-
-    out: str = "runs/teacher_learning"
-    teacher: str = "RN50x4-quickgelu/openai"
-    student: str = "distilbert-base-multilingual-cased"
-    student_revision: str | None = None
-    max_tokens: int | None = None
-    image_tower: str | None = None
-
-
-def make_student(settings: StudentSettings, dim: int) -> TextTower:
-    """The student before the first step; its head, of the length of the teacher's embeddings, is drawn."""
     from transformers import AutoModel, AutoTokenizer
 
-    name, options = settings.student, {"revision": settings.student_revision, "trust_remote_code": False}
+    options = {"revision": revision, "trust_remote_code": False}
     folder = Path(name).expanduser()
     source = str(folder) if folder.is_dir() else name
     try:
@@ -77,20 +57,20 @@ def make_student(settings: StudentSettings, dim: int) -> TextTower:
             "with an encoder and its tokenizer"
         ) from error
     pad_id_of(tokenizer)
-    torch.manual_seed(settings.seed)
+    torch.manual_seed(seed)
     head = nn.Linear(encoder.config.hidden_size, dim)
-    return TextTower(encoder, head, tokenizer, settings.max_tokens)
+    return TextTower(encoder, head, tokenizer, max_tokens)
 
 
-def teacher_embeddings(teacher: Backbone, sentences: Sequence[str], *, prefix: str = "") -> np.ndarray:
+def teacher_embeddings(teacher: Backbone, sentences: Sequence[str]) -> np.ndarray:
     """The teacher's embeddings of distinct sentences, float32 (n, d), rows of unit length; a memory map.
 
     They are computed once: another run, and one that was interrupted, reads them from the cache.
     """
     embedder = Embedder(teacher, cache=EmbeddingCache(None))
-    rows, n_cut = StoredRows(teacher.dim, None), 0
+    rows, n_cut = StoredRows(teacher.dim), 0
     for slab in in_batches(sentences, _SLAB):
-        part = embedder.texts(slab, prefix=prefix)
+        part = embedder.texts(slab)
         rows.append(part.matrix[part.index])
         n_cut += int(part.truncated[part.index].sum())
         say(f"teacher: {rows.n:,} of {len(sentences):,} sentences embedded")

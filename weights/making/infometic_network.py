@@ -151,7 +151,7 @@ def prepare_context(
     embed = partial(embedded, Embedder(embedder.backbone, progress=embedder.progress))
 
     def computed() -> np.ndarray:
-        found = StoredRows(embedder.backbone.dim, None, np.float16)
+        found = StoredRows(embedder.backbone.dim, dtype=np.float16)
         for start in range(0, len(data.texts), _TEXTS_AT_ONCE):
             texts = data.texts[start : start + _TEXTS_AT_ONCE]
             words = []

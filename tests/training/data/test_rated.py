@@ -32,13 +32,6 @@ def test_every_batch_has_two_ratings_or_more_even_if_one_row_alone_differs(n):
             assert rows == batches.batch(epoch, step)  # a pure function
 
 
-def test_every_row_comes_once_per_epoch_where_ratings_differ_enough():
-    batches = pearson([float(row) for row in range(11)])
-    for epoch in range(3):
-        rows = [row.picture for step in range(batches.steps_per_epoch) for row in batches.batch(epoch, step)]
-        assert sorted(rows) == list(range(11))
-
-
 def test_ratings_are_scaled_and_files_are_not_mixed():
     parts = [rated([0, 1, 2], [0.0, 0.5, 1.0]), rated([3, 4, 5, 6], [1.0, 2.0, 4.0, 5.0])]
     batches = PearsonBatches(parts, batch_size=2, seed=0)
