@@ -32,6 +32,6 @@ def setup(app):
     """Ids such as org/name@revision are code; docutils would take them for mail addresses."""
 
     def mark_ids(app, what, name, value, options, lines):
-        lines[:] = [re.sub(r"\((\w+/\w+@\w+)\)", r"(``\1``)", line) for line in lines]
+        lines[:] = [re.sub(r"(^|[ (])(\w[\w/]*@\w+)(?=[ ,.:;)]|$)", r"\1``\2``", line) for line in lines]
 
     app.connect("autodoc-process-docstring", mark_ids)

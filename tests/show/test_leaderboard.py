@@ -22,18 +22,13 @@ from ..processes import ROOT
 from ..shipped_weights import pr_mcs_on
 
 
-def result(metric, backbone, signature, n_rows, *statistics):
-    return {
-        "metric": metric,
-        "backbone": backbone,
-        "signature": signature,
-        "statistics": [
-            {"name": name, "measured": measured, "interval": interval, "n": 9, **more}
-            for name, measured, interval, more in statistics
-        ],
-        "counts": {},
-        "n_rows": n_rows,
-    }
+def statistic(name, measured, interval=None, **more):
+    return {"name": name, "measured": measured, "interval": interval, "n": 9, **more}
+
+
+def result(metric, *statistics, backbone=None, signature="", n_rows=9):
+    named = {"metric": metric, "backbone": backbone, "signature": signature or metric}
+    return {**named, "statistics": [*statistics], "counts": {}, "n_rows": n_rows}
 
 
 RUN = {
@@ -48,21 +43,25 @@ RUN = {
     "results": [
         result(
             "mcs",
-            "embedded",
-            "mcs|backbone:embedded@w4e728dcc|lang:en|version:0.6.0",
-            8,
-            ("accuracy", 0.625, [0.5, 0.75], {"published": [{"value": 0.7, "source": "Somebody 2020"}]}),
-            ("auc", None, None, {}),
+            statistic("accuracy", 0.625, [0.5, 0.75], published=[{"value": 0.7, "source": "Somebody 2020"}]),
+            statistic("auc", None),
+            backbone="embedded",
+            signature="mcs|backbone:embedded@w4e728dcc|lang:en|version:0.6.0",
+            n_rows=8,
         ),
-        result("theirs", None, "theirs <b>.jsonl, matched by id", 9, ("accuracy", 0.5, None, {})),
+        result("theirs", statistic("accuracy", 0.5), signature="theirs <b>.jsonl, matched by id"),
     ],
 }
 
 
-def written(folder: Path, document: object, name: str = "one.json") -> Path:
-    path = folder / name
-    path.write_text(json.dumps(document), encoding="utf-8")
-    return path
+def written(folder: Path, document: object) -> Path:
+    (folder / "one.json").write_text(json.dumps(document), encoding="utf-8")
+    return folder / "one.json"
+
+
+def numbers_of(folder: Path, *results):
+    """What is read of a file with these results."""
+    return read_results([written(folder, stamped({**RUN, "results": [*results]}))])
 
 
 def test_a_stamp_says_what_computed_it_and_nothing_of_the_machine():
@@ -75,10 +74,9 @@ def test_a_stamp_says_what_computed_it_and_nothing_of_the_machine():
 
 def test_numbers_of_a_file(tmp_path):
     numbers = read_results([written(tmp_path, stamped({"runs": [RUN]}))])
-    assert [(one.metric, one.statistic, one.main) for one in numbers] == [
-        ("mcs", "accuracy", True),
-        ("theirs", "accuracy", True),
-        ("mcs", "auc", False),
+    assert [(one.metric, one.statistic) for one in numbers if one.main] == [
+        ("mcs", "accuracy"),
+        ("theirs", "accuracy"),
     ]
     first, theirs, nothing = numbers
     assert (first.value, first.interval) == (0.625, (0.5, 0.75))
@@ -113,18 +111,20 @@ def test_files_without_results_are_named(tmp_path, old, new, message):
 
 def test_numbers_are_sorted_and_a_figure_of_something_else_is_not_shown_as_published(tmp_path):
     figure = {"value": 0.7, "source": "Somebody 2020", "standing": "not comparable: another backbone"}
-    results = [
-        result("cider", None, "cider", 9, ("accuracy", 0.5, None, {"published": [figure]})),
-        result("mcs", None, "mcs", 9, ("accuracy", None, None, {})),
-        result("theirs", None, "theirs", 9, ("accuracy", 0.75, None, {})),
-    ]
-    numbers = read_results([written(tmp_path, stamped({**RUN, "results": results}))])
-    assert [one.metric for one in numbers] == ["theirs", "cider", "mcs"]
-    assert numbers[1].published is None
+    measured = {"cider": 0.5, "mcs": None, "theirs": 0.75}
+    results = [result(name, statistic("accuracy", value)) for name, value in measured.items()]
+    results[0]["statistics"][0]["published"] = [figure]
+    numbers = numbers_of(tmp_path, *results)
+    assert [one.metric for one in numbers] == ["theirs", "cider", "mcs"] and numbers[1].published is None
     assert numbers[1].source == "Somebody 2020: 70.0; not comparable: another backbone"
-    assert 'data-name="Published" class="number more" data-sort="" title="Somebody' in leaderboard_page(
-        numbers, ""
-    )
+    cell = 'data-name="Published" class="number more" data-sort="" title="Somebody'
+    assert cell in leaderboard_page(numbers, "")
+
+
+def test_of_one_minus_r2_less_is_better_and_it_may_be_above_1(tmp_path):
+    measured = {"worse": 54.75, "better": 8.29}
+    results = [result(name, statistic("one_minus_r2", of, [of, of])) for name, of in measured.items()]
+    assert [one.metric for one in numbers_of(tmp_path, *results)] == ["better", "worse"]
 
 
 def test_published_figures_are_printed_without_a_page(tmp_path):
@@ -134,8 +134,8 @@ def test_published_figures_are_printed_without_a_page(tmp_path):
 
 def test_the_page_has_titles_and_metrics_in_their_order(tmp_path):
     names = ("theirs", "bleu_4", "ref_clip_score", "infometic_plus", "mcs")
-    results = [result(name, None, name, 9, ("accuracy", 0.5, None, {})) for name in names]
-    page = leaderboard_page(read_results([written(tmp_path, stamped({**RUN, "results": results}))]), "Title")
+    results = [result(name, statistic("accuracy", 0.5)) for name in names]
+    page = leaderboard_page(numbers_of(tmp_path, *results), "Title")
     titles = ["MCS", "InfoMetIC+", "RefCLIPScore", "BLEU-4", "theirs"]
     assert re.findall(r'data-name="Metric">([^<]*)<', page) == titles
     choices = re.search(r'<select name="metric">(.*?)</select>', page, re.DOTALL)[1]
@@ -169,12 +169,3 @@ def test_results_are_of_the_weights_that_ship(embedded, embedded_free):
         if towers := shipped.get(number.backbone):
             backbone = parse_signature(number.signature)[1]["backbone"]
             assert backbone == f"{towers.name}@{towers.revision}", number.file
-
-
-def test_of_one_minus_r2_less_is_better_and_it_may_be_above_1(tmp_path):
-    results = [
-        result(name, None, name, 9, ("one_minus_r2", value, [value, value], {}))
-        for name, value in (("worse", 54.75), ("better", 8.29))
-    ]
-    numbers = read_results([written(tmp_path, stamped({**RUN, "results": results}))])
-    assert [one.metric for one in numbers] == ["better", "worse"]
