@@ -1,10 +1,10 @@
 """What tests of commands share: the runner, files of rows, photos of one colour, toys for backbones."""
 
-from __future__ import annotations
-
+import csv
 import math
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from capscore.errors import BackboneUnavailable
@@ -36,6 +36,13 @@ def assert_refused(done, message, *codes):
         done.output
     )
     assert message in flat(done.stderr), done.stderr
+
+
+def rows_of(path):
+    """Rows of a file of any kind."""
+    if path.suffix == ".parquet":
+        return pq.read_table(path).to_pylist()
+    return read_jsonl(path) if path.suffix == ".jsonl" else [*csv.DictReader(open(path, newline=""))]
 
 
 def flat(text):

@@ -1,7 +1,5 @@
 """`capscore benchmark` and `capscore data`: metrics, backbones and systems; output, files, exit codes."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`capscore calibrate`, and what `capscore score` says with its file."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -14,7 +12,7 @@ import pytest
 
 import capscore
 
-from .conftest import flat, read_jsonl, run, write_jsonl
+from .conftest import flat, read_jsonl, rows_of, run, write_jsonl
 
 
 @pytest.fixture
@@ -132,7 +130,7 @@ def calibrated_with(captions, folder, lowest):
     run("calibrate", captions, "-m", "mcs", "-o", out)
     document = json.loads(out.read_text())
     values = document["metrics"][0]["languages"]["en"]["right"]["values"]
-    values[: len(lowest)] = [*map(float, lowest)][: len(values)]
+    values[: len(lowest)] = lowest
     out.write_text(json.dumps(document))
     return out
 
@@ -141,7 +139,7 @@ def calibrated_with(captions, folder, lowest):
 @pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
 def test_files_are_sorted_and_rows_of_a_low_rank_are_dropped(captions, tmp_path, monkeypatch, suffix, size):
     monkeypatch.setattr("capscore.scoring.files.CHUNK_ROWS", size)
-    out = calibrated_with(captions, tmp_path, np.linspace(0, 2.5, 1001))  # so that ranks differ
+    out = calibrated_with(captions, tmp_path, np.linspace(0, 2.5, 105).tolist())  # so that ranks differ
     texts = [("red", "en"), ("blue", "en"), ("red green", "en"), ("red", "fr"), ("red", "en")]
     rows = []
     for number, (text, code) in enumerate(texts):
@@ -154,20 +152,13 @@ def test_files_are_sorted_and_rows_of_a_low_rank_are_dropped(captions, tmp_path,
         table = pd.DataFrame(rows)
         table.to_csv(preds, index=False) if suffix == "csv" else table.to_parquet(preds)
     files = {option: tmp_path / f"{option}.{suffix}" for option in ("output", "keep", "drop")}
-
-    def found(option):
-        if suffix == "jsonl":
-            return read_jsonl(files[option])
-        read = pd.read_csv if suffix == "csv" else pd.read_parquet
-        return read(files[option]).to_dict("records")
-
     given = ("--calibration", out, "--on-error", "skip", "--min-rank", 50, "--sort", "rank")
     done = run("score", preds, *given, *(word for name in files for word in (f"--{name}", files[name])))
     assert done.exit_code == 3, done.output
     # the worst first, then rows without a rank, then those without a score
-    assert [int(row["id"]) for row in found("output")] == [1, 2, 0, 3, 4]
-    assert [int(row["id"]) for row in found("keep")] == [2, 0]
-    reasons = {int(row["id"]): row["capscore_reason"] for row in found("drop")}
+    assert [int(row["id"]) for row in rows_of(files["output"])] == [1, 2, 0, 3, 4]
+    assert [int(row["id"]) for row in rows_of(files["keep"])] == [2, 0]
+    reasons = {int(row["id"]): row["capscore_reason"] for row in rows_of(files["drop"])}
     assert [*reasons] == [1, 3, 4] and "gone.png" in reasons[4]
     assert reasons[1] == "rank 0.0 is below 50"
     assert reasons[3] == "no rank: there are ranks in de, en, not in fr"

@@ -1,7 +1,5 @@
 """Parts that all commands use: completion, metrics of an option, the spelling of options, kinds of errors."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
@@ -13,18 +11,19 @@ import capscore.cli
 from capscore.cli.options import named_files, on_backbones, split_metrics
 from capscore.cli.terminal import is_usage_error, spell
 from capscore.errors import BackboneUnavailable, CapscoreError, InputError, OptionError, Setting
+from capscore.registry import METRICS
 
 from .conftest import run
 
 
 def test_help_has_the_common_options_first_and_those_of_the_backbone_apart():
     shown = run("score", "--help").stdout
-    assert "Score the captions of photos, of a folder, or of a file. INPUT is" in " ".join(shown.split())
     panels = re.findall(r"─ (\w[\w ]*?) ─", shown)
     assert panels[0] == "Options" and {"Output", "Columns", "Backbone", "InfoMetIC"} < {*panels}
     first, backbone = (shown.split(f"─ {name} ─")[part] for name, part in (("Columns", 0), ("Backbone", 1)))
-    assert re.search(r"--metric +-m +METRIC +", first) and "--output" in first and "--device" not in first
+    assert "--metric" in first and "--output" in first and "--device" not in first
     assert "--device" in backbone and "--no-cache" in backbone
+    assert all(re.search(rf"\b{metric}\b", shown) for metric in METRICS.names())
 
 
 @pytest.mark.parametrize(
@@ -74,23 +73,22 @@ def test_the_entry_point_prints_its_version_and_can_be_called_again(monkeypatch,
 
 
 def test_the_module_runs_as_the_command():
-    command = [sys.executable, "-m", "capscore", "score", "no-such.jsonl"]
+    command = [sys.executable, "-m", "capscore", "score", "no.jsonl"]
     done = subprocess.run(command, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "capscore: error: no-such.jsonl: no such file\n"
+    told = "capscore: error: no.jsonl: no such file\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", told)
 
 
 def test_the_library_and_its_help_import_nothing_heavy():
+    heavy = {"torch", "datasets", "pyarrow", "transformers", "evaluate", "matplotlib", "open_clip", "scipy"}
+    heavy.add("pandas")
     program = (
         "import sys, capscore, capscore.embedding.cache\n"
-        "heavy = {'torch', 'datasets', 'pyarrow', 'transformers', 'evaluate', 'matplotlib', 'open_clip'}\n"
-        "heavy |= {'PIL', 'pandas', 'scipy'}\n"
-        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
+        f"assert not {heavy | {'PIL'}} & set(sys.modules)\n"
         "from capscore.cli import app\n"
         "try: app(['score', '--help'])\n"
         "except SystemExit as end: assert not end.code\n"
-        "heavy -= {'PIL'}\n"
-        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
+        f"assert not {heavy} & set(sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout, done.stderr

@@ -1,7 +1,5 @@
 """`capscore compare`: rows matched, files refused, tables."""
 
-from __future__ import annotations
-
 import json
 import math
 import random

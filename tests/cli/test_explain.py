@@ -1,7 +1,5 @@
 """`capscore explain`: what it hands over, prints, writes and refuses."""
 
-from __future__ import annotations
-
 import json
 import math
 

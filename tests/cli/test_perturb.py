@@ -1,7 +1,5 @@
 """`capscore perturb`: what it writes, what it says, and what it refuses before it writes."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import sys

@@ -1,7 +1,5 @@
 """`capscore robustness`: tables, files, styles and degrees, exit codes."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

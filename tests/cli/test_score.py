@@ -1,8 +1,5 @@
 """`capscore score`: scores and files that are right, rows that are bad, wrong usage, cache and backbones."""
 
-from __future__ import annotations
-
-import csv
 import json
 import re
 from types import SimpleNamespace
@@ -18,7 +15,7 @@ from capscore.metrics import load
 from capscore.registry import METRICS
 from tools.tiny.colours import ColourBackbone, JudgingColours
 
-from .conftest import HALF, MCS, REF, ROWS, TEXT, assert_refused, flat, read_jsonl, run, write_jsonl
+from .conftest import HALF, MCS, REF, ROWS, TEXT, assert_refused, flat, read_jsonl, rows_of, run, write_jsonl
 
 VERSION = f"|version:{capscore.__version__}"
 
@@ -51,13 +48,6 @@ def summary_of(path):
 
 def near(values):
     return pytest.approx(list(values), abs=1e-6)
-
-
-def rows_of(path):
-    """Rows of a file of any kind."""
-    if path.suffix == ".parquet":
-        return pq.read_table(path).to_pylist()
-    return read_jsonl(path) if path.suffix == ".jsonl" else [*csv.DictReader(open(path, newline=""))]
 
 
 def column(path, name):
@@ -366,67 +356,30 @@ def test_photos_and_captions_that_are_typed(photos, colours, monkeypatch, tmp_pa
     lines = [line.split() for line in done.stdout.splitlines() if line.strip()]
     assert lines[0] == ["photo", "caption", "mcs"] and lines[2] == ["red.png", "red", "green", f"{HALF:.4f}"]
     assert "Scored 1 of 1 row." in done.stdout and done.stderr == ""
-    pairs = [word for row in ROWS for word in ("--photo", row["image"], "--caption", row["caption"])]
-    assert run("score", *pairs, "--images", photos, "-o", tmp_path / "o.jsonl").exit_code == 0
-    assert column(tmp_path / "o.jsonl", "mcs") == near(MCS)
     monkeypatch.chdir(photos)
     given = ["--photo", "red.png", "--caption", "red", "--caption", "blue"]
     given += ["--reference", "red green", "--reference", "blue", "-m", "ref_clip_score"]
     assert run("score", *given, "-o", tmp_path / "r.jsonl").exit_code == 0
     assert column(tmp_path / "r.jsonl", "clip_score") == near([2.5, 0.0])
     assert column(tmp_path / "r.jsonl", "ref_clip_score")[0] == pytest.approx(REF[0], abs=1e-6)
-    alone = run("score", "--caption", "a red kite", "--reference", "a red kite flies", "-m", "rouge_l")
-    # beta 1.2, precision 1, recall 3/4
-    assert f"{(1 + 1.44) * 0.75 / (0.75 + 1.44):.4f}" in alone.stdout
 
 
-def test_a_folder_of_photos_with_texts_beside_them(photos, colours, tmp_path):
-    for name, text in {"red": "red\n", "blue": "red", "other\x1b[31m": "x"}.items():
-        (photos / f"{name}.txt").write_text(text, encoding="utf-8")
-    missing = f"{photos}/green.png: candidate: there is no green.txt beside it, which holds its caption"
-    assert_refused(run("score", photos), missing, 1)
-    done = run("score", photos, "--on-error", "skip", "-o", tmp_path / "o.jsonl")
-    assert done.exit_code == 3 and "Scored 2 of 3 rows of" in done.stdout
-    assert "note: other\\x1b[31m.txt in" in done.stderr
-    assert [row is None for row in column(tmp_path / "o.jsonl", "mcs")] == [False, True, False]
-    assert summary_of(tmp_path / "o.summary.json")["mcs"]["mean"] == pytest.approx(2.5 / 2)
-
-
-@pytest.fixture
-def coco(tmp_path, photos):
-    """COCO's results and annotations for the three photos."""
-    images = [{"id": number, "file_name": row["image"]} for number, row in enumerate(ROWS)]
+def test_of_several_captions_of_a_photo_there_is_a_mean_per_photo_too(tmp_path):
+    """COCO's results with its annotations."""
     texts = [(number, text) for number, row in enumerate(ROWS) for text in row["references"]]
     annotations = [{"image_id": number, "caption": text} for number, text in texts]
-    (tmp_path / "annotations.json").write_text(json.dumps({"images": images, "annotations": annotations}))
-    rows = [{"image_id": number, "caption": row["caption"]} for number, row in enumerate(ROWS)]
-    (tmp_path / "captions.json").write_text(json.dumps(rows))
-    return tmp_path
-
-
-def test_coco_results_find_photos_and_references(coco, colours):
-    known = ("--references", coco / "annotations.json", "--images", coco / "photos")
-    metrics = ("-m", "mcs,ref_clip_score", "-o", coco / "o.jsonl")
-    done = run("score", coco / "captions.json", *known, *metrics)
-    assert (done.exit_code, done.stderr) == (0, "")
-    for name, values in (("mcs", MCS), ("ref_clip_score", REF)):
-        assert column(coco / "o.jsonl", name) == near(values)
-    source = write_jsonl(coco / "p.jsonl", [{"image_id": n, "caption": "red"} for n in (0, 5)])
-    given = (source, *known, "-m", "ref_clip_score")
-    assert_refused(run("score", *given), "line 2: references: image_id 5", 1)
-    done = run("score", *given, "--on-error", "skip")
-    assert done.exit_code == 3 and "note: 2 images of" in done.stderr and "Scored 1 of 2 rows" in done.stdout
-
-
-def test_of_several_captions_of_a_photo_there_is_a_mean_per_photo_too(coco):
+    images = [{"id": number, "file_name": row["image"]} for number, row in enumerate(ROWS)]
+    (tmp_path / "known.json").write_text(json.dumps({"images": images, "annotations": annotations}))
     rows = [{"image_id": number, "caption": text} for number, text in ((2, "red"), (2, "x"), (0, ["blue"]))]
-    source = write_jsonl(coco / "several.jsonl", rows)
-    given = (source, "--references", coco / "annotations.json", "-m", "rouge_l")
+    source = write_jsonl(tmp_path / "p.jsonl", rows)
+    given = (source, "--references", tmp_path / "known.json", "-m", "rouge_l")
     found = json.loads(run("score", *given, "--json").stdout)["metrics"]["rouge_l"]
     assert [found[name] for name in ("mean", "mean_of_photos")] == near([2 / 3, 3 / 4])
     assert "rouge_l: mean per caption 0.6667, per photo 0.7500" in flat(run("score", *given).stdout)
-    same = (coco / "annotations.json", "--references", coco / "captions.json", "-m", "rouge_l")
-    assert "Scored 5 of 5 rows" in run("score", *same).stdout
+    write_jsonl(tmp_path / "p.jsonl", [{"image_id": n, "caption": "red"} for n in (0, 5)])
+    assert_refused(run("score", *given), "line 2: references: image_id 5", 1)
+    done = run("score", *given, "--on-error", "skip")
+    assert done.exit_code == 3 and "note: 2 images of" in done.stderr and "Scored 1 of 2 rows" in done.stdout
 
 
 def test_reasons_of_a_judge_are_a_column_where_they_are_asked_for(preds, photos, judge, tmp_path):

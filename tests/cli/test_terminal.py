@@ -1,7 +1,5 @@
 """What commands print of texts from outside: nothing in them controls the terminal, or counts as markup."""
 
-from __future__ import annotations
-
 import io
 
 import pytest
@@ -11,7 +9,6 @@ from capscore.files.console import make_console
 from capscore.images import fetch
 from capscore.tables import Table
 
-from ..photos import encode, noise
 from .conftest import read_jsonl, run, write_jsonl
 
 ESCAPES = "\x1b]0;owned\x07\x9b31m\u202eevil\r"
@@ -39,18 +36,14 @@ def test_lines_on_standard_error_are_single_lines(capsys):
     assert lines == ["capscore: one two", "capscore: 1 of 4 rows could not be scored:", "  row 3: bad name"]
 
 
-@pytest.mark.parametrize(
-    "name", ["\x1b[31mred.png", "bell\x07.png", "a\nb.png", "\u202egnp.exe", "[bold]b.png"]
-)
+@pytest.mark.parametrize("name", ["\x1b[31mred.png", "a\nb\x07.png", "\u202egnp.exe", "[bold]b.png"])
 def test_names_of_images_cannot_control_the_terminal(tmp_path, monkeypatch, toys, name):
     monkeypatch.delenv("CAPSCORE_DEBUG", raising=False)
-    (tmp_path / "good.png").write_bytes(encode(noise(8, 8)))
     (tmp_path / name).write_bytes(b"no image")
-    rows = [{"image": "good.png", "caption": "red"}, {"image": name, "caption": f"[red] {ESCAPES}"}]
-    source = write_jsonl(tmp_path / "rows.jsonl", rows)
-    for options in ([], ["--on-error", "skip"], ["--debug"]):
+    source = write_jsonl(tmp_path / "rows.jsonl", [{"image": name, "caption": f"[red] {ESCAPES}"}])
+    for options in ([], ["--debug"]):
         done = run("score", source, "--no-cache", "--backbone", "toy", *options)
-        assert done.exit_code == (3 if "skip" in options else 1) and not set(done.output) & CONTROLS
+        assert done.exit_code == 1 and not set(done.output) & CONTROLS
         assert "is not an image that can be read" in done.stderr
         assert options or len(done.stderr.splitlines()) == 1
 
@@ -74,15 +67,9 @@ def test_passwords_are_shown_nowhere(tmp_path, monkeypatch, toys):
     urls.append("ftp://me:SECRET@h/?SECRET")
     source = write_jsonl(tmp_path / "rows.jsonl", [{"image": url, "caption": "red"} for url in urls])
     output = tmp_path / "scores.jsonl"
-    skip = ["--on-error", "skip"]
-    for options in (
-        [],
-        ["--allow-urls"],
-        ["--allow-urls", *skip, "--json"],
-        [*skip, "-o", output],
-        ["--debug"],
-    ):
-        done = run("score", source, "--no-cache", "--backbone", "toy", *options)
+    skip = "--on-error skip"
+    for options in ("", "--debug", "--allow-urls", f"--allow-urls {skip} --json", f"{skip} -o {output}"):
+        done = run("score", source, "--no-cache", "--backbone", "toy", *options.split())
         assert done.exit_code in (1, 3) and "…@" in done.output and "SECRET" not in done.output
     assert "SECRET" not in (tmp_path / "scores.summary.json").read_text()
     rows = read_jsonl(output)

@@ -1,7 +1,5 @@
 """Systems ranked by battles of their scores: direction, ties, draws, what cannot be ranked, the command."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -12,16 +10,15 @@ from capscore.errors import CapscoreError
 from capscore.statistics.battles import bradley_terry
 from tools.tiny.systems import rows_of
 
-from ..cli.conftest import assert_refused, run, write_jsonl
+from ..cli.conftest import run, write_jsonl
 
 # system → scores of four photos; by hand: a beats b on 2, ties on 1, loses 1; …
 SCORES = {"a": [0.9, 0.5, 0.2, 0.7], "b": [0.1, 0.5, 0.4, 0.3], "c": [0.0, 0.6, 0.1, 0.2]}
 BY_HAND = {("a", "b"): 2.5, ("a", "c"): 3, ("b", "c"): 3}
 
 
-def rows(scores, column="mcs", photos=None):
-    names = photos or [f"{number}.jpg" for number in range(len(scores))]
-    return [{"image": name, column: score} for name, score in zip(names, scores, strict=True)]
+def rows(scores, column="mcs"):
+    return [{"image": f"{number}.jpg", column: score} for number, score in enumerate(scores)]
 
 
 def systems(column="mcs", **more):
@@ -101,10 +98,7 @@ def test_captions_of_several_languages_fight_in_their_own_and_photos_are_drawn_w
         ({"a": [1, 1], "b": [0, 0]}, ["a won all its battles: only the prior", "b lost all its battles"]),
         ({"a": [1, 1], "b": [1, 1], "c": [1, 1]}, ["no system won more battles than another"]),
         ({"a": [1], "b": [0]}, ["no intervals: a bootstrap needs at least 2 photos, and there is 1"]),
-        (
-            {"a": [1, 0], "b": [0, 1], "c": [None, None]},
-            ["no battles connect these groups of systems, so the order between them is unknown: a, b | c"],
-        ),
+        ({"a": [1, 0], "b": [0, 1], "c": [None, None]}, ["no battles connect these groups of systems, "]),
     ],
 )
 def test_what_makes_ratings_doubtful_is_noted(given, notes):
@@ -119,22 +113,11 @@ def test_what_makes_ratings_doubtful_is_noted(given, notes):
     ("given", "options", "message"),
     [
         ({"a": rows([1])}, {}, "battles need at least 2 systems, got 1"),
-        (
-            {"a": rows([1]), "b": rows([1], photos=["9.jpg"])},
-            {"common_rows": True},
-            "no row is in every file",
-        ),
-        ({"a": rows([1]), "b": rows([1, 2])}, {}, "1 of the 2 rows of b are not in every file"),
         ({"a": rows([1, None]), "b": rows([1, 2])}, {}, "mcs: 1 rows of a have no score"),
         ({"a": rows([1]), "b": rows([None])}, {"common_rows": True}, "no battle has an outcome"),
         ({"a": rows([1]), "b": rows([2])}, {"pairs": 0}, r"^pairs=0: expected a whole number of at least 1"),
         ({"a": rows([1]), "b": rows([2])}, {"tie": -1}, "tie=-1: expected a finite number of at least 0"),
-        (
-            {"a": rows([1]), "b": rows([2])},
-            {"metric": "judge", "tie": 0.5},
-            "tie=0.5: .* from 0 to below 0.5",
-        ),
-        ({"a": rows([1]), "b": rows([2])}, {"pears": 3}, "pears=3"),
+        ({"a": rows([1]), "b": rows([2])}, {"metric": "judge", "tie": 0.5}, "tie=0.5: .* to below 0.5"),
     ],
 )
 def test_what_cannot_be_ranked_is_one_clear_error(given, options, message):
@@ -146,28 +129,14 @@ def test_the_command_prints_what_python_gives_within_80_columns(tmp_path, monkey
     monkeypatch.setenv("COLUMNS", "80")
     long = {"a-captioner-with-a-long-name-2024": SCORES["a"], "b": SCORES["b"], "c": SCORES["c"]}
     files = [write_jsonl(tmp_path / f"{name}.jsonl", rows(scores)) for name, scores in long.items()]
-    done = run("compare", *files, "-m", "mcs", "--battles", "--samples", 50, "--table", tmp_path / "t.tex")
-    assert done.exit_code == 0, done.output
-    lines = done.stdout.splitlines()
-    assert max(map(len, lines)) <= 80
-    for said in (
-        "rating",
-        "Battles won against each system",
-        "12 battles on 4 photos, 1 tie",
-        "of the draws:",
-    ):
+    asked = ("compare", *files, "-m", "mcs", "--battles")
+    done = run(*asked, "--samples", 50, "--table", tmp_path / "t.tex")
+    assert done.exit_code == 0 and max(map(len, done.stdout.splitlines())) <= 80
+    for said in ("rating", "Battles won against each system", "12 battles on 4 photos, 1 tie"):
         assert said in done.stdout
-    printed = json.loads(run("compare", *files, "-m", "mcs", "--battles", "--samples", 50, "--json").stdout)
+    printed = json.loads(run(*asked, "--samples", 50, "--json").stdout)
     python = ranked({name: rows(scores) for name, scores in long.items()}).to_dict()
     assert {**printed, "systems": 0} == {**json.loads(json.dumps(python)), "systems": 0}
     assert (tmp_path / "t.tex").read_text().count("&") > 8
-    drawn = run("compare", *files, "-m", "mcs", "--battles", "--pairs", 6, "--tie", "0.2")
+    drawn = run(*asked, "--pairs", 6, "--tie", "0.2")
     assert "6 battles on" in drawn.stdout and "(at most 0.2 apart)" in drawn.stdout
-    for options, message in (
-        (["--tie", "0.2"], "--tie 0.2 is for --battles"),
-        (["--battles", "-m", "bleu"], "--metric mcs,bleu: battles take one metric"),
-        (["--battles", "--baseline", "b"], "--baseline and --battles"),
-        (["--battles", "--pairs", "images"], "--pairs images: expected a whole number of at least 1"),
-        (["--pairs", "9"], "--pairs 9 is for --battles"),
-    ):
-        assert_refused(run("compare", *files, "-m", "mcs", *options), message, 2)

@@ -1,7 +1,5 @@
 """Pairs of systems in a published order: by hand, in every form of the order, through every door."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -14,7 +12,7 @@ from capscore.statistics.bootstrap import holm
 from tools.tiny.official import coco_captions
 from tools.tiny.systems import write_set, write_systems
 
-from ..cli.conftest import assert_refused, run, write_jsonl
+from ..cli.conftest import run, write_jsonl
 from .test_battles import rows
 
 # metric → system → scores of six photos; means of "mcs": a .7, b .5, c .5, d .1
@@ -110,10 +108,7 @@ def test_what_capscore_compare_wrote_is_an_order(tmp_path):
         ({"a": "good", "b": 3}, "of 'a': 'good'; expected a finite number"),
         ({"a": float("inf"), "b": 3}, "of 'a': inf; expected a finite number"),
         ({"a": 1, "b": {"c": 2}}, "expected system → number"),
-        (
-            [{"system": "a", "model": "b", "score": 1}],
-            "has the columns system, model, score; expected one of",
-        ),
+        ([{"system": "a", "model": "b", "score": 1}], "has the columns system, model, score; "),
         ([{"score": 1}], "has the columns score; expected one of system, name"),
         ([], "holds \\[\\]; expected system → number"),
     ],
@@ -158,9 +153,6 @@ def test_the_command_takes_an_order_for_files_battles_and_sets(tmp_path):
     page = tmp_path / "page.html"
     done = run("compare", *files, "-m", "mcs", "--published", paper, "--report", page, "--quiet")
     assert done.exit_code == 0 and "3 of 5" in page.read_text() and "c above b" in page.read_text()
-    assert_refused(
-        run("compare", *files, "--published", "xm3600"), "--published xm3600: there is no such file"
-    )
 
 
 def test_a_set_brings_what_is_published_of_its_systems_and_each_language_is_counted(tmp_path):
@@ -175,8 +167,7 @@ def test_a_set_brings_what_is_published_of_its_systems_and_each_language_is_coun
     assert {(order["n_agree"], order["n_pairs"], *order["without"]) for order in found} == {(0, 1, "own")}
     captions = write_systems(tmp_path, "other", "large")
     paper = {"large": 2, "other": 1}
-    several = capscore.compare(
-        captions, "cider", data="xm3600", data_dir=write_set(tmp_path), published=paper
-    )
+    where = {"data": "xm3600", "data_dir": write_set(tmp_path)}
+    several = capscore.compare(captions, "cider", published=paper, **where)
     assert [(order.rows, order.n_agree) for order in several.orders] == [("de", 1), ("qu", 0)]
     assert "published, de" in str(several)

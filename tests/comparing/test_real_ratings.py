@@ -5,8 +5,6 @@ with a caption of each captioner and of a person, rated from 1 to 5 for precisio
 many photos have the same four ratings, and no more of the data.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.stats

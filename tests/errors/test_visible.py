@@ -1,7 +1,5 @@
 """Texts that attack a terminal or hold passwords, and what messages show of them."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import warnings

@@ -1,7 +1,5 @@
 """What capscore answers is what it answered when the results were written."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from pathlib import Path

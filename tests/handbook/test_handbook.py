@@ -1,7 +1,5 @@
 """The handbook is built without a warning, has a page for everything, and no link leads nowhere."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A Hub on this machine to publish to, and what is published: tiny weights with their cards."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -31,21 +29,16 @@ CARD = ModelCard(
 NETWORK = InfoMetICConfig(width=8, heads=2, intra_layers=1, inter_layers=1)
 
 
-def publish(*arguments: object):
-    """`capscore publish …`, in this process."""
-    return run("publish", *arguments)
-
-
 def done(*arguments: object) -> str:
-    """What a command that must succeed prints."""
-    result = publish(*arguments)
+    """What a command `capscore publish …` that must succeed prints."""
+    result = run("publish", *arguments)
     assert result.exit_code == 0, result.output
     return " ".join(result.output.split())
 
 
 def failed(*arguments: object, code: int = 1) -> str:
     """The one line that a command which must fail prints."""
-    result = publish(*arguments)
+    result = run("publish", *arguments)
     assert result.exit_code == code and "Traceback" not in result.output, result.output
     (line,) = (line for line in result.stderr.splitlines() if "error: " in line)
     return line.partition("error: ")[2]
@@ -80,23 +73,20 @@ def elsewhere(hub, tmp_path, monkeypatch):
 def student(checkpoints, tmp_path) -> Path:
     folder = checkpoints("student").copied(tmp_path).rename(tmp_path / "tiny")
     change(folder / "capscore_student.json", image_tower="org/clip")
-    write_card(folder, CARD)
-    return folder
+    return write_card(folder, CARD).parent
 
 
 @pytest.fixture
 def tuned(hub, tmp_path) -> Path:
     """The text tower of the CLIP that is on the Hub, one step away."""
     folder = tune_clip(tmp_path / "tuned", "org/clip", recipe="pr_mcs", languages=["en"])
-    write_card(folder, CARD)
-    return folder
+    return write_card(folder, CARD).parent
 
 
 @pytest.fixture
 def eye(tmp_path) -> Path:
     folder = write_image_tower(tmp_path / "eye", languages=["de", "en"], w=1.5)
-    write_card(folder, replace(CARD, recipe="image_tower"))
-    return folder
+    return write_card(folder, replace(CARD, recipe="image_tower")).parent
 
 
 def write_network(folder: Path, config: InfoMetICConfig, seed: int = 0) -> Path:

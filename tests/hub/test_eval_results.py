@@ -1,10 +1,6 @@
 """Results in the repository of a model, read back as the Hub's own library reads them."""
 
-from __future__ import annotations
-
 import json
-import sys
-from types import ModuleType
 
 import pytest
 import yaml
@@ -12,7 +8,7 @@ from huggingface_hub import EvalResultEntry, parse_eval_result_entries
 
 import capscore
 from capscore.benchmarks.result_file import stamped
-from capscore.errors import CapscoreError, InputError
+from capscore.errors import InputError
 from capscore.hub.eval_results import eval_result_files
 from capscore.hub.weights import plan_weights
 
@@ -37,9 +33,8 @@ def document(*results: dict, **changed) -> dict:
     options = {"raters": "flatten", "bootstrap": 1000, "confidence": 0.995, "seed": 0, "missing": "raise"}
     run = {"benchmark": "flickr8k_human", "config": "expert", "split": "test", "script_version": "1.0.0"}
     run |= {"capscore_version": "0.9.0", "files": {}, "n_rows": 12, "options": options, **changed}
-    return stamped({**run, "results": list(results)}) | {
-        "environment": {"python": "3.11.7", "system": "Linux", "machine": "x86_64", "packages": PACKAGES}
-    }
+    environment = {"python": "3.11.7", "system": "Linux", "machine": "x86_64", "packages": PACKAGES}
+    return stamped({**run, "results": list(results)}) | {"environment": environment}
 
 
 def read(content: str | bytes) -> list[EvalResultEntry]:
@@ -69,10 +64,8 @@ def test_only_results_of_the_model_on_all_rows_are_taken():
     own = result("infometic|backbone:own@w1|weights:net@w2", "infometic")
     texts, theirs = result("cider|n:4", "cider", backbone=None), result("a.jsonl, by id", "a", backbone=None)
     part = result("clip_score|backbone:own@w1", "clip_score", n_rows=3)
-    by_metric = {
-        name.split("-")[-1] for name in eval_result_files([document(own, texts, theirs, part)], "lab")
-    }
-    assert by_metric == {"infometic.yaml"}
+    files = eval_result_files([document(own, texts, theirs, part)], "lab")
+    assert [name.rpartition("-")[2] for name in files] == ["infometic.yaml"]
     several = [document(own, result("mcs|backbone:own@w1"))]
     with pytest.raises(InputError, match="of one model, got those of net@w2 and own@w1"):
         eval_result_files(several, "lab")
@@ -80,12 +73,6 @@ def test_only_results_of_the_model_on_all_rows_are_taken():
     assert name.endswith("-mcs.yaml")
     with pytest.raises(InputError, match="two results of infometic on flickr8k_human, expert"):
         eval_result_files([document(own), document(own)], "lab")
-
-
-def test_a_library_that_is_too_old_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "huggingface_hub", ModuleType("huggingface_hub"))
-    with pytest.raises(CapscoreError, match="needs huggingface_hub"):
-        eval_result_files([], "lab")
 
 
 def test_weights_are_published_with_the_results_of_exactly_them(hub, eye, tmp_path):

@@ -1,7 +1,5 @@
 """Weights that are published: what is sent, what is refused before, and that they come back the same."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from PIL import Image
@@ -13,7 +11,7 @@ from capscore.hub.push import push
 from capscore.hub.weights import plan_weights, weights_kind
 from capscore.infometic.network import InfoMetICConfig
 
-from .conftest import NETWORK, change, done, failed, write_network
+from .conftest import NETWORK, change, done, write_network
 
 pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
 CAPTIONS = ["a cat on the mat", "Zwei Hunde.", "кошка", "海辺", "a man and a dog"]
@@ -25,11 +23,9 @@ def texts(spec):
     return capscore.load_backbone(str(spec), device="cpu").encode_texts(CAPTIONS)
 
 
-def weights(folder):
-    return load_file(folder / "model.safetensors")
-
-
-def save(folder, tensors):
+def change_bias(folder):
+    tensors = load_file(folder / "model.safetensors")
+    tensors["projection.bias"] += 1
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
 
 
@@ -39,9 +35,7 @@ def save(folder, tensors):
 def test_towers_from_the_hub_are_unchanged(hub, student, tuned, elsewhere):
     before, sent = texts(student), plan_weights(student)
     first = push(sent, "jo/tiny").commit
-    tensors = weights(student)
-    tensors["projection.bias"] += 1
-    save(student, tensors)
+    change_bias(student)
     push(plan_weights(student), "jo/tiny")
     ready = plan_weights(tuned)
     assert ready.files.keys() == TUNED_FILES
@@ -52,10 +46,9 @@ def test_towers_from_the_hub_are_unchanged(hub, student, tuned, elsewhere):
     assert np.abs(texts("jo/tiny") - before).max() > 1e-2
     np.testing.assert_allclose(texts(f"jo/tuned@{further}"), expected, atol=1e-6)
     assert np.abs(texts("org/clip") - expected).max() > 1e-3
-    assert {name for name in hub.served if name.startswith("jo/")} == {
-        *(f"jo/tiny/{name}" for name in sent.files if name != "README.md"),
-        *(f"jo/tuned/{name}" for name in TUNED_FILES - {"README.md"}),
-    }
+    needed = {f"jo/tiny/{name}" for name in sent.files} | {f"jo/tuned/{name}" for name in TUNED_FILES}
+    served = {name for name in hub.served if name.startswith("jo/")}
+    assert served == needed - {"jo/tiny/README.md", "jo/tuned/README.md"}
 
 
 def test_an_image_tower_from_the_hub_is_unchanged(hub, eye, elsewhere):
@@ -118,18 +111,10 @@ def test_a_network_is_planned_with_what_it_needs(network, tmp_path):
         assert f"backbone={name or '…'!r}, weights='{{repo}}@" in ready.loads
 
 
-def test_a_student_without_an_image_tower_says_so(student):
-    change(student / "capscore_student.json", image_tower="")
-    said = done("weights", student, "--org", "jo", "--dry-run")
-    assert "note: the tower names no image tower" in said and "image_tower=" in said
-
-
 # ---- what is refused before anything is sent ----
 
 
 def test_folders_that_hold_no_weights(checkpoints, tmp_path):
-    said = failed("weights", "nope", "--org", "jo", "--dry-run", code=2)
-    assert "nope is neither a folder nor one of the installed weights: image_tower, infometic" in said
     with pytest.raises(InputError, match="neither a folder nor one of the installed weights"):
         plan_weights(tmp_path / "gone")
     for folder in (checkpoints("clip").spec_path, tmp_path):
@@ -153,10 +138,12 @@ def test_torn_or_missing_files_are_named(kind, request):
         plan_weights(folder)
 
 
-@pytest.mark.parametrize("tower", ["{clip}", "./clip", "~/clip", "C:\\clip"])
+@pytest.mark.parametrize("tower", ["{clip}", "./clip", "~/clip", "C:\\clip", ""])
 def test_a_tower_that_only_this_machine_has(student, checkpoints, tower):
-    name = tower.format(clip=checkpoints("clip").spec)
-    change(student / "capscore_student.json", image_tower=name)
+    change(student / "capscore_student.json", image_tower=tower.format(clip=checkpoints("clip").spec))
+    if not tower:  # of none it is said that the reader has to name one
+        assert "image_tower=" in done("weights", student, "--org", "jo", "--dry-run")
+        return
     with pytest.raises(CapscoreError, match=r"image_tower is .*, a folder on this machine only"):
         plan_weights(student)
 
@@ -166,9 +153,8 @@ def test_a_tower_that_only_this_machine_has(student, checkpoints, tower):
     [
         ("language: [de]", "has no license, such as license: apache-2.0"),
         ("license: mit", "has no language, such as"),
-        ("license: mit\nlanguage: []", "has no language"),
-        ("license: [mit\nlanguage", "front matter of .*README.md cannot be read"),
-        ("- de", "front matter of .*README.md cannot be read"),
+        ("license: [mit\nlanguage", "README.md cannot be read"),
+        ("- de", "README.md cannot be read"),
     ],
 )
 def test_cards_that_say_too_little(student, front, message):

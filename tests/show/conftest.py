@@ -1,7 +1,5 @@
 """A window of Chromium; tests are skipped where there is none, with the reason."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

@@ -1,7 +1,5 @@
 """The app answers with the library's scores, marks and comparisons, and with its errors."""
 
-from __future__ import annotations
-
 import html
 import re
 import socket
@@ -17,7 +15,7 @@ from capscore.show import app as app_module
 from capscore.show.app import build_app, launch
 from tools.tiny.colours import RED, ColourBackbone
 
-from ..cli.conftest import assert_refused, judge, run
+from ..cli.conftest import judge, run
 from ..photos import encode
 
 __all__ = ["judge"]
@@ -313,9 +311,7 @@ def test_a_taken_port_is_an_error():
     assert outcome.exit_code == 1 and str(port) in " ".join(outcome.output.split())
 
 
-def test_options_that_do_not_go_together(monkeypatch):
-    done = run("app", "--metric", "cider", "--backbone", "embedded")
-    assert_refused(done, "--backbone does not apply: cider has none")
+def test_an_unknown_metric_and_a_missing_extra_are_named(monkeypatch):
     with pytest.raises(CapscoreError, match="did you mean 'mcs'"):
         build_app("mcss")
     monkeypatch.setitem(sys.modules, "gradio", None)

@@ -1,7 +1,5 @@
 """The apps as a visitor meets them, in headless Chromium: uploads, scores, words, keyboard, widths, dark."""
 
-from __future__ import annotations
-
 import copy
 import importlib.util
 import re

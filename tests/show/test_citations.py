@@ -1,7 +1,5 @@
 """BibTeX of what stands behind a number."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """An explanation on a page: marks, regions, bars and notes; captions cannot change the page."""
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 import io

@@ -1,7 +1,5 @@
 """Files of results: their stamp, schema, and the page that compares them."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

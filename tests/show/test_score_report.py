@@ -1,7 +1,5 @@
 """The report of scores: which rows it shows, what it counts, and that texts cannot change the page."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re
