@@ -173,12 +173,13 @@ def _infometic(settings: Settings, tensors: Mapping[str, Tensor]) -> InfoMetIC:
     notes = {"converted_from": path.name, "recipe": "infometic", "languages": ["en"]}
     plain = asdict(replace(config, backbone="", backbone_revision="", backbone_fingerprint=""))
     stated = {name: value for name, value in plain.items() if value != ""}
-    limitations = []
+    card = _card(settings, "infometic", stated, [_COCO, _FLICKR30K])
     if not settings.backbone:
-        limitations.append("The weights do not record their backbone: they refuse none of its length.")
+        unknown = "The weights do not record their backbone: they refuse none of its length."
+        card = replace(card, limitations=[*card.limitations, unknown])
     with whole_folder(settings.target) as whole:
         model.save_pretrained(whole, notes=notes)
-        write_card(whole, _card(settings, "infometic", stated, [_COCO, _FLICKR30K], limitations))
+        write_card(whole, card)
     return InfoMetIC.from_pretrained(settings.target)
 
 
@@ -268,11 +269,7 @@ def _without_lora(tensors: Mapping[str, Tensor], path: Path) -> dict[str, Tensor
 
 
 def _card(
-    settings: Settings,
-    recipe: str,
-    stated: Mapping[str, object],
-    data: Sequence[DataSource],
-    limitations: Sequence[str] = (),
+    settings: Settings, recipe: str, stated: Mapping[str, object], data: Sequence[DataSource]
 ) -> ModelCard:
     words = ["python", "-m", "training.convert", "--checkpoint", settings.source.name]
     words += ["--out", settings.target.name]
@@ -292,7 +289,7 @@ def _card(
         settings=stated,
         data=data,
         not_measured=["Agreement with human ratings."],
-        limitations=[origin, *limitations],
+        limitations=[origin],
     )
 
 

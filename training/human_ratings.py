@@ -110,16 +110,8 @@ def train(settings: Settings) -> recipe.Trained:
     cosine = _mean_cosine(texts, pictures, rows, split)
     batches = _batches(settings, rows, split)
     scale = settings.logit_scale or backbone.logit_scale
-    loss = RatingsLoss(
-        pictures,
-        texts,
-        logit_scale=scale,
-        contrastive_weight=settings.contrastive_weight,
-        pearson_weight=settings.pearson_weight,
-    )
-    stopping = None
-    if settings.patience is not None:
-        stopping = EarlyStopping(settings.stop_by, settings.patience)
+    loss = RatingsLoss(pictures, texts, scale, settings.contrastive_weight, settings.pearson_weight)
+    stopping = None if settings.patience is None else EarlyStopping(settings.stop_by, settings.patience)
     digest = rows.captions.digest(split.training, rows.file)
     trained = recipe.run_measured(
         settings,
@@ -137,12 +129,9 @@ def train(settings: Settings) -> recipe.Trained:
         part.merge()
         now = _mean_cosine(texts, pictures, rows, split)
         notes = {"base": settings.base, "best_step": trained.run.best_step, "validation": trained.numbers}
-        w = 1.0
-        if cosine > 0 and now > 0:
-            w = cosine / now  # scores stay as large as they were
-        part.save(
-            out, settings.base, recipe=settings.recipe_name, notes=notes, dtype=settings.stored_dtype, w=w
-        )
+        w = cosine / now if cosine > 0 and now > 0 else 1.0  # scores stay as large as they were
+        dtype = settings.stored_dtype
+        part.save(out, settings.base, recipe=settings.recipe_name, notes=notes, dtype=dtype, w=w)
         _write_card(settings, trained, rows, pictures, scale)
     return trained
 
@@ -202,11 +191,9 @@ def _write_card(
     settings: Settings, trained: recipe.Trained, rows: RatedRows, pictures: TrainedPictures, scale: float
 ) -> None:
     limitations, not_measured = [], []
-    if pictures.stand_ins:
-        n, n_texts = len(pictures.keys), len(pictures.stand_ins)
-        limitations.append(
-            f"{n_texts:,} of the {n:,} images were not available: other captions stood in for each."
-        )
+    if n := len(pictures.stand_ins):
+        images = f"{n:,} of the {len(pictures.keys):,} images"
+        limitations.append(f"{images} were not available: other captions stood in for each.")
     if not trained.n_measured:
         not_measured.append("Agreement with human ratings.")
     recipe.write_run(

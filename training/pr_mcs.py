@@ -104,17 +104,13 @@ def train(settings: Settings) -> recipe.Trained:
     with main_process_first():  # the others find the embeddings in the cache
         captions, before = _read(settings, sources, backbone)
     split, noise = settings.split(captions.photos, few_shot=settings.few_shot), settings.noise
+    size, seed, compared = settings.batch_size, settings.seed, settings.clip_weight > 0
     batches = TripleBatches(
-        captions,
-        split.training,
-        batch_size=settings.batch_size,
-        noise=noise,
-        seed=settings.seed,
-        compared=settings.clip_weight > 0,
+        captions, split.training, batch_size=size, noise=noise, seed=seed, compared=compared
     )
     check = None
     if len(split.validation) and is_main_process():
-        most, seed = settings.evaluate_captions, settings.seed
+        most = settings.evaluate_captions
         check = RobustnessCheck(captions, split.validation, noise, backbone, most=most, seed=seed)
     recipe.say_data(split, check, recipe.images_in_words(len(captions.keys), captions.n_stand_ins))
 
@@ -171,10 +167,8 @@ def _save(
     )
     limitations = []
     if captions.n_stand_ins:
-        limitations.append(
-            f"{captions.n_stand_ins:,} of the {len(captions.keys):,} images were not available: another "
-            "caption of the photo stood in for each, through the base's own text tower."
-        )
+        images = f"{captions.n_stand_ins:,} of the {len(captions.keys):,} images were not available"
+        limitations.append(f"{images}: another caption stood in for each, through the base's own text tower.")
     if settings.order == "every" and "substitution" in settings.kinds:
         limitations.append(
             "A substitution moved every object of its caption, in training and in the results above. As "

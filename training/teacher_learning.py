@@ -111,10 +111,9 @@ def train(settings: TeacherLearning) -> RunResult:
         given = read_parallel_text(settings.validation, languages)
         validation = given.without(set(text.sources))
         held_out, shared = validation.sources, len(given.sources) - len(validation.sources)
+        problem = "every sentence of the validation text is in the training data: give others as validation"
         if not held_out:
-            raise CapscoreError(
-                "every sentence of the validation text is in the training data: give others as validation"
-            )
+            raise CapscoreError(problem)
     counts = ", ".join(f"{language} {n:,}" for language, n in text.counts().items())
     said = f"{counted(len(held_out), 'sentence')} for validation"
     if shared:
@@ -137,11 +136,8 @@ def train(settings: TeacherLearning) -> RunResult:
     student = make_student(*encoder, dim, settings.seed).train()
     examples = partial(examples_of, number=number, with_english=settings.with_english)
     rows = ShuffledBatches(examples(text), settings.batch_size, settings.seed)
-    evaluate = None
-    if validation is not None:
-        evaluate = evaluation(examples(validation), embeddings)
-    loss = squared_distance(embeddings)
-    parts = settings.accumulation_steps
+    evaluate = None if validation is None else evaluation(examples(validation), embeddings)
+    loss, parts = squared_distance(embeddings), settings.accumulation_steps
     result = run(
         student, rows, loss, settings, evaluate=evaluate, identity=identity, accumulation_steps=parts
     )

@@ -168,25 +168,23 @@ class _Regions:
         return label if label.any() else label[:0]
 
 
+@dataclass(eq=False)
 class _Builder:
     """Embeds the images, regions and texts of rows, each once, and writes them into a folder.
 
     It is the `ImageReader` that finds, chooses and embeds regions as the embedder decodes images.
     """
 
-    def __init__(
-        self,
-        rows: Sequence[Row],
-        contents: Sequence[str],
-        photos: Photos,
-        embedder: Embedder,
-        options: FeatureOptions,
-        finder: RegionFinder | None,
-        folder: Path,
-    ):
-        self.rows, self.contents, self.embedder, self.options = rows, contents, embedder, options
-        self.photos, self.finder, self.folder = photos, finder, folder
-        self.vectors = StoredRows(embedder.backbone.dim, folder)
+    rows: Sequence[Row]
+    contents: Sequence[str]
+    photos: Photos
+    embedder: Embedder
+    options: FeatureOptions
+    finder: RegionFinder | None
+    folder: Path
+
+    def __post_init__(self) -> None:
+        self.vectors = StoredRows(self.embedder.backbone.dim, self.folder)
         self._row_of: dict[str, int] = {}  # texts in `vectors`
         # content key of an image → numbers and rows of the pictures whose regions are boxes in it
         self._with_boxes: dict[str, list[tuple[int, Row]]] = {}
@@ -195,33 +193,30 @@ class _Builder:
     def build(self) -> None:
         rows = self.rows
         numbers: dict[tuple[object, ...], int] = {}  # of pictures with equal regions
-        firsts: list[int] = []
+        firsts: list[int] = []  # rows
         pair_image = []
         for index, row in enumerate(rows):
-            key: tuple[object, ...] = (self.contents[index], row.region_texts)
-            if self.options.regions == GIVEN:
-                key = (*key, row.boxes)
-            if key not in numbers:
-                numbers[key] = len(firsts)
+            boxes = row.boxes if self.options.regions == GIVEN else None
+            number = numbers.setdefault((self.contents[index], row.region_texts, boxes), len(numbers))
+            if number == len(firsts):
                 firsts.append(index)
-            pair_image.append(numbers[key])
+            pair_image.append(number)
         image_vector, regions = self._embed_pictures(firsts)
         overlap = self.options.overlap
         labels = [regions[number].label(row, overlap) for number, row in zip(pair_image, rows, strict=True)]
         captions = _Captions(rows, self.photos.number.tolist(), self.options, self.embedder)
         arrays = self._store_pieces(captions)
-        text_vector = np.array(self._texts(captions.texts), dtype=np.int64)
-        np.save(self.folder / VECTORS, self.vectors.finish())
         arrays |= {
             "image_vector": np.array(image_vector, dtype=np.int64),
             "regions": Lists.of((found.rows for found in regions), np.int64),
             "boxes": Lists.of((found.boxes for found in regions), np.float32, 4),
-            "text_vector": text_vector,
+            "text_vector": np.array(self._texts(captions.texts), dtype=np.int64),
             "pair_image": np.array(pair_image, dtype=np.int64),
             "pair_text": np.array(captions.pair_text, dtype=np.int64),
             "pair_language": np.array([row.language for row in rows]),
             "labels": Lists.of(labels, np.uint8),
         }
+        np.save(self.folder / VECTORS, self.vectors.finish())
         store_features(self.folder, arrays, captions.texts, self.photos)
 
     def _embed_pictures(self, indices: Sequence[int]) -> tuple[list[int], list[_Regions]]:
@@ -249,17 +244,18 @@ class _Builder:
         return self._with_boxes.keys() & set(keys)
 
     def look(self, images: Mapping[str, Image.Image]) -> None:
-        shown = [
-            (number, row, image) for key, image in images.items() for number, row in self._with_boxes[key]
-        ]
+        numbers, shown, given_boxes = [], [], []
+        for key, image in images.items():
+            for number, row in self._with_boxes[key]:
+                numbers.append(number)
+                shown.append(image)
+                if self.finder is None:
+                    given_boxes.append(_pixel_boxes(row, image.size))
+        proposed = [Regions.unlabelled(boxes, np.ones(len(boxes))) for boxes in given_boxes]
         if self.finder is not None:
-            proposed = self.finder.find([image for _, _, image in shown])
-        else:
-            listed = [_pixel_boxes(row, image.size) for _, row, image in shown]
-            proposed = [Regions.unlabelled(boxes, np.ones(len(boxes))) for boxes in listed]
-        boxes = [regions.boxes for regions in proposed]
-        embedded = self.embedder.regions([image for _, _, image in shown], boxes)
-        for (number, _, image), regions, vectors in zip(shown, proposed, embedded, strict=True):
+            proposed = self.finder.find(shown)
+        embedded = self.embedder.regions(shown, [regions.boxes for regions in proposed])
+        for number, image, regions, vectors in zip(numbers, shown, proposed, embedded, strict=True):
             chosen = choose(regions, vectors, n=self.options.n_regions, seed=self.options.seed)
             rows, places = self.vectors.append(vectors[chosen]), normalised(regions.boxes[chosen], image.size)
             given = chosen if self.finder is None else None
@@ -389,9 +385,6 @@ def labelled_shares(
         for number, (word, label) in enumerate(zip(words, labels, strict=True))
         if label != EXCLUDED and word.end <= pieces.read_to and shares[:, number].any()
     ]
-    entries = [
-        (int(piece), word, float(shares[piece, number]))
-        for word, number in enumerate(kept)
-        for piece in np.flatnonzero(shares[:, number])
-    ]
-    return entries, kept
+    words_of, pieces_of = np.nonzero(shares[:, kept].T)
+    values = shares[:, kept][pieces_of, words_of]
+    return [*zip(pieces_of.tolist(), words_of.tolist(), values.tolist(), strict=True)], kept

@@ -70,9 +70,7 @@ def read_parallel_text(paths: Iterable[str | Path], languages: Sequence[str] | N
     if languages is not None:
         wanted = set(map(language_code, languages)) - {ENGLISH}
         if not wanted:
-            raise CapscoreError(
-                Setting("languages", list(languages)), ": expected other languages than English"
-            )
+            raise CapscoreError(Setting("languages", [*languages]), ": expected other languages than English")
     pairs: dict[Pair, None] = {}
     rows = []
     for path in paths:

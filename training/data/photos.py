@@ -96,10 +96,8 @@ def held_out(photos: Photos, listed: Sequence[str]) -> tuple[np.ndarray, str]:
     found = match_hold_out(listed, labels)
     if found.ambiguous:
         name = found.ambiguous[0]
-        raise InputError(
-            f"the name {name!r:.60} on the list is not clear: {found.unmatched[name]}; name its folder",
-            field="hold_out",
-        )
+        problem = f"the name {name!r:.60} on the list is not clear: {found.unmatched[name]}; name its folder"
+        raise InputError(problem, field="hold_out")
     if not found.rows:
         rows_have = "the rows have neither ids nor names of images"
         if first := next(filter(None, photos.names), ()):

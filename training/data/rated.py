@@ -64,12 +64,9 @@ class RatedRows:
         shared = split.training[np.isin(photo[split.training], photo[split.validation])]
         if len(shared):
             other = split.validation[photo[split.validation] == photo[shared[0]]][0]
-            raise InputError(
-                f"{rows[shared[0]].where}: its photo is in the measured rows too, "
-                f"{rows[other].where}; remove one of the two, or name the photo in a list ",
-                Setting("hold_out"),
-                field="validation",
-            )
+            both = f"{rows[shared[0]].where}: its photo is in the measured rows too, {rows[other].where}"
+            mended = "; remove one of the two, or name the photo in a list "
+            raise InputError(both, mended, Setting("hold_out"), field="validation")
 
 
 class ShownRow(NamedTuple):
@@ -106,10 +103,8 @@ class ContrastiveBatches:
                 shown = ShownRow(picture, row.caption)
                 grouped.setdefault(photo, {}).setdefault(row.language, []).append(shown)
         if len(grouped) < 2:
-            raise InputError(
-                f"contrastive batches need 2 images or more; the training captions show {len(grouped)}",
-                field="data",
-            )
+            problem = f"contrastive batches need 2 images or more; the training captions show {len(grouped)}"
+            raise InputError(problem, field="data")
         self._grouped, self.seed = list(grouped.values()), seed
         self._order = ShuffledBatches(range(len(grouped)), batch_size, seed, compared=True)
         self.steps_per_epoch = self._order.steps_per_epoch
@@ -142,11 +137,9 @@ class PearsonBatches:
             ratings = np.array([row.rating for row in rows], dtype=np.float64)
             n_different = len(np.unique(ratings))
             if n_different < 2:
-                raise InputError(
-                    f"the {len(ratings):,} training rows of file {number} of the ratings have "
-                    f"{n_different} different ratings: nothing can be learned from them",
-                    field="ratings",
-                )
+                of_file = f"the {len(ratings):,} training rows of file {number} of the ratings"
+                problem = f"{of_file} have {n_different} different ratings: nothing can be learned from them"
+                raise InputError(problem, field="ratings")
             scaled = ((ratings - ratings.mean()) / ratings.std()).tolist()
             captions = [row.caption for row in rows]
             shuffled = ShuffledBatches(range(len(ratings)), batch_size, seed, compared=True)

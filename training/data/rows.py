@@ -152,14 +152,12 @@ def benchmark_rows(
     images = check_images(loaded["image"])
     texts = loaded.select_columns([column for column in columns if column != "image"])
     for index, row in enumerate(texts):
-        photo = _name_of(row["image_id"])
-        plain = Row("", "", images[index], names=_names([photo], row.get("id")), photo=(photo,))
-        plain = replace(plain, where=f"{name}, row {index}, counted from 0")
-        captions = row.get("references")
+        photo, where = _name_of(row["image_id"]), f"{name}, row {index}, counted from 0"
+        plain = Row("", "", images[index], names=_names([photo], row.get("id")), photo=(photo,), where=where)
+        captions, objects = row.get("references"), row.get("critical_objects")
         if captions is None:
             captions = [row["caption"]]
-            if row.get("critical_objects") is not None:
-                plain = replace(plain, objects=tuple(row["critical_objects"]))
+            plain = replace(plain, objects=None if objects is None else tuple(objects))
         for number, caption in enumerate(captions):
             if number in (row.get("unrelated") or ()):
                 continue
@@ -245,10 +243,8 @@ def _check_parts(row: Row) -> None:
                 raise InputError(f"the row has boxes in pixels and {what}{one_of_them}")
     n = len(row.boxes or row.region_texts)
     if row.mentioned and row.mentioned[-1] >= n:
-        raise InputError(
-            f"{list(row.mentioned)}; expected numbers of its {n} boxes or region_texts, from 0",
-            field="mentioned",
-        )
+        problem = f"{list(row.mentioned)}; expected numbers of its {n} boxes or region_texts, from 0"
+        raise InputError(problem, field="mentioned")
 
 
 def _is_number(value: object) -> bool:

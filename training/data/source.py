@@ -92,9 +92,7 @@ class Source(Origin):
 
     def __init__(self, spec: str, settings: SourceSettings, cells: Collection[str]):
         self.spec, self.settings, self.cells = spec, settings, cells
-        name = Path(spec).name
-        if spec.startswith(BENCHMARK):
-            name = spec.removeprefix(BENCHMARK)
+        name = spec.removeprefix(BENCHMARK) if spec.startswith(BENCHMARK) else Path(spec).name
         super().__init__(spec, name, settings.data_license)
 
     def rows(self) -> Iterator[Row]:
@@ -111,14 +109,11 @@ class Source(Origin):
             return file_rows(file, self.cells, images=given.image_dir, language=given.language)
         path, _, split = self.spec.removeprefix(BENCHMARK).partition(":")
         slug, _, config = path.partition("/")
-        data_dir = None
-        if given.data_dir is not None:
-            data_dir = Path(given.data_dir).expanduser()
-            if (data_dir / slug).is_dir():
-                data_dir = data_dir / slug
-        return benchmark_rows(
-            slug, config or None, split=split or None, data_dir=data_dir, image_dir=given.image_dir
-        )
+        data_dir = None if given.data_dir is None else Path(given.data_dir).expanduser()
+        if data_dir is not None and (data_dir / slug).is_dir():
+            data_dir = data_dir / slug
+        part, images = split or None, given.image_dir
+        return benchmark_rows(slug, config or None, split=part, data_dir=data_dir, image_dir=images)
 
 
 def rows_of(sources: Iterable[Source]) -> Iterator[Row]:

@@ -94,9 +94,6 @@ def _few_shot(image: np.ndarray, order: np.ndarray, n_images: int, few_shot: int
     training, rest = rows[:few_shot], rows[few_shot:]
     shared = np.isin(image[rest], image[training])
     if len(training) < few_shot or shared.all():
-        captions = counted(len(rows), "caption")
-        raise InputError(
-            Setting("few_shot", few_shot),
-            f": {captions} are too few to train on that many and to validate",
-        )
+        problem = f": {counted(len(rows), 'caption')} are too few to train on that many and to validate"
+        raise InputError(Setting("few_shot", few_shot), problem)
     return Split(np.sort(training), np.sort(rest[~shared]), said, int(shared.sum()))

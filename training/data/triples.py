@@ -98,14 +98,8 @@ class TripleBatches:
                 if made[index][0] is None:
                     by_kind.setdefault(kinds[order[attempt]], []).append(index)
             for kind, group in by_kind.items():
-                texts, unchanged = perturb_rows(
-                    self.captions,
-                    [rows[index] for index in group],
-                    kind,
-                    noise=self.noise,
-                    finders=self.noun_finders,
-                    seed=seed,
-                )
+                chosen, how = [rows[index] for index in group], (self.noise, self.noun_finders, seed)
+                texts, unchanged = perturb_rows(self.captions, chosen, kind, *how)
                 for index, text, same in zip(group, texts, unchanged, strict=True):
                     if not same:
                         made[index] = text, kind
@@ -118,13 +112,7 @@ def epoch_seed(seed: int, epoch: int) -> int:
 
 
 def perturb_rows(
-    captions: Captions,
-    rows: Iterable[int],
-    kind: str,
-    *,
-    noise: Noise,
-    finders: Mapping[str, str],
-    seed: int,
+    captions: Captions, rows: Iterable[int], kind: str, noise: Noise, finders: Mapping[str, str], seed: int
 ) -> tuple[list[str], np.ndarray]:
     """Perturb captions of any languages, given by their numbers (n), in one way.
 
@@ -139,18 +127,9 @@ def perturb_rows(
         if kind != "substitution" or annotated or finders.get(row.language):
             groups.setdefault((row.language, annotated), []).append(index)
     for (language, annotated), group in groups.items():
-        objects = None
-        if annotated:
-            objects = [chosen[index].objects or () for index in group]
-        result = perturb(
-            [texts[index] for index in group],
-            kind,
-            language,
-            p=noise.p,
-            seed=seed,
-            objects=objects,
-            order=noise.order,
-        )
+        objects = [chosen[index].objects or () for index in group] if annotated else None
+        plain, p, order = [texts[index] for index in group], noise.p, noise.order
+        result = perturb(plain, kind, language, p=p, seed=seed, objects=objects, order=order)
         for index, text, same in zip(group, result.captions, result.unchanged, strict=True):
             texts[index], unchanged[index] = text, same
     return texts, unchanged

@@ -69,11 +69,9 @@ def parse(settings: type[Settings], argv: Sequence[str] | None, description: str
         for key, value in found.items():
             _require_known(key, list(known), where)
             values[str(key)] = _converted(value, known[str(key)], f"{where}{key}")
-    missing = [name for name in known if values[name] is MISSING]
-    if missing:
-        raise OptionError(
-            f"no {', no '.join(missing)}: give --{missing[0]}, or a line '{missing[0]}: …' in the file"
-        )
+    if missing := [name for name in known if values[name] is MISSING]:
+        hint = f"give --{missing[0]}, or a line '{missing[0]}: …' in the file"
+        raise OptionError(f"no {', no '.join(missing)}: {hint}")
     try:
         return settings(**values)
     except CapscoreError as error:

@@ -44,9 +44,8 @@ class EarlyStopping:
         Raises CapscoreError if the evaluation lacks the number that decides.
         """
         if self.by not in evaluation:
-            raise CapscoreError(
-                Setting("stop_by", self.by), f" is not evaluated; evaluated are {', '.join(evaluation)}"
-            )
+            problem = f" is not evaluated; evaluated are {', '.join(evaluation)}"
+            raise CapscoreError(Setting("stop_by", self.by), problem)
         value, best = evaluation[self.by], self.evaluation.get(self.by, math.nan)
         if not self.weights or value > best or (math.isnan(best) and not math.isnan(value)):
             self.step, self.evaluation, self.waited, self.weights = step, dict(evaluation), 0, weights()

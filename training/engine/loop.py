@@ -144,17 +144,8 @@ def run(
     out = Path(settings.out).expanduser()
     with alone_in(out):
         groups = _groups(model.to(accelerator.device), parameters, settings)
-        training = _Run(
-            model,
-            batches,
-            loss,
-            settings,
-            evaluate,
-            after_step,
-            early_stopping,
-            accumulation_steps,
-            accelerator,
-        )
+        hooks = evaluate, after_step, early_stopping
+        training = _Run(model, batches, loss, settings, *hooks, accumulation_steps, accelerator)
         training.prepare(groups, identity or {})
         return training.go()
 

@@ -102,38 +102,31 @@ def write_card(folder: str | Path, card: ModelCard, *, force: bool = False) -> P
     recipe wrote, or that was edited since, is kept; `force` replaces it.
     """
     path, text = Path(folder) / CARD, card_text(card)
-    if path.exists() and not force and _digest(path.read_bytes()) != _written(folder):
-        raise CapscoreError(
-            f"{path} was not written by a recipe, or was edited since. Move it away, or pass ",
-            Setting("force", True),
-        )
+    if path.exists() and not force:
+        written = _facts(folder)[0] if (Path(folder) / RUN).is_file() else None
+        if _digest(path.read_bytes()) != written:
+            problem = f"{path} was not written by a recipe, or was edited since. Move it away, or pass "
+            raise CapscoreError(problem, Setting("force", True))
     write_text(path, text, "model card")
-    content = {"card": _digest(text.encode("utf-8")), **asdict(card)}
-    write_text(
-        Path(folder) / RUN, json.dumps(content, indent=2, ensure_ascii=False) + "\n", "facts of the run"
-    )
+    facts = json.dumps({"card": _digest(text.encode()), **asdict(card)}, indent=2, ensure_ascii=False)
+    write_text(Path(folder) / RUN, f"{facts}\n", "facts of the run")
     return path
 
 
 def read_card(folder: str | Path) -> ModelCard:
     """The content of the card in a folder, from its `run.json`; an InputError if it is damaged or missing."""
+    return _facts(folder)[1]
+
+
+def _facts(folder: str | Path) -> tuple[str, ModelCard]:
+    """The digest of the card that was written last, and its content."""
     path = Path(folder) / RUN
     try:
         said = json.loads(path.read_text(encoding="utf-8"))
         data = [DataSource(**source) for source in said.pop("data")]
         results = [Result(**result) for result in said.pop("results")]
-        del said["card"]
-        return ModelCard(data=data, results=results, **said)
+        return said.pop("card"), ModelCard(data=data, results=results, **said)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path} does not have the facts of a card: {error}", field="weights") from None
-
-
-def _written(folder: str | Path) -> str | None:
-    """Digest of the card that was written last."""
-    path = Path(folder) / RUN
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))["card"] if path.is_file() else None
-    except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} does not have the facts of a card: {error}", field="weights") from None
 
 
@@ -146,20 +139,23 @@ def card_text(card: ModelCard) -> str:
     from huggingface_hub import ModelCard as HubCard
 
     _check(card)
-    recipe = RECIPES[card.recipe]
+    recipe, base_licence = RECIPES[card.recipe], _licence_of(card.base)
+    licence = card.license
+    if licence == "unknown":  # the weights come from the base
+        licence = base_licence or licence
     codes = [language_code(language) for language in card.languages]
     argument = f'{recipe.option}="path/to/this/folder"'
     if recipe.option != "backbone":
         argument = f'backbone="{_anonymous(card.base)}", {argument}'
     written = HubCard.from_template(
-        _front_matter(card),
+        _front_matter(card, licence),
         template_path=str(_TEMPLATE),
         card=card,
         recipe=recipe,
         codes=codes,
-        languages=", ".join(map(_named, codes)),
-        licence=_licence(card),
-        base_licence=licence_of(card.base),
+        names=NAMES,
+        licence=licence,
+        base_licence=base_licence,
         argument=argument,
         settings=_anonymous(yaml.safe_dump(dict(card.settings), sort_keys=False, allow_unicode=True)),
         measured=any(result.value is not None for result in card.results),
@@ -171,7 +167,7 @@ def card_text(card: ModelCard) -> str:
     return f"{written}\n"
 
 
-def licence_of(base: str) -> str:
+def _licence_of(base: str) -> str:
     """Licence of a backbone, as the Hub writes it: of a registered one, or as the card in its folder says."""
     from capscore.hub.push import read_card as read_front_matter
 
@@ -181,19 +177,6 @@ def licence_of(base: str) -> str:
     if base and path.is_file():
         return str(read_front_matter(path).data.get("license") or "").lower()
     return ""
-
-
-def _licence(card: ModelCard) -> str:
-    """Licence of the weights: the stated one; where none is, that of the base, which they come from."""
-    if card.license != "unknown":
-        return card.license
-    return licence_of(card.base) or card.license
-
-
-def _named(code: str) -> str:
-    if code not in NAMES:
-        return f"`{code}`"
-    return f"{NAMES[code][1]} (`{code}`)"
 
 
 def _check(card: ModelCard) -> None:
@@ -208,7 +191,7 @@ def _check(card: ModelCard) -> None:
             raise InputError("needs a name and a licence (which may be 'unknown')", row=row, field="data")
 
 
-def _front_matter(card: ModelCard) -> Any:
+def _front_matter(card: ModelCard, licence: str) -> Any:
     """What the Hub reads: `huggingface_hub.ModelCardData`."""
     from huggingface_hub import EvalResult, ModelCardData
 
@@ -216,7 +199,7 @@ def _front_matter(card: ModelCard) -> Any:
     tags = ("image-captioning", "evaluation", card.recipe.replace("_", "-"), *RECIPES[card.recipe].tags)
     data = ModelCardData(
         language=[language_code(language) for language in card.languages],
-        license=_licence(card),
+        license=licence,
         library_name="capscore",
         pipeline_tag="feature-extraction",
         tags=list(dict.fromkeys(tags)),
@@ -249,12 +232,10 @@ def _front_matter(card: ModelCard) -> Any:
 
 def _parts(result: Result) -> dict[str, object]:
     """What a number depends on: the parts of its signature, and the number of rows."""
-    parts: dict[str, object] = {}
+    parts: dict[str, object] = {} if result.rows is None else {"rows": result.rows}
     if result.signature:
         scorer, settings = parse_signature(result.signature)
-        parts |= {"scorer": scorer, **settings}
-    if result.rows is not None:
-        parts["rows"] = result.rows
+        parts = {"scorer": scorer, **settings, **parts}
     return parts
 
 

@@ -77,10 +77,8 @@ def gather_rows(total: int, rank: int, world: int) -> Gather:
 
     def gather(tensor: Tensor) -> Tensor:
         if tensor.ndim == 0 or len(tensor) != expected:
-            raise CapscoreError(
-                f"gather takes a tensor with one entry per row in its first dimension, here {expected}; its "
-                f"shape is {tuple(tensor.shape)}"
-            )
+            wanted = f"one entry per row in its first dimension, here {expected}"
+            raise CapscoreError(f"gather takes a tensor with {wanted}; its shape is {tuple(tensor.shape)}")
         if world == 1:
             return tensor
         if tensor.dtype == torch.bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -50,6 +51,7 @@ def pearson_loss(scores: torch.Tensor, ratings: torch.Tensor) -> torch.Tensor:
     return 1 - (scores * ratings.to(scores)).sum()
 
 
+@dataclass(eq=False)
 class RatingsLoss:
     """L_C of contrastive rows or L_P of Pearson rows, as `training.engine.loop.run` calls it for one kind.
 
@@ -57,17 +59,11 @@ class RatingsLoss:
     a factor, which r does not notice, and cuts it off at 0, where it would have no gradient.
     """
 
-    def __init__(
-        self,
-        pictures: TrainedPictures,
-        texts: TextSide,
-        *,
-        logit_scale: float,
-        contrastive_weight: float = 1.0,
-        pearson_weight: float = 1.0,
-    ):
-        self.pictures, self.texts, self.logit_scale = pictures, texts, logit_scale
-        self.contrastive_weight, self.pearson_weight = contrastive_weight, pearson_weight
+    pictures: TrainedPictures
+    texts: TextSide
+    logit_scale: float
+    contrastive_weight: float = 1.0
+    pearson_weight: float = 1.0
 
     def __call__(
         self, model: nn.Module, rows: Sequence[ShownRow] | Sequence[PearsonRow], gather: Gather
@@ -95,12 +91,7 @@ class RatingsCheck:
     `n` captions are measured, `base_numbers` before training.
     """
 
-    def __init__(
-        self,
-        held_out: Sequence[FilePart],
-        pictures: TrainedPictures,
-        texts: TextSide,
-    ):
+    def __init__(self, held_out: Sequence[FilePart], pictures: TrainedPictures, texts: TextSide):
         self._parts = [part for part in held_out if part.rows]
         self.n = sum(len(part.rows) for part in self._parts)
         self._pictures, self._texts = pictures, texts
@@ -117,9 +108,7 @@ class RatingsCheck:
         for part in self._parts:
             cosines, ratings = self._cosines(part), np.array([row.rating for row in part.rows])
             languages = np.array([row.language for row in part.rows])
-            prefix = ""
-            if len(self._parts) > 1:
-                prefix = f"{Path(part.file).stem}_"
+            prefix = f"{Path(part.file).stem}_" if len(self._parts) > 1 else ""
             for language in np.unique(languages).tolist():
                 chosen = languages == language
                 for name, statistic in STATISTICS.items():

@@ -69,13 +69,11 @@ class RecipeSettings(LoopSettings, SourceSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.base.strip():
-            raise CapscoreError(
-                "base is missing: the backbone to start from, such as ", Setting("base", "embedded")
-            )
+            missing = "base is missing: the backbone to start from, such as "
+            raise CapscoreError(missing, Setting("base", "embedded"))
         if self.needs_data and not self.data:
-            raise CapscoreError(
-                "data is missing: files of captions, such as ", Setting("data", ["captions.jsonl"])
-            )
+            missing = "data is missing: files of captions, such as "
+            raise CapscoreError(missing, Setting("data", ["captions.jsonl"]))
 
     def split(self, photos: Photos, **how: Any) -> Split:
         """Captions to train on and to validate on, as `training.data.split.split_by_image` has them."""

@@ -33,17 +33,14 @@ class RobustnessCheck:
         most: int = 2000,
         seed: int = 0,
     ):
-        chance = np.random.default_rng((seed, 2))
-        chosen = np.sort(chance.permutation(rows)[:most])
+        chosen = np.sort(np.random.default_rng((seed, 2)).permutation(rows)[:most])
         self.n = len(chosen)
         self.kinds = tuple(kind for kind in KINDS if kind != "substitution" or kind in noise.kinds)
         self._texts = [captions.rows[row].caption for row in chosen]
         self._perturbed: dict[str, list[str]] = {}
         finders = noun_finders(captions, chosen) if "substitution" in self.kinds else {}
         for kind in self.kinds:
-            self._perturbed[kind], _ = perturb_rows(
-                captions, chosen, kind, noise=noise, finders=finders, seed=seed
-            )
+            self._perturbed[kind], _ = perturb_rows(captions, chosen, kind, noise, finders, seed)
         # numbers of the images among the images of these captions
         distinct, self._image = np.unique(captions.image[chosen], return_inverse=True)
         self._images = np.array(captions.embeddings[distinct], dtype=np.float32)

@@ -29,7 +29,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 def save_image_tower(
     image_tower: ImageTower,
-    folder: str | os.PathLike[str],
+    folder: str | Path,
     *,
     w: float = PUBLISHED_W,
     logit_scale: float = 1.0,
@@ -47,10 +47,9 @@ def save_image_tower(
     """
     folder = Path(folder)
     checkpoint.refuse_other_models(folder, "embedded")
-    tensors = {}
-    for name, tensor in image_tower.state_dict().items():
-        # vectors are few, and rounding one moves every photo and text alike
-        tensors[name] = tensor.half() if tensor.ndim > 1 else tensor.float()
+    state = image_tower.state_dict()
+    # vectors are few, and rounding one moves every photo and text alike
+    tensors = {name: tensor.half() if tensor.ndim > 1 else tensor.float() for name, tensor in state.items()}
     size = sum(tensor.nbytes for tensor in tensors.values())
     if size > MAX_BYTES:
         raise CapscoreError(f"the image tower's weights have {size:,} bytes; expected at most {MAX_BYTES:,}")
@@ -138,13 +137,11 @@ def save_tuned(
     before = checkpoint.without_rebuilt(network_of(base, towers).state_dict())
     after = checkpoint.without_rebuilt(network_of(backbone, towers).state_dict())
     changed = _changed(before, after, grown=parts is not None)
-    base_spec, commit = _absolute(os.fspath(base_spec).strip()), base.revision.partition("+")[0]
+    base_spec, commit = _absolute(base_spec.strip()), base.revision.partition("+")[0]
     if not base_spec or base_spec == _absolute(str(folder)):
         raise CapscoreError(Setting("base_spec", base_spec), ": expected another backbone, or another folder")
     if _COMMIT.fullmatch(commit) and "@" not in base_spec and not os.path.isabs(base_spec):
         base_spec = f"{base_spec}@{commit}"  # the text tower came from the Hub
-    if languages is None:
-        languages = backbone.languages
     marker = {
         "format": FORMAT,
         "base": base_spec,
@@ -155,7 +152,7 @@ def save_tuned(
         "image_tower": _absolute(base.image_tower) if isinstance(base, PairedBackbone) else "",
         "parts": parts,
         "prefix": backbone.prefix,
-        "languages": _codes(languages),
+        "languages": _codes(backbone.languages if languages is None else languages),
         "weights": "",
         "recipe": recipe,
         **_stated(towers="" if towers == "text" else towers, rated_from=rated_from),

@@ -137,13 +137,11 @@ def evaluation(examples: Iterable[Example], embeddings: np.ndarray) -> Evaluate:
             teacher = np.asarray(embeddings[sentences])
             lengths = np.linalg.norm(student, axis=1)
             if not np.isfinite(lengths).all() or not lengths.all():
-                raise CapscoreError(
-                    f"after step {step} the student gives {language} texts embeddings that are 0 or infinite"
-                )
+                problem = f"gives {language} texts embeddings that are 0 or infinite"
+                raise CapscoreError(f"after step {step} the student {problem}")
             cosines = (student * teacher[right]).sum(axis=1) / lengths
-            found = retrieval(
-                image_embeddings=teacher, text_embeddings=student, text_to_image=right.tolist(), ks=_KS
-            )
+            own = right.tolist()
+            found = retrieval(image_embeddings=teacher, text_embeddings=student, text_to_image=own, ks=_KS)
             numbers[f"{language} cosine"] = float(cosines.mean())
             for k in _KS:
                 numbers[f"{language} r@{k}"] = float(found.value(f"text_to_image_r@{k}") or 0)

@@ -21,7 +21,7 @@ from capscore.backbones.base import Backbone
 from capscore.backbones.embedded.backbone import EmbeddedBackbone
 from capscore.errors import CapscoreError, MissingExtraError, Setting
 from training.data.pictures import Fixed
-from training.engine.loop_settings import ABOVE_ZERO, require_range
+from training.engine.loop_settings import ABOVE_ZERO, require, require_range
 from training.engine.saved_towers import save_image_tower, save_tuned
 
 TowerChoice = Literal["both", "image", "text"]
@@ -125,19 +125,16 @@ class TrainedPart:
 
     def _checkpoint_gradients(self, name: str) -> None:
         module: Any
-        n_offered = 0
+        is_offered = False
         for module in self.network.modules():
             if hasattr(module, "gradient_checkpointing_enable"):
                 # the usual way loses the gradients of LoRA, whose layers begin with frozen embeddings
                 module.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-                n_offered += 1
+                is_offered = True
             elif hasattr(module, "set_grad_checkpointing"):
                 module.set_grad_checkpointing(True)
-                n_offered += 1
-        if not n_offered:
-            raise CapscoreError(
-                Setting("gradient_checkpointing", True), f": the model of {name!r} does not offer it"
-            )
+                is_offered = True
+        require(is_offered, "gradient_checkpointing", True, f"a model that offers it, not {name!r}")
 
     def merge(self) -> None:
         """Add what LoRA learned to the layers themselves, whose names are then those of the base again."""
@@ -181,9 +178,7 @@ class TrainedPart:
 def _layer_weight(name: str) -> str:
     """The name of a layer's weight, whatever LoRA has put in its place."""
     before, mark, _ = name.partition(".lora_")
-    if mark:
-        return f"{before}.weight"
-    return name
+    return f"{before}.weight" if mark else name
 
 
 def _linear_layers(network: nn.Module, names: set[str]) -> list[str]:

@@ -23,9 +23,7 @@ class Log:
     """
 
     def __init__(self, path: Path, step: int):
-        lines = []
-        if step and path.exists():
-            lines = read_log(path.parent)
+        lines = read_log(path.parent) if step and path.exists() else []
         with whole_file(path, "log", make_folders=True) as file:
             file.write(b"".join(_bytes(line) for line in lines if line["step"] <= step))
         self._file = open(path, "ab")
@@ -39,9 +37,8 @@ class Log:
             self._file.write(_bytes(line))
             self._file.flush()
         except OSError as error:
-            raise ResultWriteError(
-                f"the log {self._file.name} could not be written: {error.strerror or error}"
-            ) from error
+            problem = f"the log {self._file.name} could not be written: {error.strerror or error}"
+            raise ResultWriteError(problem) from error
         shown = [f"step {line['step']}/{total}", f"epoch {line['epoch']:g}"]
         for name, value in {**line.get("losses", {}), **line.get("evaluation", {})}.items():
             shown.append(f"{name} {'–' if value is None else format(value, '.4g')}")

@@ -128,12 +128,9 @@ def load_quality(settings: TranslatorSettings) -> Quality:
         return cosine
     python = shutil.which(os.path.expanduser(settings.quality_python or ""))
     if kind != "cometkiwi" or python is None:
-        raise CapscoreError(
-            Setting("quality", settings.quality),
-            ": expected cosine:BACKBONE, or cometkiwi:MODEL with ",
-            Setting("quality_python"),
-            ", the Python of an environment with unbabel-comet",
-        )
+        expected = ": expected cosine:BACKBONE, or cometkiwi:MODEL with "
+        of_comet = Setting("quality_python"), ", the Python of an environment with unbabel-comet"
+        raise CapscoreError(Setting("quality", settings.quality), expected, *of_comet)
     command = [python, "-m", "comet.cli.score", "--model", model or "Unbabel/wmt22-cometkiwi-da", "--quiet"]
     command += ["--gpus", str(int(resolve_device(settings.device).startswith("cuda")))]
     return lambda sources, translations: _comet(command, sources, translations)
