@@ -49,4 +49,5 @@ from .scoring.files import score_file as score_file
 from .scoring.streams import score_stream as score_stream
 from .show.explanation import explain as explain
 
+__all__: list[str]
 __version__: str
