@@ -26,7 +26,7 @@ NUMERIC := tests/backbones tests/embedding tests/infometic tests/metrics tests/s
 HARNESSES := lm_eval lmms_eval lighteval trl torchmetrics
 KERNELS := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=AVX2 CAPSCORE_TEST_THREADS=1 CAPSCORE_TEST_THREADS=3
 
-.PHONY: help demo demo-judge picture test test-datasets-3.6 test-kernels test-harnesses test-lowest test-core test-python test-all coverage lint format bench export handbook publish release-check train-embedded train-embedded-published measure-embedded \
+.PHONY: help demo demo-judge picture test test-datasets-3.6 test-kernels test-harnesses test-lowest test-core test-pythons environments test-all coverage lint format bench export handbook publish release-check train-embedded train-embedded-published measure-embedded \
 	sources train-embedded-pr-mcs train-embedded-image-tower train-embedded-infometic train-embedded-mark-calibration measure-embedded-infometic measure-embedded-image-tower \
 	calibrate wheel clean
 
@@ -62,9 +62,13 @@ picture: $(VENV)/.installed ## draw the picture at the top of the README
 test: $(VENV)/.installed ## run the tests with the newest datasets
 	$(OFFLINE) $(PYTEST)
 
-test-datasets-3.6: $(COMPAT)/.installed ## test modules and scripts with datasets 3.6
-	$(OFFLINE) PYTHONPATH=$(COMPAT) CAPSCORE_EXPECT_DATASETS=3.6.0 $(PYTEST) tests/modules tests/datasets_scripts \
-		tests/test_metric_laws.py tests/test_benchmark_laws.py
+# What reads or makes data sets of `datasets`, or runs inside `evaluate`.
+ON_DATASETS := tests/modules tests/datasets_scripts tests/test_benchmark_laws.py tests/files/test_read.py \
+	tests/files/test_write.py tests/images/test_sequence.py tests/metrics/test_stream.py \
+	tests/test_metric_laws.py::test_the_module_gives_the_numbers_of_the_library \
+	tests/test_metric_laws.py::test_streams_and_frameworks_give_the_numbers_of_the_library
+test-datasets-3.6: $(COMPAT)/.installed ## test modules, scripts and data sets with datasets 3.6
+	$(OFFLINE) PYTHONPATH=$(COMPAT) CAPSCORE_EXPECT_DATASETS=3.6.0 $(PYTEST) $(ON_DATASETS)
 
 test-kernels: $(VENV)/.installed ## test with other CPU kernels and threads
 	for setting in $(KERNELS); do echo $$setting; env $(OFFLINE) $$setting $(PYTEST) $(NUMERIC) || exit 1; done
@@ -90,48 +94,65 @@ test-harnesses: $(HARNESSES:%=test-in-%) ## test in lm-eval, lmms-eval, lighteva
 
 # An environment each for other versions, made by uv. What is tried in it: stored scores and signatures, the
 # laws of metrics on toy backbones and of file formats, and what missing extras say. The tiny judges are written
-# by transformers 5.
+# by transformers 5. One process each, so that `make --jobs` runs as many as there are cores.
 VERSIONS := $(VENV)/versions
 UV := $(VERSIONS)/uv/bin/uv
 SMOKE := tests/test_stored_scores.py tests/test_extras.py tests/test_metric_laws.py tests/test_file_format_laws.py
 SMOKE_EXTRAS := embedded nouns torchmetrics ray meteor
 SMOKE_PACKAGES := 'pytest>=8.3,<10' 'pytest-xdist>=3.6,<4' 'hypothesis>=6.120,<7' 'packaging>=24.2'
-SMOKED = env $(OFFLINE) $(1)/bin/python -m pytest --numprocesses auto --dist worksteal
-IS_THERE = @$(PYTHON) --version > /dev/null 2>&1 || { \
-	echo "there is no interpreter $(PYTHON): name one that is installed, such as PYTHON=python3.12"; exit 2; }
-SELVES := --editable . $(addprefix --editable ,$(WEIGHTS_PACKAGE))
+SMOKED = env $(OFFLINE) $(1)/bin/python -m pytest --numprocesses 0
+SMOKE_REQUIREMENTS = --requirements pyproject.toml $(addprefix --extra ,$(SMOKE_EXTRAS)) \
+	--editable . $(addprefix --editable ,$(WEIGHTS_PACKAGE)) $(SMOKE_PACKAGES)
 
-$(UV):
-	$(IS_THERE)
-	$(PYTHON) -m venv $(VERSIONS)/uv
+# Interpreters that are on this machine, those that pyenv holds among them
+interpreter = $(shell PYENV_VERSION=3.10:3.11:3.12:3.13 python$(1) -c 'import sys; print(sys.executable)' 2> /dev/null)
+PYTHONS = $(foreach version,3.10 3.11 3.12 3.13,$(call interpreter,$(version)))
+OTHERS := 3.12 3.13
+OTHERS_HERE = $(foreach version,$(OTHERS),$(if $(call interpreter,$(version)),$(version)))
+
+# Packages of $(VENV) in another environment, as hard links: gigabytes that need not be downloaded again. The
+# libraries of CUDA are the same for every interpreter, where torch is.
+linked = find $(VENV)/lib/python3*/site-packages -maxdepth 1 \( -false $(foreach name,$(1),-o -name '$(name)') \) \
+	-exec cp -al {} $$(echo $(@D)/lib/python3*/site-packages)/ \;
+
+$(UV): $(VENV)/.installed
+	$(BIN)/python -m venv $(VERSIONS)/uv
 	$(VERSIONS)/uv/bin/python -m pip install --quiet --disable-pip-version-check 'uv>=0.8,<1'
 
 $(VERSIONS)/lowest/.installed: pyproject.toml $(UV)
-	$(UV) venv --quiet --clear --python $(PYTHON) $(@D)
-	$(UV) pip install --quiet --python $(@D) --resolution lowest-direct --requirements pyproject.toml \
-		$(addprefix --extra ,$(SMOKE_EXTRAS)) $(SELVES) $(SMOKE_PACKAGES)
+	$(UV) venv --quiet --clear --python $(firstword $(PYTHONS) $(BIN)/python) $(@D)
+	$(UV) pip install --quiet --python $(@D) --resolution lowest-direct $(SMOKE_REQUIREMENTS)
 	@touch $@
 
 $(VERSIONS)/core/.installed: pyproject.toml $(UV)
-	$(UV) venv --quiet --clear --python $(PYTHON) $(@D)
-	$(UV) pip install --quiet --python $(@D) --upgrade --editable . $(SMOKE_PACKAGES)
+	$(UV) venv --quiet --clear --python $(BIN)/python $(@D)
+	$(call linked,torch torch-* torchgen torchvision* functorch triton* nvidia*)
+	$(UV) pip install --quiet --python $(@D) --editable . $(SMOKE_PACKAGES)
 	@touch $@
 
-$(VERSIONS)/$(notdir $(PYTHON))/.installed: pyproject.toml $(UV)
-	$(IS_THERE)
-	$(UV) venv --quiet --clear --python $(PYTHON) $(@D)
-	$(UV) pip install --quiet --python $(@D) --requirements pyproject.toml $(addprefix --extra ,$(SMOKE_EXTRAS)) \
-		$(SELVES) $(SMOKE_PACKAGES)
+$(VERSIONS)/python%/.installed: pyproject.toml $(UV)
+	@test -n "$(call interpreter,$*)" || { echo "there is no Python $* on this machine"; exit 2; }
+	$(UV) venv --quiet --clear --python $(call interpreter,$*) $(@D)
+	$(call linked,nvidia*)
+	$(BIN)/python -c 'from importlib.metadata import version; print("torch==" + version("torch"))' > $(@D)/torch.txt
+	$(UV) pip install --quiet --python $(@D) --constraint $(@D)/torch.txt $(SMOKE_REQUIREMENTS)
 	@touch $@
 
-test-lowest: $(VERSIONS)/lowest/.installed ## smoke tests with the lowest versions of all requirements
-	$(call SMOKED,$(<D)) $(SMOKE) -k 'not judge'
+environments: $(VERSIONS)/core/.installed $(VERSIONS)/lowest/.installed ## make those of test-core, -lowest, -pythons
+	$(if $(OTHERS_HERE),$(MAKE) $(OTHERS_HERE:%=$(VERSIONS)/python%/.installed))
 
 test-core: $(VERSIONS)/core/.installed ## smoke tests without any extra, with the newest versions
 	$(call SMOKED,$(<D)) tests/test_extras.py tests/test_file_format_laws.py
 
-test-python: $(VERSIONS)/$(notdir $(PYTHON))/.installed ## smoke tests with another interpreter: PYTHON=python3.12
+test-lowest: $(VERSIONS)/lowest/.installed ## smoke tests with the lowest versions, on the oldest Python
+	$(call SMOKED,$(<D)) $(SMOKE) -k 'not judge'
+
+test-on-%: $(VERSIONS)/python%/.installed
 	$(call SMOKED,$(<D)) $(SMOKE)
+
+test-pythons: ## smoke tests on Python 3.12 and 3.13, if installed; make test-on-3.12 for one
+	@$(foreach version,$(filter-out $(OTHERS_HERE),$(OTHERS)),echo "left out: Python $(version) is not on this machine";)
+	$(if $(OTHERS_HERE),$(MAKE) $(OTHERS_HERE:%=test-on-%))
 
 test-all: test-datasets-3.6 test-kernels test-harnesses ## run everything: slow tests, every hostile input
 	$(OFFLINE) $(PYTEST) --all
@@ -264,8 +285,6 @@ measure-embedded: $(VENV)/.installed ## measure the PR-MCS weights: DATA=folder
 wheel: $(VENV)/.installed ## build both wheels into dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist . $(WEIGHTS_PACKAGE)
 
-# Interpreters that a release is installed into; the first ones that are on this machine
-PYTHONS = $(foreach version,3.10 3.11 3.12 3.13,$(shell python$(version) --version > /dev/null 2>&1 && command -v python$(version)))
 release-check: $(VENV)/.installed ## check archives, clean installations, licences, vulnerabilities
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[release]'
 	$(BIN)/python -m tools.release $(foreach python,$(PYTHONS),--python $(python)) \
