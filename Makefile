@@ -26,7 +26,7 @@ NUMERIC := tests/backbones tests/embedding tests/infometic tests/metrics tests/s
 HARNESSES := lm_eval lmms_eval lighteval trl torchmetrics
 KERNELS := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=AVX2 CAPSCORE_TEST_THREADS=1 CAPSCORE_TEST_THREADS=3
 
-.PHONY: help demo demo-judge picture test test-datasets-3.6 test-kernels test-harnesses test-lowest test-core test-pythons environments test-all coverage lint format bench export handbook publish release-check train-embedded train-embedded-published measure-embedded \
+.PHONY: help demo demo-judge picture test test-datasets-3.6 test-kernels test-harnesses test-lowest test-core test-pythons test-all coverage lint format bench export handbook publish release-check train-embedded train-embedded-published measure-embedded \
 	sources train-embedded-pr-mcs train-embedded-image-tower train-embedded-infometic train-embedded-mark-calibration measure-embedded-infometic measure-embedded-image-tower \
 	calibrate wheel clean
 
@@ -94,7 +94,7 @@ test-harnesses: $(HARNESSES:%=test-in-%) ## test in lm-eval, lmms-eval, lighteva
 
 # An environment each for other versions, made by uv. What is tried in it: stored scores and signatures, the
 # laws of metrics on toy backbones and of file formats, and what missing extras say. The tiny judges are written
-# by transformers 5. One process each, so that `make --jobs` runs as many as there are cores.
+# by transformers 5. One process each: `make --jobs 2` tries two at once.
 VERSIONS := $(VENV)/versions
 UV := $(VERSIONS)/uv/bin/uv
 SMOKE := tests/test_stored_scores.py tests/test_extras.py tests/test_metric_laws.py tests/test_file_format_laws.py
@@ -115,31 +115,28 @@ OTHERS_HERE = $(foreach version,$(OTHERS),$(if $(call interpreter,$(version)),$(
 linked = find $(VENV)/lib/python3*/site-packages -maxdepth 1 \( -false $(foreach name,$(1),-o -name '$(name)') \) \
 	-exec cp -al {} $$(echo $(@D)/lib/python3*/site-packages)/ \;
 
-$(UV): $(VENV)/.installed
-	$(BIN)/python -m venv $(VERSIONS)/uv
+$(UV):
+	$(PYTHON) -m venv $(VERSIONS)/uv
 	$(VERSIONS)/uv/bin/python -m pip install --quiet --disable-pip-version-check 'uv>=0.8,<1'
 
 $(VERSIONS)/lowest/.installed: pyproject.toml $(UV)
-	$(UV) venv --quiet --clear --python $(firstword $(PYTHONS) $(BIN)/python) $(@D)
+	$(UV) venv --quiet --clear --python $(firstword $(PYTHONS) $(PYTHON)) $(@D)
 	$(UV) pip install --quiet --python $(@D) --resolution lowest-direct $(SMOKE_REQUIREMENTS)
 	@touch $@
 
-$(VERSIONS)/core/.installed: pyproject.toml $(UV)
+$(VERSIONS)/core/.installed: $(VENV)/.installed $(UV)
 	$(UV) venv --quiet --clear --python $(BIN)/python $(@D)
 	$(call linked,torch torch-* torchgen torchvision* functorch triton* nvidia*)
 	$(UV) pip install --quiet --python $(@D) --editable . $(SMOKE_PACKAGES)
 	@touch $@
 
-$(VERSIONS)/python%/.installed: pyproject.toml $(UV)
+$(VERSIONS)/python%/.installed: $(VENV)/.installed $(UV)
 	@test -n "$(call interpreter,$*)" || { echo "there is no Python $* on this machine"; exit 2; }
 	$(UV) venv --quiet --clear --python $(call interpreter,$*) $(@D)
 	$(call linked,nvidia*)
 	$(BIN)/python -c 'from importlib.metadata import version; print("torch==" + version("torch"))' > $(@D)/torch.txt
 	$(UV) pip install --quiet --python $(@D) --constraint $(@D)/torch.txt $(SMOKE_REQUIREMENTS)
 	@touch $@
-
-environments: $(VERSIONS)/core/.installed $(VERSIONS)/lowest/.installed ## make those of test-core, -lowest, -pythons
-	$(if $(OTHERS_HERE),$(MAKE) $(OTHERS_HERE:%=$(VERSIONS)/python%/.installed))
 
 test-core: $(VERSIONS)/core/.installed ## smoke tests without any extra, with the newest versions
 	$(call SMOKED,$(<D)) tests/test_extras.py tests/test_file_format_laws.py
