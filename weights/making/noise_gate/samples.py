@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -38,10 +38,15 @@ _BLANK = "\u2581"
 # one word of ten takes about half of it, four of ten take nearly all. Of a substitution, s is the share of
 # the objects that moved, each of which says what the caption is about.
 POWERS = {"repetition": 6.0, "removal": 3.0, "masking": 6.0, "jumble": 5.0, "substitution": 1.5}
-# Share of pairs whose damage is that the caption ends too early, as captioning models end, and what it takes.
-CUT, CUT_TAKES = 0.08, 0.85
+# What captioning models and people who game a metric write, the share of pairs with it, and what it takes: a
+# caption that ends too early or goes on into nothing, its words in a list, and the same said twice.
+CUT, DANGLING, WORDS_LISTED, TWICE = 0.07, 0.06, 0.05, 0.03
+CUT_TAKES, LIST_TAKES, TWICE_TAKES = 0.85, 0.97, 0.9
 # Share of damaged texts with the paper's own draws.
 _PUBLISHED = 0.4
+
+
+Way = Callable[..., Styled | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +171,7 @@ PARTS: Mapping[Callable[[MarkedText, random.Random], Styled | None], float] = {
     _joined: 0.08,
 }
 # Ways of writing, and how often each is drawn.
-WAYS: Mapping[Callable[..., Styled | None], float] = {
+WAYS: Mapping[Way, float] = {
     _same: 0.39,
     styles.lower: 0.10,
     styles.bare: 0.04,
@@ -180,11 +185,13 @@ WAYS: Mapping[Callable[..., Styled | None], float] = {
 }
 # Shares of parts that are written as a sentence, with a capital and a full stop, or with a year.
 FINISHED, DATED = 0.4, 0.02
-# Share of joined texts that list noun phrases: "old man, beard, hat".
+# Share of joined texts that list noun phrases of several words: "an old man, a beard, a black hat".
 LISTED = 0.35
 _BETWEEN = (" ", ", ", ". ", " ")
 _BETWEEN_LISTED = (", ", ", ", ". ", "; ")
 _BETWEEN_UNSPACED = ("", "，", "。", "、")
+_BETWEEN_WORDS = (", ", ", ", ", ", "; ", " ")
+_BETWEEN_TWICE = (" ", ", ", "; ")
 
 
 def draw_pair(chosen: Sequence[MarkedText], chance: random.Random) -> tuple[Damaged, Damaged]:
@@ -194,9 +201,10 @@ def draw_pair(chosen: Sequence[MarkedText], chance: random.Random) -> tuple[Dama
     that no kind of damage fits, such as a single word that is no object, comes back right twice.
     """
     part, way = _drawn(PARTS, chance), _drawn(WAYS, chance)
-    if chance.random() < CUT and (cut := styles.cut_short(chosen[0], chance)) is not None:
-        whole, cut = (_written(text, way, chance) or text for text in (as_written(chosen[0]), cut))
-        return Damaged(whole.text), Damaged(cut.text, cut.words[-1:], CUT_TAKES, "removal")
+    ill_made = _drawn(ILL_MADE, chance)(chosen, way, chance)
+    if ill_made is not None:
+        whole = as_written(chosen[0])
+        return Damaged((_written(whole, way, chance) or whole).text), ill_made
     text = part(chosen[0], chance)
     if text is None:
         text = as_written(chosen[0])
@@ -208,7 +216,7 @@ def draw_pair(chosen: Sequence[MarkedText], chance: random.Random) -> tuple[Dama
             text = styles.dated(text, chance) or text
     listed = part is _joined and chance.random() < LISTED
     if listed:
-        text = styles.noun_phrase(chosen[0], chance) or text
+        text = _phrase_of_words(chosen[0], chance) or text
     written = _written(text, way, chance)
     if written is None:
         way, written = _same, text
@@ -217,7 +225,7 @@ def draw_pair(chosen: Sequence[MarkedText], chance: random.Random) -> tuple[Dama
     if part is not _joined or len(chosen) < 2:
         return right, damage or right
     whole = [
-        (styles.noun_phrase(other, chance) if listed else None) or as_written(other) for other in chosen[1:]
+        (_phrase_of_words(other, chance) if listed else None) or as_written(other) for other in chosen[1:]
     ]
     others = [_written(other, way, chance) or other for other in whole]
     if chance.random() < 0.5:
@@ -240,7 +248,83 @@ def draw_pair(chosen: Sequence[MarkedText], chance: random.Random) -> tuple[Dama
     return joined(right), joined(damage or right)
 
 
-def _written(text: Styled, way: Callable[..., Styled | None], chance: random.Random) -> Styled | None:
+def _phrase_of_words(text: MarkedText, chance: random.Random) -> Styled | None:
+    phrase = styles.noun_phrase(text, chance)
+    return phrase if phrase is not None and len(phrase.words) > 1 else None
+
+
+def _well_made(chosen: Sequence[MarkedText], way: Way, chance: random.Random) -> None:
+    return None
+
+
+def _cut(chosen: Sequence[MarkedText], way: Way, chance: random.Random) -> Damaged | None:
+    """The caption up to a word that needs another behind it."""
+    cut = styles.cut_short(chosen[0], chance)
+    if cut is None:
+        return None
+    cut = _written(cut, way, chance) or cut
+    return Damaged(cut.text, cut.words[-1:], CUT_TAKES, "removal")
+
+
+def _dangling(chosen: Sequence[MarkedText], way: Way, chance: random.Random) -> Damaged | None:
+    """The caption, and behind it one or two words at which another one would be cut: " on", " with a"."""
+    cut = styles.cut_short(chosen[-1], chance)
+    if cut is None:
+        return None
+    whole = as_written(chosen[0])
+    ending = cut.text[cut.words[-chance.choice((1, 2))][0] :].lower()
+    ended = _then(styles.unstopped(whole) or whole, ending)
+    ended = _written(ended, way, chance) or ended
+    return Damaged(ended.text, ended.words[-1:], CUT_TAKES, "removal")
+
+
+def _then(text: Styled, ending: str) -> Styled:
+    """The text with an ending behind it, which counts as one word."""
+    start = len(text.text) + 1
+    written = f"{text.text} {ending}"
+    return replace(text, text=written, words=(*text.words, (start, len(written))))
+
+
+def _words_listed(chosen: Sequence[MarkedText], way: Way, chance: random.Random) -> Damaged | None:
+    """The caption's nouns, verbs and adjectives, or its nouns alone, one behind the other."""
+    text = chosen[0]
+    wanted = chance.choice(("nvjr", "nvj", "n"))
+    words = [
+        text.text[slice(*styles.core(text.text, *place))]
+        for place, letter in zip(text.words, text.classes, strict=True)
+        if letter in wanted
+    ]
+    words = [word.lower() if chance.random() < 0.9 else word for word in words if word]
+    if len(words) < 3:
+        return None
+    if chance.random() < 0.2:
+        chance.shuffle(words)
+    between = chance.choice(("，", "、") if text.language in ("ja", "zh") else _BETWEEN_WORDS)
+    listed = between.join(words)
+    return Damaged(listed, ((0, len(listed)),), LIST_TAKES, "removal")
+
+
+def _twice(chosen: Sequence[MarkedText], way: Way, chance: random.Random) -> Damaged | None:
+    """The caption, and once more the caption, in one sentence: sentences are read one by one."""
+    whole = as_written(chosen[0])
+    whole = styles.unstopped(whole) or whole
+    whole = _written(whole, way, chance) or whole
+    text = whole.text.rstrip()
+    between = chance.choice(("", "，", "、") if whole.language in ("ja", "zh") else _BETWEEN_TWICE)
+    start = len(text) + len(between)
+    return Damaged(text + between + text, ((start, start + len(text)),), TWICE_TAKES, "repetition")
+
+
+ILL_MADE: Mapping[Callable[..., Damaged | None], float] = {
+    _cut: CUT,
+    _dangling: DANGLING,
+    _words_listed: WORDS_LISTED,
+    _twice: TWICE,
+    _well_made: 1 - CUT - DANGLING - WORDS_LISTED - TWICE,
+}
+
+
+def _written(text: Styled, way: Way, chance: random.Random) -> Styled | None:
     return styles.in_blanks(text, chance) if way is styles.in_blanks else way(text)
 
 

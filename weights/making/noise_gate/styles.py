@@ -51,12 +51,12 @@ def as_written(text: MarkedText) -> Styled:
     opening = frozenset(
         number
         for number, (start, end) in enumerate(text.words)
-        if lower_case(text.text[slice(*_core(text.text, start, end))], text.language) in openers
+        if lower_case(text.text[slice(*core(text.text, start, end))], text.language) in openers
     )
     return Styled(text.text, text.language, text.words, text.objects, opening)
 
 
-def _core(text: str, start: int, end: int) -> Span:
+def core(text: str, start: int, end: int) -> Span:
     """A word's place without the punctuation around it."""
     while start < end and is_punctuation(text[start]):
         start += 1
@@ -108,7 +108,7 @@ def _rewritten(text: Styled, apart: str) -> Styled | None:
     openers = []
     new_start: dict[int, int] = {}  # start of a word in the text → in the new one
     for number, (start, end) in enumerate(text.words):
-        first, last = _core(text.text, start, end)
+        first, last = core(text.text, start, end)
         if first == last:
             continue
         if words:
@@ -288,7 +288,7 @@ def _is_stopped(marked: MarkedText, first: int, second: int) -> bool:
 
 
 def _unstopped_part(text: Styled, first: int, last: int) -> Styled | None:
-    return _part(text, first, last, _core(text.text, *text.words[last - 1])[1])
+    return _part(text, first, last, core(text.text, *text.words[last - 1])[1])
 
 
 def _part(text: Styled, first: int, last: int, end: int) -> Styled | None:
