@@ -206,7 +206,7 @@ train-embedded: $(VENV)/.installed ## make all weights, step by step, and measur
 	$(BIN)/python -m weights.measuring.summary --run $(TRAINING)
 
 train-embedded-pr-mcs: $(VENV)/.installed ## make PR-MCS's weights alone: [TOWER=embedded]
-	$(PIPELINE) --only texts captions pr_mcs_first pr_mcs_second pr_mcs
+	$(PIPELINE) --only texts captions pr_mcs
 
 train-embedded-image-tower: $(VENV)/.installed ## make the image tower alone, the second stage on a GPU
 	$(PIPELINE) --only texts image_tower_first image_tower

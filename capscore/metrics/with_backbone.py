@@ -267,9 +267,10 @@ class BackboneScorer(Scorer):
             if text not in places:
                 places[text] = n_rows + len(places)
                 own = embedded.index[starts[row] : starts[row] + sizes[row]]
-                shares = np.array([length for _, length in parts[text]], np.float32)
+                sentences, lengths = zip(*parts[text], strict=True)
+                shares = np.array(lengths, np.float32)
                 shares /= shares.sum()
-                verdict = _joined_verdict(embedded.verdicts[own], shares)
+                verdict = _joined_verdict(embedded.verdicts[own], shares, sentences)
                 means.append((shares @ embedded.matrix[own], embedded.truncated[own].any(), verdict))
             index[row] = places[text]
         rows, cut, verdicts = zip(*means, strict=True)
@@ -328,15 +329,15 @@ def row_cosines(
     return out
 
 
-def _joined_verdict(verdicts: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """Verdicts (m, 1 + k) on a text's sentences, and their shares of its length (m,) → that on the text."""
+def _joined_verdict(verdicts: np.ndarray, shares: np.ndarray, sentences: Sequence[str]) -> np.ndarray:
+    """Verdicts (m, 1 + k) on a text's sentences, their shares of its length (m,), and they → that on it."""
     if not verdicts.shape[1]:
         return verdicts[0]
     import torch
 
     from ..backbones.embedded.noise_gate import joined_verdict
 
-    return joined_verdict(torch.from_numpy(verdicts), torch.from_numpy(shares)).numpy()
+    return joined_verdict(torch.from_numpy(verdicts), torch.from_numpy(shares), sentences).numpy()
 
 
 def _taken(matrix: np.ndarray, rows: np.ndarray) -> np.ndarray:

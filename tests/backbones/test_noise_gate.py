@@ -12,6 +12,7 @@ from capscore.backbones.embedded.noise_gate import (
     LONGEST,
     REACH,
     GatedSentenceEncoder,
+    joined_verdict,
     repeats,
     sentence_cuts,
     turned_away,
@@ -129,6 +130,18 @@ def test_the_verdict_on_a_text_is_that_on_each_sentence(gated, plain):
     np.testing.assert_allclose(verdicts[3, 1:], (weights / weights.sum()) @ kinds, atol=1e-5)
     of_texts, of_verdicts = torch.from_numpy(plain.encode_texts(TEXTS)), torch.from_numpy(verdicts[:, 0])
     np.testing.assert_allclose(rows, turned_away(of_texts, of_verdicts, network.away), atol=1e-6)
+
+
+def test_a_sentence_that_is_said_again_keeps_nothing(gated):
+    verdicts = torch.tensor([[0.8, 1, 0, 0, 0, 0, 0], [0.5, 0, 0, 1, 0, 0, 0], [0.8, 1, 0, 0, 0, 0, 0]])
+    lengths = torch.tensor([2.0, 1.0, 1.0])
+    kept = joined_verdict(verdicts, lengths, ["A dog runs.", "It barks.", "a dog runs"])
+    # 0.5 · 0.8 + 0.25 · 0.5; 0.1 is lost in the first, 0.125 in the second, 0.25 in the last
+    assert kept.tolist() == pytest.approx([0.525, 0.210526, 0.526316, 0.263158, 0, 0, 0], abs=1e-5)
+    assert joined_verdict(verdicts, lengths, ["A dog.", "It barks.", "A cat."])[0] == pytest.approx(0.725)
+    twice = gated.encode_judged(gated.tokenize(["A dog runs on the long and yellow beach. " * 2]).ids)[1]
+    once = gated.encode_judged(gated.tokenize(["A dog runs on the long and yellow beach. It."]).ids)[1]
+    assert twice[0, 0] < 0.51 and twice[0, 0] < once[0, 0]
 
 
 def test_a_gated_text_is_read_far_beyond_the_context(gated):

@@ -150,7 +150,8 @@ class SentenceEncoderBackbone(Backbone):
             # a text of one part has the part's row; that of another comes from all of it at once
             rows = torch.stack([own[0] for own in rows_of_texts])
             rows[several] = self.encoder_rows([ids[text] for text in several])
-            verdicts = joined_verdicts(verdicts, parts)
+            pieces = [[self.tokenizer.pieces(part[1:-1]) for part in own] for own in parts]
+            verdicts = joined_verdicts(verdicts, pieces)
         placed = self.placed(rows)
         return turned_away(placed, verdicts[:, 0], gate.away.to(placed.dtype)), verdicts
 

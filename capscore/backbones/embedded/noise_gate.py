@@ -160,6 +160,9 @@ LONGEST = 96
 # Weight of a part in the verdict on the kind besides what it loses, so that a text that loses nothing has
 # kinds too.
 _MIN_WEIGHT = 1e-6
+# What is said of a sentence that repeats one: nothing is kept, and the noise is a repetition.
+_REPEATED = torch.tensor([0.0, *(float(kind == "repetition") for kind in FOUND)])
+_AROUND = BLANK + " \t\n.,;:!?…。、，！？．｡؟"
 
 
 def sentence_cuts(pieces: Sequence[str]) -> list[int]:
@@ -186,24 +189,39 @@ def sentence_parts(ids: Sequence[int], pieces: Sequence[str]) -> list[Sequence[i
     return [[START, *ids[1 + a : 1 + b], END] for a, b in pairwise([0, *cuts])]
 
 
-def joined_verdicts(verdicts: torch.Tensor, parts: Sequence[Sequence[Sequence[int]]]) -> torch.Tensor:
-    """Verdicts (m, 1 + k) on all parts of n texts, and the ids of each → those on the texts, (n, 1 + k)."""
+def joined_verdicts(verdicts: torch.Tensor, pieces: Sequence[Sequence[Sequence[str]]]) -> torch.Tensor:
+    """Verdicts (m, 1 + k) on all parts of n texts, and the pieces of each → those on texts, (n, 1 + k)."""
     joined = []
-    for own, ids in zip(verdicts.split(list(map(len, parts))), parts, strict=True):
-        lengths = torch.tensor([len(part) - 2.0 for part in ids], device=verdicts.device)
-        joined.append(joined_verdict(own, lengths) if len(ids) > 1 else own[0])
+    for own, parts in zip(verdicts.split(list(map(len, pieces))), pieces, strict=True):
+        lengths = torch.tensor([float(len(part)) for part in parts], device=verdicts.device)
+        joined.append(joined_verdict(own, lengths, ["".join(part) for part in parts]))
     return torch.stack(joined)
 
 
-def joined_verdict(verdicts: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """Verdicts (m, 1 + k) on the parts of a text, and their lengths (m,) → that on the text, (1 + k,).
+def joined_verdict(verdicts: torch.Tensor, lengths: torch.Tensor, sentences: Sequence[str]) -> torch.Tensor:
+    """Verdicts (m, 1 + k) on the sentences of a text, and their lengths (m,) → that on the text, (1 + k,).
 
     A verdict is the kept share of the score, then the probability of each kind of noise. A text keeps the
-    mean of what its parts keep; its noise is that of the parts that lose something.
+    mean of what its sentences keep, and nothing of one that it has said before, which is a repetition; its
+    noise is that of the sentences that lose something.
     """
+    if len(sentences) == 1:
+        return verdicts[0]
+    again = torch.tensor(said_again(sentences), device=verdicts.device)
+    verdicts = torch.where(again[:, None], _REPEATED.to(verdicts), verdicts)
     shares = lengths / lengths.sum()
     lost = shares * (1 - verdicts[:, 0])
     weights = lost + _MIN_WEIGHT * shares
     # what is lost is summed up, so that a text whose parts lose nothing keeps 1 exactly
     kept = (1 - lost.sum()).clamp(0, 1)
     return torch.cat([kept[None], weights / weights.sum() @ verdicts[:, 1:]])
+
+
+def said_again(sentences: Sequence[str]) -> list[bool]:
+    """Whether each sentence of a text stands in it before, but for case and the signs around it.
+
+    >>> said_again(["A dog runs.", "It barks.", "a dog runs"])
+    [False, False, True]
+    """
+    said = [sentence.strip(_AROUND).casefold() for sentence in sentences]
+    return [bool(sentence) and sentence in said[:number] for number, sentence in enumerate(said)]

@@ -120,8 +120,6 @@ TINY = {
         "half_precision": False,
     },
     "pr_mcs.yaml": TINY_GATE,
-    "pr_mcs_second.yaml": TINY_GATE,
-    "pr_mcs_third.yaml": TINY_GATE,
     "infometic.yaml": {
         "width": 8, "heads": 2, "intra_layers": 1, "inter_layers": 1, "context_width": 4, "max_steps": 1,
         "batch_size": 3, "negatives": 1, "validation_share": 0.4, "pollutions": 1,

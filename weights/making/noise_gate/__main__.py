@@ -53,7 +53,9 @@ def train(settings: NoiseGateSettings) -> RunResult:
     out = Path(settings.out).expanduser()
     if (out / tuned.WEIGHTS).is_file() and folder_kind(out) != "tuned":
         raise CapscoreError(f"{out} has the weights of another model: give another folder as out")
-    backbone = _backbone(settings, "base")
+    backbone = load_backbone(settings.base, device=device(), dtype="float32")
+    if not isinstance(backbone, SentenceEncoderBackbone):
+        raise CapscoreError(Setting("base", settings.base), ": expected one with the embedded text encoder")
     training, validation, digest = split_texts(settings)
     say(f"{len(training):,} captions to train on, {len(validation):,} for validation")
     # before the noise gate is there: an untrained one would scale the rows
@@ -63,8 +65,6 @@ def train(settings: NoiseGateSettings) -> RunResult:
         torch.manual_seed(settings.seed)
         backbone.add_network_parts(settings.parts)
     network = backbone.text_network()
-    if settings.start is not None:
-        network.gate.load_state_dict(_backbone(settings, "start").text_network().gate.state_dict())
     network.turn_to(direction)
     drawn = partial(
         SampleBatches,
@@ -148,19 +148,6 @@ def split_texts(settings: NoiseGateSettings) -> tuple[list[MarkedText], list[Mar
     if not training or not validation:
         raise CapscoreError("expected captions both to train on and for validation")
     return training, validation, digest.hexdigest()[:16]
-
-
-def _backbone(settings: NoiseGateSettings, name: str) -> SentenceEncoderBackbone:
-    """The backbone that a setting names, with what its text network must be."""
-    spec = getattr(settings, name)
-    backbone = load_backbone(spec, device=device(), dtype="float32")
-    if not isinstance(backbone, SentenceEncoderBackbone):
-        raise CapscoreError(Setting(name, spec), ": expected a backbone with the embedded text encoder")
-    if name == "start" and backbone.network_parts() != settings.parts:
-        raise CapscoreError(
-            Setting(name, spec), f": expected weights with a noise gate of the size {settings.gate}"
-        )
-    return backbone
 
 
 def main(argv: Sequence[str] | None = None) -> None:

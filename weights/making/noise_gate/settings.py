@@ -20,8 +20,6 @@ class NoiseGateSettings(LoopSettings):
         languages: How often each language is drawn, as language:number.
         sources: Weight of each caption of a data set, as name:number; 1 for those not named.
         gate: Width, layers and heads of the noise gate.
-        start: Folder of weights by this recipe, with a gate of the same size, to train on; None for a gate
-            that knows nothing.
         kind_weight, touched_weight: Weights of terms of the loss (`weights.making.noise_gate.loss`).
         right: Weight of right texts of a language in the loss, as name:number; 1 for those not named.
         validation_share: Share of the photos whose captions are kept for validation.
@@ -40,7 +38,6 @@ class NoiseGateSettings(LoopSettings):
     languages: list[str] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
     gate: list[int] = field(default_factory=lambda: [192, 4, 4])
-    start: str | None = None
     kind_weight: float = 0.3
     touched_weight: float = 0.5
     right: list[str] = field(default_factory=list)
