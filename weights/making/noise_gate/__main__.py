@@ -38,7 +38,7 @@ from training.engine.recipe import RESULT, compute_of, own_settings, write_setti
 from training.engine.saved_towers import save_tuned
 from weights.making.cards import noise_gate_card, validation_results
 from weights.making.held_out import photo_of
-from weights.making.noise_gate.loss import NoiseGateCheck, NoiseGateLoss, curved, null_direction
+from weights.making.noise_gate.loss import POWER, NoiseGateCheck, NoiseGateLoss, curved, null_direction
 from weights.making.noise_gate.samples import SampleBatches
 from weights.making.noise_gate.settings import NoiseGateSettings
 from weights.making.noise_gate.texts import MarkedText, read_texts
@@ -105,7 +105,7 @@ def _finish(
     """Set the curve of a trained noise gate, measure it, and write the folder."""
     out, network = Path(settings.out).expanduser(), backbone.text_network()
     openness = check.openness(network)
-    curve = check.best_curve(openness, settings.keep_right)
+    curve = (check.best_reach(openness, settings.keep_right), POWER)
     with torch.no_grad():
         network.curve.copy_(torch.tensor(curve))
     numbers, languages = check(network, curve), check.by_language(curved(openness, curve))

@@ -8,7 +8,6 @@ kind of noise, and L_touched that of the tokens which it touched: many small ans
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 
@@ -30,8 +29,9 @@ from weights.making.noise_gate.samples import Sample
 LEAN = 0.05
 _AT_ONCE = 256
 # Curves to choose from: `GatedSentenceEncoder.curve`.
-_REACHES = np.arange(0.05, 1.0, 0.025)
-_POWERS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+# Of the curve: its power, and the reaches that are tried, widest first.
+POWER = 6.0
+REACHES = [step / 40 for step in range(39, 1, -1)]
 
 
 class NoiseGateLoss:
@@ -137,27 +137,22 @@ class NoiseGateCheck:
         groups = {language: kept[self.right & (languages == language)] for language in np.unique(languages)}
         return {str(name): (len(own), float(own.mean())) for name, own in groups.items() if len(own)}
 
-    def best_curve(self, openness: np.ndarray, keep_right: float) -> tuple[float, float]:
-        """The curve with which noise takes most, while right texts of the language that keeps least keep
+    def best_reach(self, openness: np.ndarray, keep_right: float) -> float:
+        """The widest reach of a curve with which right texts of the language that keeps least keep
         `keep_right` of their score on average; raises CapscoreError if there is none."""
         languages = np.array([sample.language for sample in self.samples])
         groups = [self.right & (languages == language) for language in np.unique(languages)]
         groups = [group for group in groups if group.sum() >= 50] or [self.right]
-        # strong noise alone: what should be taken in part says nothing on where to begin
-        strong = np.array([sample.taken > 0.8 for sample in self.samples])
-        if not (self.right.any() and strong.any()):
-            raise CapscoreError("expected right samples and some with strong noise: raise validation_texts")
-        found = []
-        for curve in itertools.product(_REACHES.tolist(), _POWERS):
-            kept = curved(openness, curve)
+        if not self.right.any():
+            raise CapscoreError("expected right samples: raise validation_texts")
+        for reach in REACHES:
+            kept = curved(openness, (reach, POWER))
             if min(kept[group].mean() for group in groups) >= keep_right:
-                found.append((float(kept[strong].mean()), curve))
-        if not found:
-            raise CapscoreError(
-                Setting("keep_right", keep_right),
-                ": with no curve do right validation texts keep that share of their score; train longer",
-            )
-        return min(found, key=lambda entry: entry[0])[1]
+                return reach
+        raise CapscoreError(
+            Setting("keep_right", keep_right),
+            ": with no curve do right validation texts keep that share of their score; train longer",
+        )
 
 
 def curved(openness: np.ndarray, curve: tuple[float, float]) -> np.ndarray:
