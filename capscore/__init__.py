@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-__version__ = "0.13.0"
+__version__ = "1.0.0rc1"
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 

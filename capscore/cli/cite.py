@@ -18,7 +18,7 @@ def cite(signature: Annotated[str, argument("SIGNATURE")], data: Data = None) ->
 
     Exit codes: 0 printed; 2 wrong usage.
 
-    Example: capscore cite "mcs|backbone:embedded@w5ffb627b|version:0.13.0" --data flickr8k_human
+    Example: capscore cite "mcs|backbone:embedded@w5ffb627b|version:1.0.0rc1" --data flickr8k_human
     """
     from ..show import citations
 
