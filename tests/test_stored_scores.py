@@ -22,7 +22,7 @@ STORED = {
         [0.4425139, 0.0],
     ),
     "pr_mcs": (
-        f"pr_mcs|backbone:embedded-pr-mcs@w2eebc769|w:1.03926|prefix:none|text:folded2|refs:0|{_ROWS}",
+        f"pr_mcs|backbone:embedded-pr-mcs@w3b67bd2a|w:1.03926|prefix:none|text:folded2|refs:0|{_ROWS}",
         [0.3580264, 0.0],
     ),
     "infometic": (

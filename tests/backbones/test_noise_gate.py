@@ -144,6 +144,21 @@ def test_a_sentence_that_is_said_again_keeps_nothing(gated):
     assert twice[0, 0] < 0.51 and twice[0, 0] < once[0, 0]
 
 
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("a dog runs. A dog runs.", 2),
+        ("A dog runs, a dog runs", 2),
+        ("a dog runs a dog runs", 2),
+        ("a dog runs a dog sits", 1),
+        ("dog", 1),
+    ],
+)
+def test_a_short_text_that_says_the_same_twice_has_two_parts(gated, text, parts):
+    (ids,) = gated.tokenize([text]).ids
+    assert len(sentence_cuts(gated.tokenizer.pieces(ids[1:-1]))) == parts
+
+
 def test_a_gated_text_is_read_far_beyond_the_context(gated):
     tokens = gated.tokenize(["dog " * 505, "dog. " * 900, "dog " * 5000])
     assert tokens.truncated.tolist() == [False, True, True]

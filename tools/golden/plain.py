@@ -24,7 +24,7 @@ UNSTABLE = frozenset(
     }
 )
 # of a package in a signature (hanta-1.1.2), and capscore's own
-_VERSION = re.compile(r"(?<=[a-z]-)\d+(?:\.\d+)+|(?<=version:)\d+(?:\.\d+)+|(?<=capscore )\d+\.\d+\.\d+")
+_VERSION = re.compile(r"(?<=[a-z]-)\d+(?:\.\d+)+|(?<=version:)[^|]+|(?<=capscore )\d+\.\d+\.\d+(?:rc\d+)?")
 # of tiny checkpoints, whose bytes belong to the machine that drew them
 _FINGERPRINT = re.compile(r"(?<=clip@w)[0-9a-f]{8}|(?<=tiny@w)[0-9a-f]{8}(?:@[0-9a-f]{8})?")
 

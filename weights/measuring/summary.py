@@ -41,10 +41,11 @@ def of_pr_mcs(document: Mapping[str, Any]) -> Measured:
     for measured in document["sets"]:
         (run,) = measured["every_kind"]["runs"]
         key = f"pr_mcs/{run['data']}/{run['language']}"
-        yield f"{key}/drop", -100 * run["results"][-1]["statistics"]["drop_average"]["value"]
+        statistics = {one["name"]: one["measured"] for one in run["results"][-1]["statistics"]}
+        yield f"{key}/drop", _percent(statistics["drop_average"], -100)
         for styles in measured["every_kind"].get("styles", []):
             for name, numbers in styles["results"][-1]["styles"].items():
-                yield f"{key}/below half/{name}", 100 * numbers["below_half"]
+                yield f"{key}/below half/{name}", _percent(numbers["below_half"])
     for name, kept in document["gaming"].items():
         yield f"pr_mcs/gaming/{name}", 100 * [*kept.values()][-1]
 
@@ -60,7 +61,11 @@ def of_marks(document: Mapping[str, Any]) -> Measured:
         marked = {kind: shares["marked"] for kind, shares in found["kinds"].items()}
         for name, share in {**found, **marked}.items():
             if name != "kinds":
-                yield f"marks/{language}/{name}", None if share is None else 100 * share
+                yield f"marks/{language}/{name}", _percent(share)
+
+
+def _percent(share: float | None, of_one: float = 100) -> float | None:
+    return None if share is None else of_one * share
 
 
 STUDIES: dict[str, Callable[[Mapping[str, Any]], Measured]] = {

@@ -166,7 +166,10 @@ _AROUND = BLANK + " \t\n.,;:!?…。、，！？．｡؟"
 
 
 def sentence_cuts(pieces: Sequence[str]) -> list[int]:
-    """Pieces of a text → the indices at which its parts end, the last of them len(pieces)."""
+    """Pieces of a text → the indices at which its parts end, the last of them len(pieces).
+
+    Parts are sentences, pieces of long ones, and the halves of a text that says the same twice.
+    """
     out, start = [], 0
     *ends, _ = sentence_ends("".join(pieces).replace(BLANK, " "))
     offsets = list(accumulate(map(len, pieces))) if ends else []
@@ -178,7 +181,18 @@ def sentence_cuts(pieces: Sequence[str]) -> list[int]:
             out.append(next((place for place in nearest if pieces[place].startswith(BLANK)), wanted))
         out.append(stop)
         start = stop
+    if len(out) == 1:
+        return [*_middle_of_twins(pieces), *out]
     return out
+
+
+def _middle_of_twins(pieces: Sequence[str]) -> list[int]:
+    """Where a text begins to say the same again, as in "a dog runs, a dog runs"; nowhere in others."""
+    middle = len(pieces) // 2
+    for place in range(max(1, middle - 1), min(middle + 2, len(pieces))):
+        if any(said_again(["".join(pieces[:place]), "".join(pieces[place:])])):
+            return [place]
+    return []
 
 
 def sentence_parts(ids: Sequence[int], pieces: Sequence[str]) -> list[Sequence[int]]:

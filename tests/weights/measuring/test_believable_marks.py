@@ -19,6 +19,7 @@ from weights.measuring.believable_marks import (
     language_cases,
     report,
 )
+from weights.measuring.summary import of_marks
 
 PHOTOS = {
     f"{number}.jpg": {
@@ -172,6 +173,8 @@ def test_the_command_measures_languages_and_regions(tmp_path, monkeypatch):
     study.main(given)
     found = json.loads((tmp_path / "out.json").read_text())
     assert list(found["languages"]) == ["en"] and found["languages"]["en"]["kinds"]["blatant"]["marked"] == 0
+    figures = dict(of_marks(found))  # what the summary of all studies takes from it
+    assert (figures["marks/en/right_without_mark"], figures["marks/en/blatant"]) == (100, 0)
     # named: dog, dog, cat, of which the two dogs are found; unnamed: the car twice
     regions = found["regions"]
     assert (regions["named"], regions["unnamed"]) == (3, 2)

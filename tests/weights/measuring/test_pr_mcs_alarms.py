@@ -15,6 +15,7 @@ from tools.tiny.colours import BLUE, RED, ColourBackbone
 from tools.tiny.official import write_jsonl, write_lines
 from weights.measuring import pr_mcs_alarms as study
 from weights.measuring.pr_mcs_alarms import Tower
+from weights.measuring.summary import of_pr_mcs
 
 pytestmark = pytest.mark.filterwarnings("ignore::capscore.TruncationWarning")
 
@@ -103,6 +104,9 @@ def test_the_command_measures_what_is_there_and_lists_what_is_missing(tmp_path, 
     found = json.loads(found)
     assert [part["every_kind"]["runs"][0]["data"] for part in found["sets"]] == ["english.jsonl"]
     assert found["models"]["polaris"]["harsh"]["below_half"] == 0.5
+    figures = dict(of_pr_mcs(found))  # what the summary of all studies takes from it
+    assert f"−{figures['pr_mcs/english.jsonl/en/drop']:.1f} |" in table
+    assert "pr_mcs/english.jsonl/en/below half/given" in figures
     assert found["models"]["all"] == found["models"]["polaris"]
     assert {"captions of captioning models, thumb", "photos"} <= set(found["missing"])
     assert "## english.jsonl" in table and "### Right captions in other styles, harsh" in table

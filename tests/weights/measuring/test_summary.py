@@ -22,7 +22,7 @@ PR_MCS = {
                     {
                         "data": "photos.jsonl",
                         "language": "en",
-                        "results": [{}, {"statistics": {"drop_average": {"value": -0.815}}}],
+                        "results": [{}, {"statistics": [{"name": "drop_average", "measured": -0.815}]}],
                     }
                 ],
                 "styles": [{"results": [{}, {"styles": {"given": {"below_half": 0.25}}}]}],
