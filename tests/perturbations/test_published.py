@@ -295,7 +295,7 @@ def test_bad_objects_are_named_with_their_row(objects):
     ("options", "message"),
     [
         ({"kind": "shuffle"}, "perturbation 'shuffle' is not one of repetition"),
-        ({"p": 1.1}, "p=1.1"),
+        *(({"p": p}, f"p={p}") for p in (1.1, -0.1, float("nan"))),
         ({"p": True}, "p=True"),
         ({"order": None}, "order=None: expected one of published, every"),
         ({"language": "km"}, r"language: Khmer .'km'. is written without spaces"),
