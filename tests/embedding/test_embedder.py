@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from unittest import mock
 
 import numpy as np
@@ -20,6 +19,7 @@ from capscore.embedding.photos import PhotoPipeline
 from capscore.errors import CapscoreError, ImageError, InputError
 from tools.tiny.colours import BLUE, GREEN, RED, ColourBackbone, JudgingColours, plain
 
+from ..images.test_fetch import Site, serving
 from ..photos import encode
 
 
@@ -33,9 +33,6 @@ def torn(tmp_path):
 
 def all_rows(rows) -> np.ndarray:
     return rows.matrix[rows.index]
-
-
-# Once each
 
 
 def test_each_distinct_image_is_embedded_once(tmp_path):
@@ -95,13 +92,11 @@ def test_order_duplicates_and_batch_size_do_not_matter(captions, batch_size, dat
     assert len(rows.matrix) == backbone.judged_texts == len(set(captions))
 
 
+SHADES = st.sampled_from([(255, 0, 0), (0, 255, 0), (9, 9, 9), (0, 0, 0)])
+
+
 @settings(max_examples=20)
-@given(
-    colours=st.lists(
-        st.sampled_from([(255, 0, 0), (0, 255, 0), (9, 9, 9), (0, 0, 0)]), min_size=1, max_size=12
-    ),
-    batch_size=st.integers(1, 5),
-)
+@given(colours=st.lists(SHADES, min_size=1, max_size=12), batch_size=st.integers(1, 5))
 def test_embeddings_of_images_keep_their_order(colours, batch_size):
     backbone = ColourBackbone()
     rows = Embedder(backbone, batch_size=batch_size).images([plain(colour) for colour in colours])
@@ -115,9 +110,6 @@ def test_a_prefix_is_part_of_the_text():
     without, prefixed = embedder.texts(["red"]), embedder.texts(["red"], prefix="blue ")
     assert without.matrix.tolist() == [[1.0, 0.0, 0.0]] and without.keys != prefixed.keys
     np.testing.assert_allclose(prefixed.matrix, [[2**-0.5, 0, 2**-0.5]], atol=1e-7)
-
-
-# What is remembered
 
 
 def test_memory_serves_the_next_call_and_disk_the_next_run(tmp_path, monkeypatch):
@@ -181,9 +173,6 @@ def test_memory_is_bounded_and_threads_take_turns(monkeypatch):
     assert len(embedder._memory) == 5
 
 
-# What goes wrong
-
-
 def test_a_bad_row_is_named_before_a_later_one_and_skipping_lists_all(tmp_path, torn):
     """Whatever the rows are: files are looked up many at once, other images one by one."""
     good = tmp_path / "red.png"
@@ -227,14 +216,12 @@ def test_options_are_checked():
     assert Embedder(ColourBackbone(), batch_size=np.int64(2)).text_batch == 2
 
 
-@pytest.mark.parametrize(
-    ("value", "problem"),
-    [(np.nan, "NaN or infinite embeddings"), (0.0, "not of unit length"), (1e6, "not of unit length")],
-)
-def test_embeddings_that_are_not_finite_or_not_of_unit_length_are_refused(
-    tmp_path, monkeypatch, value, problem
-):
-    backbone = ColourBackbone()
+@pytest.mark.parametrize("value", [np.nan, 0.0, 1e6])
+def test_embeddings_that_are_not_finite_or_not_of_unit_length_are_refused(tmp_path, monkeypatch, value):
+    backbone, problem = (
+        ColourBackbone(),
+        "NaN or infinite embeddings" if np.isnan(value) else "not of unit length",
+    )
     wrong = np.array([[value, 0, 0, 0]], np.float32)
     cache = EmbeddingCache(tmp_path)
     monkeypatch.setattr(cache, "get_rows", lambda fingerprint, dim, keys: ([*keys], wrong))
@@ -245,34 +232,15 @@ def test_embeddings_that_are_not_finite_or_not_of_unit_length_are_refused(
         Embedder(backbone).texts(["red"])
 
 
-class Answers(BaseHTTPRequestHandler):
-    """Serves another picture at every request; /gone is not there."""
-
-    count = 0
-
-    def do_GET(self):
-        Answers.count += 1
-        self.send_response(503 if self.path == "/gone" else 200)
-        self.end_headers()
-        self.wfile.write(encode(plain((Answers.count, 255, 0))))
-
-    def log_message(self, *_):
-        pass
-
-
 def test_a_url_is_fetched_once():
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_address[1]}"
-        Answers.count = 0
-        rows = Embedder(ColourBackbone(), allow_urls=True, allow_private_urls=True).images(
-            [f"{url}/a", f"{url}/a", {"path": f"{url}/a", "bytes": None}, f"{url}/gone"], on_error="skip"
-        )
-        assert Answers.count == 2 and rows.index.tolist() == [0, 0, 0, -1]
-        assert "/gone' answered HTTP 503" in str(rows.failures[3])
+    with serving() as port:
+        url, options = f"http://127.0.0.1:{port}", {"allow_urls": True, "allow_private_urls": True}
+        given = [f"{url}/photo"] * 2 + [{"path": f"{url}/photo", "bytes": None}, f"{url}/gone"]
+        rows = Embedder(ColourBackbone(), **options).images(given, on_error="skip")
+        assert sorted(page for page, _ in Site.requested) == ["/gone", "/photo"]
+        assert rows.index.tolist() == [0, 0, 0, -1] and "/gone' answered HTTP 404" in str(rows.failures[3])
         with pytest.raises(ImageError, match="allow_urls=True"):
-            Embedder(ColourBackbone()).images([f"{url}/a"])
-        server.shutdown()
+            Embedder(ColourBackbone()).images([f"{url}/photo"])
 
 
 def test_after_an_error_no_waiting_image_is_read():

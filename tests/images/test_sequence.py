@@ -29,11 +29,13 @@ def paths(tmp_path) -> list[str]:
 @pytest.fixture
 def decoded(monkeypatch) -> list[int]:
     """One entry for each time that `datasets` decodes an image."""
-    calls = []
-    original = datasets.Image.decode_example
-    monkeypatch.setattr(
-        datasets.Image, "decode_example", lambda *args, **kwargs: calls.append(1) or original(*args, **kwargs)
-    )
+    calls, original = [], datasets.Image.decode_example
+
+    def noted(*args, **options):
+        calls.append(1)
+        return original(*args, **options)
+
+    monkeypatch.setattr(datasets.Image, "decode_example", noted)
     return calls
 
 
@@ -46,25 +48,23 @@ def image_data_set(rows: list, **options) -> datasets.Dataset:
     return datasets.Dataset.from_dict({"image": rows, "row": list(range(len(rows)))}, features=features)
 
 
-lazy_columns = pytest.mark.skipif(
-    not hasattr(datasets.arrow_dataset, "Column"),
-    reason="before datasets 4 a column is a list of decoded images",
-)
+HAS_COLUMNS = hasattr(datasets.arrow_dataset, "Column")
+lazy_columns = pytest.mark.skipif(not HAS_COLUMNS, reason="before datasets 4 a column is a list of images")
 
 
 @lazy_columns
 def test_no_column_of_images_is_decoded(paths, decoded):
-    stored = image_data_set(paths)
+    stored, all_rows = image_data_set(paths), [0, 1, 2, 3]
     nested = datasets.Features({"photo": {"image": datasets.Image()}})
     inner = datasets.Dataset.from_dict({"photo": [{"image": path} for path in paths]}, features=nested)
     for given, order in (
-        (stored["image"], [0, 1, 2, 3]),
-        (image_data_set([Path(path).read_bytes() for path in paths])["image"], [0, 1, 2, 3]),
+        (stored["image"], all_rows),
+        (image_data_set([Path(path).read_bytes() for path in paths])["image"], all_rows),
         (stored.select([3, 1])["image"], [3, 1]),
-        (stored.with_format("torch")["image"], [0, 1, 2, 3]),
-        (stored.to_iterable_dataset()["image"], [0, 1, 2, 3]),
-        (inner["photo"]["image"], [0, 1, 2, 3]),
-        (datasets.Dataset.from_dict({"image": paths})["image"], [0, 1, 2, 3]),
+        (stored.with_format("torch")["image"], all_rows),
+        (stored.to_iterable_dataset()["image"], all_rows),
+        (inner["photo"]["image"], all_rows),
+        (datasets.Dataset.from_dict({"image": paths})["image"], all_rows),
     ):
         column, expected = check_images(given), keys(paths[row] for row in order)
         assert len(column) == len(order) and keys(column) == expected
@@ -118,24 +118,14 @@ def test_a_batch_of_pixels_is_a_list_of_images():
     assert np.shares_memory(check_images(batch)[1], batch)
 
 
-NO_LISTS = {
-    "path": "a.jpg",
-    "Path": Path("a.jpg"),
-    "bytes": b"abc",
-    "dict": {"path": "a.jpg", "bytes": None},
-    "PIL": Image.new("L", (2, 3)),
-    "array": np.zeros((4, 4, 3), np.uint8),
-    "tensor": torch.zeros(3, 4, 4),
-    "flat array": np.zeros(9, np.uint8),
-    "open file": io.BytesIO(b"x"),
-    "None": None,
-    "set": {"a.jpg"},
-    "table": pandas.DataFrame({"image": ["a.jpg"]}),
-    "data set": datasets.Dataset.from_dict({"a": [1], "b": [2]}),
-}
+NO_LISTS = [
+    *("a.jpg", Path("a.jpg"), b"abc", {"path": "a.jpg", "bytes": None}, Image.new("L", (2, 3))),
+    *(np.zeros((4, 4, 3), np.uint8), torch.zeros(3, 4, 4), np.zeros(9, np.uint8), io.BytesIO(b"x"), None),
+    *({"a.jpg"}, pandas.DataFrame({"image": ["a.jpg"]}), datasets.Dataset.from_dict({"a": [1], "b": [2]})),
+]
 
 
-@pytest.mark.parametrize("name", NO_LISTS)
-def test_images_must_be_a_list(name):
+@pytest.mark.parametrize("images", NO_LISTS, ids=lambda images: type(images).__name__)
+def test_images_must_be_a_list(images):
     with pytest.raises(InputError, match="expected a list with one image per candidate"):
-        check_images(NO_LISTS[name])
+        check_images(images)

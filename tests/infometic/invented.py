@@ -21,37 +21,21 @@ def explanation(
     split: str = r"\w+",
 ) -> dict[str, Any]:
     """Words that are named are right, wrong or cut off; regions are box, mentioned, confidence and label."""
-    words = []
+    words, shown = [], []
     for match in re.finditer(split, text):
         word = match.group()
-        semantic = word in right.split() + wrong.split()
-        seen = word not in cut.split()
-        words.append(
-            {
-                "text": word,
-                "start": match.start(),
-                "end": match.end(),
-                "score": (0.02 if word in wrong.split() else 0.31) if seen else None,
-                "semantic": semantic,
-                "correct": word in right.split() if semantic and seen else None,
-            }
-        )
-    return {
-        "words": words,
-        "regions": [
-            {
-                "box": list(box),
-                "score": 0.4 if mentioned else 0.01,
-                "mentioned": mentioned,
-                "confidence": confidence,
-                "label": label,
-            }
-            for box, mentioned, confidence, label in regions
-        ],
-        "null": 0.25,
-        "image_size": list(size),
-        "n_words_cut": sum(word["score"] is None for word in words),
-    }
+        made = {"text": word, "start": match.start(), "end": match.end(), "score": None, "correct": None}
+        made["semantic"] = word in right.split() + wrong.split()
+        if word not in cut.split():
+            made["score"] = 0.02 if word in wrong.split() else 0.31
+            made["correct"] = word in right.split() if made["semantic"] else None
+        words.append(made)
+    for box, mentioned, confidence, label in regions:
+        score = 0.4 if mentioned else 0.01
+        about = {"mentioned": mentioned, "confidence": confidence, "label": label}
+        shown.append({"box": list(box), "score": score, **about})
+    n_cut = sum(word["score"] is None for word in words)
+    return {"words": words, "regions": shown, "null": 0.25, "image_size": list(size), "n_words_cut": n_cut}
 
 
 def caption(text: str, language: str = "en", scores: dict[str, float] = SCORES, **told) -> ExplainedCaption:

@@ -36,11 +36,9 @@ def random_checkpoint(dim: int = 16, intra: int = 4, inter: int = 2) -> dict[str
             state[f"{at}.attn.out_proj.bias"] = drawn(dim)
             for norm in ("ln_1", "ln_2"):
                 state[f"{at}.{norm}.weight"], state[f"{at}.{norm}.bias"] = 1 + drawn(dim), drawn(dim)
-            state[f"{at}.mlp.c_fc.weight"], state[f"{at}.mlp.c_fc.bias"] = drawn(4 * dim, dim), drawn(4 * dim)
-            state[f"{at}.mlp.c_proj.weight"], state[f"{at}.mlp.c_proj.bias"] = (
-                drawn(dim, 4 * dim),
-                drawn(dim),
-            )
+            for linear, sizes in (("c_fc", (4 * dim, dim)), ("c_proj", (dim, 4 * dim))):
+                state[f"{at}.mlp.{linear}.weight"] = drawn(*sizes)
+                state[f"{at}.mlp.{linear}.bias"] = drawn(sizes[0])
     return state
 
 
@@ -114,11 +112,8 @@ def public_scores(state: dict[str, Tensor], clip: Clip, photo, boxes, caption: s
 def _stack(state: dict[str, Tensor], name: str, rows: Tensor) -> Tensor:
     depth = len({key.split(".")[2] for key in state if key.startswith(f"{name}.")})
     for layer in range(depth):
-        part = {
-            key.removeprefix(at): tensor
-            for key, tensor in state.items()
-            if key.startswith(at := f"{name}.resblocks.{layer}.")
-        }
+        at = f"{name}.resblocks.{layer}."
+        part = {key.removeprefix(at): tensor for key, tensor in state.items() if key.startswith(at)}
         rows = rows + _attention(part, _norm(rows, part["ln_1.weight"], part["ln_1.bias"]))
         hidden = _norm(rows, part["ln_2.weight"], part["ln_2.bias"])
         hidden = hidden @ part["mlp.c_fc.weight"].T + part["mlp.c_fc.bias"]
@@ -135,9 +130,7 @@ def _norm(rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 def _attention(part: dict[str, Tensor], rows: Tensor) -> Tensor:
     n, width = rows.shape
     inner = rows @ part["attn.in_proj_weight"].T + part["attn.in_proj_bias"]
-    query, key, value = (
-        third.view(n, HEADS, width // HEADS).transpose(0, 1) for third in inner.split(width, dim=1)
-    )
+    query, key, value = inner.view(n, 3, HEADS, width // HEADS).permute(1, 2, 0, 3)
     shares = (query @ key.transpose(1, 2) / (width // HEADS) ** 0.5).softmax(2)
     mixed = (shares @ value).transpose(0, 1).reshape(n, width)
     return mixed @ part["attn.out_proj.weight"].T + part["attn.out_proj.bias"]

@@ -51,13 +51,8 @@ def network_of_two():
 
 
 def seen_photo(whole, *windows) -> PhotoBatch:
-    cells = torch.zeros(1, 6, SIZES.reduced)
-    return PhotoBatch(
-        cells, torch.tensor([whole]), torch.tensor([windows]), torch.ones(1, len(windows)).bool()
-    )
-
-
-# ---- the network
+    cells, mask = torch.zeros(1, 6, SIZES.reduced), torch.ones(1, len(windows)).bool()
+    return PhotoBatch(cells, torch.tensor([whole]), torch.tensor([windows]), mask)
 
 
 def test_a_word_is_judged_without_its_neighbours_and_without_padding(loaded):
@@ -123,10 +118,8 @@ def test_a_caption_fits_that_is_nearer_to_its_photo_than_to_others():
 def test_features_of_words_in_a_caption():
     """By hand: two words, the second likely wrong; without it the caption is nearer to the photo."""
     network, seen = network_of_two(), seen_photo([1.0, 0.0], [0.8, 0.6])
-    words, without = (
-        [[0.6, 0.8], [0.0, 1.0], [0.0, 0.0]],
-        torch.tensor([[[0.0, 1.0], [1.0, 0.0], [9.0, 9.0]]]),
-    )
+    words = [[0.6, 0.8], [0.0, 1.0], [0.0, 0.0]]
+    without = torch.tensor([[[0.0, 1.0], [1.0, 0.0], [9.0, 9.0]]])
     shown = captions([0.6, 0.8], words, [True, True, False], [0, 4, 0], [3.0, -1.0, 7.0])
     of_words = network.best_window_logits(seen, shown.words), network.ahead(seen, shown.words)
     found = network.word_features(seen, shown, without, *of_words)
@@ -176,18 +169,11 @@ def test_which_word_names_which_region(loaded):
         assert network.best_window_logits(none, WORDS[:2]).unique().tolist() == [-6.0]
 
 
-# ---- curves
-
-
-@pytest.mark.parametrize(
-    ("p", "found", "expected"),
-    [
-        *((0.6, 0.9, True), (0.5, 0.9, True), (0.49, 0.9, None), (0.11, 0.9, None), (0.09, 0.9, False)),
-        *((0.9, 0.1, None), (0.01, 0.1, None)),  # a class whose wrong words are hardly found is never judged
-    ],
-)
-def test_three_verdicts(p, found, expected):
-    assert MarkCurve(1.0, 0.0, EVEN, found).verdict(p, 0.05) is expected
+def test_three_verdicts():
+    for p, expected in ((0.6, True), (0.5, True), (0.49, None), (0.11, None), (0.09, False)):
+        assert CURVE.verdict(p, 0.05) is expected
+    for p in (0.9, 0.01):  # a class whose wrong words are hardly found is never judged
+        assert MarkCurve(1.0, 0.0, EVEN, 0.1).verdict(p, 0.05) is None
 
 
 def test_rates_of_false_alarms():
@@ -205,9 +191,6 @@ def test_languages_share_curves():
     assert calibration.word_curve("en", "noun") is english
     assert calibration.word_curve("sw", "noun") is calibration.caption_curve("en") is CURVE
     assert calibration.word_curve("en", "number") is None
-
-
-# ---- folders
 
 
 def test_a_folder_gives_the_calibration_back(loaded, tmp_path, embedded):
@@ -234,8 +217,10 @@ def test_a_folder_gives_the_calibration_back(loaded, tmp_path, embedded):
         ({"model_type": "bert"}, "of type 'bert'"),
         ({"format": 1}, "format 1"),
         ({"sizes": {"dim": 8}}, "size mismatch"),
-        ({"sizes": None}, "not that of a mark calibration"),
-        ({"nouns": [1]}, "not that of a mark calibration"),
+        *(
+            ({name: wrong}, "not that of a mark calibration")
+            for name, wrong in (("sizes", None), ("nouns", [1]))
+        ),
         ({"calibration": {"words": {}}}, "not that of a mark calibration.*alone"),
     ],
 )
@@ -246,8 +231,6 @@ def test_a_damaged_config_is_refused(loaded, tmp_path, change, message):
     with pytest.raises(BackboneUnavailable, match=message):
         load_mark_calibration(tmp_path)
 
-
-# ---- rows
 
 TEXTS = ("dog", "runs", "red", "two", "the")
 KINDS = ("noun", "verb", "adjective", "number", "other")
@@ -310,9 +293,8 @@ def test_the_probability_is_that_of_the_network(rows):
     cells, windows = (torch.from_numpy(part.astype(np.float32))[None] for part in row.features)
     seen = PhotoBatch(cells, torch.from_numpy(row.photo)[None], windows, torch.ones(1, 5, dtype=torch.bool))
     classes, there = torch.tensor([[0, 1, 2]]), torch.ones(1, 3, dtype=torch.bool)
-    words, rest = (
-        torch.from_numpy(embed(texts))[None] for texts in (TEXTS[:3], ["runs red", "dog red", "dog runs"])
-    )
+    words = torch.from_numpy(embed(TEXTS[:3]))[None]
+    rest = torch.from_numpy(embed(["runs red", "dog red", "dog runs"]))[None]
     texts = torch.from_numpy(embed(["dog runs red"]))
     alone = torch.cat([network.word_logits(seen, words[:, [n]], classes[:, [n]]) for n in range(3)], dim=1)
     spoken = CaptionBatch(texts, words, there, classes, alone)
@@ -340,9 +322,7 @@ def test_words_of_a_caption_that_does_not_fit_are_not_judged_alone(rows):
     for found, row in zip(judged(rows, fits={SHARED: never}, mentions=ALWAYS), rows, strict=True):
         assert not found.fits and found.p_fits < 1e-6 and not any(found.mentioned)
         assert found.correct == [None] * len(row.words) == found.region
-    rarely = MarkCurve(
-        0.0, float(np.log(0.07 / 0.93)), EVEN, 0.9
-    )  # below 0.04 = 2 · 0.4 · 5 % it does not fit
+    rarely = MarkCurve(0.0, float(np.log(0.07 / 0.93)), EVEN, 0.9)  # above 0.04 = 2 · 0.4 · 5 % it fits
     assert all(found.fits for found in judged(rows, fits={SHARED: rarely}))
 
 

@@ -79,9 +79,6 @@ def identity_network(**config):
     return model
 
 
-# ---- numbers
-
-
 IMAGE = (np.array([0.6, 0.8]), np.array([[1.0, 0.0], [0.0, 1.0]]), np.zeros((2, 4)))
 
 
@@ -145,9 +142,6 @@ def test_without_masking_the_filling_is_attended_to():
     assert not close(found.recall, masked.recall, 1e-3)
 
 
-# ---- padding, batches, order
-
-
 @pytest.mark.parametrize(
     "model",
     [PLAIN, READER, FILLED, NO_NULL, InfoCLIP(TINY.dim, 9.0, 2.0)],
@@ -198,9 +192,6 @@ def test_all_pairs_are_the_pairs_one_by_one(chunk):
     assert [part.shape for part in PLAIN.all_pairs(empty, texts, chunk)] == [(0, 3)] * 2
 
 
-# ---- gradients
-
-
 @pytest.mark.parametrize("config", [TINY, READER.config], ids=["plain", "words"])
 def test_chunks_give_the_same_gradients(config):
     model, gradients = tiny_model(config), []
@@ -223,9 +214,6 @@ def test_gradients_reach_every_weight(switches):
     (found.overall.sum() + found.region_scores[:, 0].sum() + found.token_scores[:, 0].sum()).backward()
     for name, parameter in model.named_parameters():
         assert torch.isfinite(parameter.grad).all() and parameter.grad.abs().sum() > 0, name
-
-
-# ---- pieces that count
 
 
 def test_special_tokens_are_context_without_a_score():
@@ -277,9 +265,6 @@ def test_a_context_of_words_is_needed_or_left_alone():
         assert (told.words, told.hidden, told.log_weight) == (None, None, None)
 
 
-# ---- InfoCLIP
-
-
 def test_numbers_of_info_clip_by_hand():
     model = InfoCLIP(2, sharpness=5.0, scale=100.0)
     text = (np.array([1.0, 0.0]), np.array([[0.6, 0.8], [-1.0, 0.0]]))
@@ -290,9 +275,6 @@ def test_numbers_of_info_clip_by_hand():
     assert found.recall.item() == pytest.approx(60.5377, abs=1e-3)
     assert found.precision.item() == pytest.approx(59.9785, abs=1e-3)
     assert not any(part.requires_grad for part in model.parameters())
-
-
-# ---- a new network
 
 
 def test_a_new_network_has_the_papers_start():
@@ -317,8 +299,6 @@ def test_a_new_network_has_the_papers_start():
     assert torch.equal(reader.word_query.weight, 5 * torch.eye(64))
     assert reader.token_query.weight.std().item() == pytest.approx(0.1 * 64**-0.5, rel=0.1)
 
-
-# ---- config
 
 RELEASED = {
     "shared_norm": True, "mask_padding": False, "pad_token": 0, "frame": True, "text_positions": False,

@@ -39,23 +39,18 @@ def test_a_network_loads_as_it_was_saved(config, tmp_path):
     assert (again.name, again.revision) == ("weights", f"w{model.fingerprint()[:8]}")
     assert all(torch.equal(tensor, again.state_dict()[name]) for name, tensor in model.state_dict().items())
     pairs = [0, 0, 1], [0, 1, 1]
-    found, expected = (
-        each.pairs(*encode(each, images_of([3, 1]), texts_of([2, 5])), *pairs) for each in (again, model)
-    )
-    assert torch.allclose(found.overall, expected.overall, rtol=0, atol=1e-6)
+    towers = images_of([3, 1]), texts_of([2, 5])
+    found, expected = (each.pairs(*encode(each, *towers), *pairs).overall for each in (again, model))
+    assert torch.allclose(found, expected, rtol=0, atol=1e-6)
     assert again.fingerprint() != tiny_model(replace(config, sharpness=0.5)).fingerprint()
     half = saved_and_loaded(model, tmp_path / "half", dtype="fp16")
     assert {tensor.dtype for tensor in load_file(tmp_path / "half" / WEIGHTS).values()} == {torch.float16}
-    assert all(
-        torch.equal(tensor.half().float(), half.state_dict()[n]) for n, tensor in model.state_dict().items()
-    )
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(tensor.half().float(), half.state_dict()[name])
     assert half.revision != again.revision
     again.save_pretrained(tmp_path / "again")
     for name in (CONFIG, WEIGHTS):
         assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
-
-
-# What is not saved
 
 
 def test_weights_that_cannot_be_saved(tmp_path):
@@ -81,15 +76,8 @@ def test_another_models_folder_is_refused(tmp_path):
         tiny_model().save_pretrained(tmp_path)
 
 
-# What is not loaded
-
-BAD = [
-    *(("width", width) for width in (-1, 2**40)),
-    ("heads", 0),
-    ("inter_layers", 10**6),
-    ("input_scale", "NaN"),
-    ("mask_padding", "no"),
-]
+BAD = [("width", -1), ("width", 2**40), ("heads", 0), ("inter_layers", 10**6)]
+BAD += [("input_scale", "NaN"), ("mask_padding", "no")]
 NO_FILES = {
     "a folder": os.mkdir,
     "a pipe": os.mkfifo,
@@ -137,9 +125,6 @@ def test_errors_name_torn_and_missing_files(folder):
     (folder / CONFIG).unlink()
     with pytest.raises(BackboneUnavailable, match=r"has no config.json"):
         InfoMetIC.from_pretrained(folder)
-
-
-# From the Hub
 
 
 def test_weights_come_from_the_hub_with_their_commit(hub, folder, monkeypatch):

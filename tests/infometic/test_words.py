@@ -51,8 +51,6 @@ def word_in(caption, text):
     return CaptionWord(text, start, start + len(text), True, "noun")
 
 
-# ---- words
-
 # A caption, its semantic words and its numbers, as a reader finds them.
 CAPTIONS = [
     ("en", "Two dogs are chasing a red ball near 3 girls.", "Two dogs chasing red ball 3 girls", "Two 3"),
@@ -95,8 +93,6 @@ def test_every_language_with_numbers_has_a_tagger():
     assert caught.value.field == "language"
 
 
-# ---- scores of words
-
 SCORES = [
     # "a surfboard!" as a, surf, board, !
     ([(0, 1), (2, 6), (6, 11), (11, 12)], [1 / 8, 1 / 4, 1 / 2, 1 / 8], [(0, 1), (2, 11)], [1 / 8, 3 / 4]),
@@ -131,9 +127,6 @@ def test_the_nearest_region_of_each_word_written_out():
     assert nearest_regions(split, rows, words, regions) == [1, None, 2]
     assert nearest_regions(split, rows, words, regions[::-1]) == [1, None, 0]
     assert nearest_regions(split, rows, words, np.zeros((0, 3))) == [None] * 3
-
-
-# ---- what words add
 
 
 @pytest.mark.parametrize(
@@ -202,8 +195,6 @@ def test_the_context_of_words_written_out_with_each_text_embedded_once():
     assert [rows.tolist() for rows in found] == [[c, b], [b], [], [c], [b]]
     assert found[2].shape == (0, 3) and found[0].dtype == np.float32
 
-
-# ---- places of pieces
 
 # one kind of backbone for each tokenizer and each way to it
 KINDS = [
@@ -328,9 +319,6 @@ def test_captions_are_cut_and_it_is_counted(embedded, backbones):
     assert (cut.ids, cut.n_cut, cut.read_to) == (whole.ids[:3], 1, 10)
     (many,), (empty,) = split_pieces(embedded, ["dog " * 40]), split_pieces(backbones("clip"), ["  "])
     assert (len(many), many.n_cut) == (32, 8) and (len(empty), empty.n_cut) == (0, 0)
-
-
-# ---- each piece alone
 
 
 def test_a_piece_is_encoded_once_and_what_is_remembered_is_bounded(monkeypatch):

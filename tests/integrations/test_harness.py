@@ -35,15 +35,12 @@ def task_settings(folder: Path, metric: HarnessMetric) -> dict:
     """A task of its own, in the form that lm-evaluation-harness and lmms-eval share."""
     rows = [{"number": number, "answers": row["answers"]} for number, row in enumerate(DOCUMENTS)]
     datasets.Dataset.from_list(rows).to_json(folder / "rows.jsonl")
+    data = {"data_files": {"test": str(folder / "rows.jsonl")}}
+    measured = {"metric": "rouge_l", "aggregation": metric.aggregation, "higher_is_better": True}
     return {
-        "task": "captions",
-        "dataset_path": "json",
-        "dataset_kwargs": {"data_files": {"test": str(folder / "rows.jsonl")}},
-        "test_split": "test",
-        "output_type": "generate_until",
-        "generation_kwargs": {"until": ["\n"]},
-        "process_results": metric.process_results,
-        "metric_list": [{"metric": "rouge_l", "aggregation": metric.aggregation, "higher_is_better": True}],
+        **{"task": "captions", "dataset_path": "json", "dataset_kwargs": data, "test_split": "test"},
+        **{"output_type": "generate_until", "generation_kwargs": {"until": ["\n"]}},
+        **{"process_results": metric.process_results, "metric_list": [measured]},
     }
 
 
@@ -86,12 +83,8 @@ def test_with_lmms_eval(settings):
         def generate_until(self, requests):
             return [ANSWERS[request.args[3]] for request in requests]
 
-    asked = {
-        "doc_to_visual": lambda row: [],
-        "doc_to_text": lambda row: "Describe.",
-        "doc_to_target": "answers",
-    }
-    task = ConfigurableTask(config={**settings, **asked})
+    asked = {"doc_to_visual": lambda row: [], "doc_to_text": lambda row: "Describe."}
+    task = ConfigurableTask(config={**settings, **asked, "doc_to_target": "answers"})
     options = Namespace(process_with_media=False)
     found = evaluate(lm=Answers(), task_dict={"captions": task}, bootstrap_iters=0, cli_args=options)
     assert found["results"]["captions"]["rouge_l,none"] == pytest.approx(0.5, abs=1e-6)
@@ -102,16 +95,11 @@ def test_with_lighteval():
     from lighteval.models.model_output import ModelResponse
     from lighteval.tasks.requests import Doc
 
-    metric = lighteval_metric(
-        HarnessMetric("mcs", image=lambda document: document["images"][0], language="en", **OPTIONS)
-    )
-    documents = [
-        Doc(query="Describe.", choices=one["answers"], gold_index=0, images=[one["image"]])
-        for one in DOCUMENTS
-    ]
-    rows = [
-        metric.compute_sample(doc=doc, model_response=ModelResponse(text=[answer]))["mcs"]
-        for doc, answer in zip(documents, ANSWERS, strict=True)
-    ]
+    of_photos = HarnessMetric("mcs", image=lambda document: document["images"][0], language="en", **OPTIONS)
+    metric = lighteval_metric(of_photos)
+    rows = []
+    for row, answer in zip(DOCUMENTS, ANSWERS, strict=True):
+        doc = Doc(query="Describe.", choices=row["answers"], gold_index=0, images=[row["image"]])
+        rows.append(metric.compute_sample(doc=doc, model_response=ModelResponse(text=[answer]))["mcs"])
     found = metric.get_corpus_aggregations()["mcs"](rows)
     assert np.mean(found) == pytest.approx(expected(), abs=1e-6)

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -33,16 +34,12 @@ def expected() -> np.ndarray:
     return capscore.load("rouge_l").score(CAPTIONS, references=REFERENCES, language="en").scores
 
 
-@pytest.fixture
-def metric() -> CaptionMetric:
-    return CaptionMetric("rouge_l", language="en")
-
-
-def test_forward_gives_the_batch_and_scores_it_once(metric, expected, monkeypatch):
-    calls, score = [], metric.scorer.score
-    monkeypatch.setattr(metric.scorer, "score", lambda *given: calls.append(1) or score(*given))
+def test_forward_gives_the_batch_and_scores_it_once(expected, monkeypatch):
+    metric = CaptionMetric("rouge_l", language="en")
+    score = mock.Mock(side_effect=metric.scorer.score)
+    monkeypatch.setattr(metric.scorer, "score", score)
     found = metric(CAPTIONS[:2], references=REFERENCES[:2])
-    assert float(found) == pytest.approx(expected[:2].mean(), abs=1e-9) and len(calls) == 1
+    assert float(found) == pytest.approx(expected[:2].mean(), abs=1e-9) and score.call_count == 1
     metric.reset()
     with pytest.warns(CapscoreWarning, match="no row was scored"):
         assert torch.isnan(metric.compute()) and int(metric.n_rows) == 0
@@ -85,9 +82,8 @@ def test_contract_of_their_metric_tester(name):
 def test_a_collection_mixes_metrics_with_and_without_references_and_takes_their_forms():
     metrics = {name: CaptionMetric(name, language="en", **options) for name, options in OPTIONS.items()}
     every = MetricCollection({**metrics, "theirs": BLEUScore()})
-    every.update(
-        predictions=CAPTIONS, images=PHOTOS, references=REFERENCES, preds=CAPTIONS, target=REFERENCES
-    )
+    theirs = {"preds": CAPTIONS, "target": REFERENCES}
+    every.update(predictions=CAPTIONS, images=PHOTOS, references=REFERENCES, **theirs)
     found = every.compute()
     assert found.keys() == every.keys() and all(torch.isfinite(value) for value in found.values())
     for name, options in OPTIONS.items():
@@ -143,16 +139,9 @@ def test_processes_share_their_rows_and_none_counts_twice(expected):
         [[], [], []],
     ]
     job = json.dumps({"at": f"tcp://127.0.0.1:{port}", "shares": shares})
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", PROCESS, job, str(rank)],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(3)
-    ]
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": ROOT}
+    commands = [[sys.executable, "-c", PROCESS, job, str(rank)] for rank in range(3)]
+    started = [subprocess.Popen(command, **piped) for command in commands]
     for process, here in zip(started, (3, 3, 0), strict=True):
         out, err = process.communicate(timeout=120)
         assert process.returncode == 0, err

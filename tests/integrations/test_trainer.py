@@ -30,17 +30,9 @@ class Tiny(torch.nn.Module):
 @pytest.fixture
 def trainer(tmp_path) -> Trainer:
     rows = [{"x": torch.ones(1)}] * 4
-    arguments = TrainingArguments(
-        output_dir=str(tmp_path),
-        max_steps=4,
-        eval_strategy="steps",
-        eval_steps=2,
-        per_device_train_batch_size=1,
-        report_to=[],
-        use_cpu=True,
-        disable_tqdm=True,
-        save_strategy="no",
-    )
+    steps = {"max_steps": 4, "eval_strategy": "steps", "eval_steps": 2, "per_device_train_batch_size": 1}
+    quiet = {"report_to": [], "use_cpu": True, "disable_tqdm": True, "save_strategy": "no"}
+    arguments = TrainingArguments(output_dir=str(tmp_path), **steps, **quiet)
     return Trainer(Tiny(), arguments, train_dataset=rows, eval_dataset=rows)
 
 
