@@ -133,6 +133,15 @@ def test_images_are_those_of_the_other_tower_and_it_names_both(kind, checkpoints
     np.testing.assert_allclose(swapped.encode_texts(TEXTS), paired.encode_texts(TEXTS), rtol=0, atol=1e-6)
 
 
+def test_padding_goes_to_the_longest_of_the_batch(backbones):
+    shapes, paired = [], backbones("student")
+    hook = paired._text.register_forward_hook(lambda _, inputs, out: shapes.append(inputs[0].shape))
+    ids = paired.tokenize(["a cat", "a dog on the beach"]).ids
+    paired.encode_tokens(ids)
+    hook.remove()
+    assert shapes == [(2, max(map(len, ids)))]
+
+
 def test_the_registered_image_tower_is_not_part_of_the_name(checkpoints, load, backbones, monkeypatch):
     known = Known("M-CLIP/tiny", "multilingual_clip", "M-CLIP/tiny", image_tower="some/clip")
     monkeypatch.setattr(text_towers, "find", lambda name: known if name == "M-CLIP/tiny" else None)
