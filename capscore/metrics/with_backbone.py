@@ -287,7 +287,7 @@ class BackboneScorer(Scorer):
     def _joined_verdict(
         self, verdicts: np.ndarray, shares: np.ndarray, sentences: Sequence[str]
     ) -> np.ndarray:
-        """Verdicts (m, 1 + k) on a text's sentences, their shares of its length (m,), and they → that on it."""
+        """Verdicts (m, 1 + k) on a text's sentences, shares of its length (m,), and they → that on it."""
         if not verdicts.shape[1]:
             return verdicts[0]
         import torch
