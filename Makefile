@@ -130,6 +130,7 @@ $(VERSIONS)/core/.installed: $(VENV)/.installed $(UV)
 	$(UV) pip install --quiet --python $(@D) --editable . $(SMOKE_PACKAGES)
 	@touch $@
 
+.PRECIOUS: $(VERSIONS)/python%/.installed
 $(VERSIONS)/python%/.installed: $(VENV)/.installed $(UV)
 	@test -n "$(call interpreter,$*)" || { echo "there is no Python $* on this machine"; exit 2; }
 	$(UV) venv --quiet --clear --python $(call interpreter,$*) $(@D)
@@ -147,9 +148,10 @@ test-lowest: $(VERSIONS)/lowest/.installed ## smoke tests with the lowest versio
 test-on-%: $(VERSIONS)/python%/.installed
 	$(call SMOKED,$(<D)) $(SMOKE)
 
-test-pythons: ## smoke tests on Python 3.12 and 3.13, if installed; make test-on-3.12 for one
+# One make for all: another inside would install $(VENV) a second time, beside the first.
+.SECONDEXPANSION:
+test-pythons: $$(addprefix test-on-,$$(OTHERS_HERE)) ## smoke tests on Python 3.12 and 3.13, if installed; make test-on-3.12 for one
 	@$(foreach version,$(filter-out $(OTHERS_HERE),$(OTHERS)),echo "left out: Python $(version) is not on this machine";)
-	$(if $(OTHERS_HERE),$(MAKE) $(OTHERS_HERE:%=test-on-%))
 
 test-all: test-datasets-3.6 test-kernels test-harnesses ## run everything: slow tests, every hostile input
 	$(OFFLINE) $(PYTEST) --all
