@@ -109,7 +109,9 @@ def test_perturbed_captions_lose_their_score_and_others_keep_it(shipped, base_of
     left = [(values[1:] / values[0]).reshape(len(KINDS), -1).mean(axis=1) for values in (mcs, pr_mcs)]
     assert left[1].mean() < 0.6 * left[0].mean()
     # repetition, masking and jumble are plain to see
-    assert (left[1][[0, 2]] < 0.5 * left[0][[0, 2]]).all() and left[1][3] < 0.8 * left[0][3]
+    assert (left[1][[0, 2]] < 0.5 * left[0][[0, 2]]).all()
+    # the gate lets more of the shuffled German caption pass
+    assert left[1][3] < (0.8 if language == "de" else 0.55) * left[0][3]
     right, wrong = scored("pr_mcs", shipped, [caption, "Zwei Männer spielen Fußball."], PHOTO).scores
     assert right > 3 * wrong
 

@@ -35,7 +35,7 @@ from ..base import Backbone, BackboneOptions, Tokens
 from ..tokens import Piece
 from . import PACKAGE, SHA256, package_file
 from .image_tower import EfficientNetLite2, ImageTower, ImageTowerConfig, photo_pixels
-from .noise_gate import FOUND, GatedSentenceEncoder, gated, joined_verdicts, sentence_parts, turned_away
+from .noise_gate import FOUND, GatedSentenceEncoder, gated, joined_verdict, sentence_parts, turned_away
 from .text_encoder import (
     DIM,
     END,
@@ -145,13 +145,19 @@ class SentenceEncoderBackbone(Backbone):
         parts = [sentence_parts(sequence, self.tokenizer.pieces(sequence[1:-1])) for sequence in ids]
         rows, verdicts = self._read(gate, list(chain.from_iterable(parts)))
         if len(rows) > len(ids):
-            rows_of_texts = rows.split(list(map(len, parts)))
-            several = [text for text, own in enumerate(parts) if len(own) > 1]
-            # a text of one part has the part's row; that of another comes from all of it at once
-            rows = torch.stack([own[0] for own in rows_of_texts])
+            sizes = list(map(len, parts))
+            several = [text for text, size in enumerate(sizes) if size > 1]
+            verdicts_of_texts = verdicts.split(sizes)
+            # a text of one part has what the part has; the row of another comes from all of it at once
+            rows, verdicts = (torch.stack([own[0] for own in of.split(sizes)]) for of in (rows, verdicts))
             rows[several] = self.encoder_rows([ids[text] for text in several])
-            pieces = [[self.tokenizer.pieces(part[1:-1]) for part in own] for own in parts]
-            verdicts = joined_verdicts(verdicts, pieces)
+            for text in several:
+                pieces = [self.tokenizer.pieces(part[1:-1]) for part in parts[text]]
+                verdicts[text] = joined_verdict(
+                    verdicts_of_texts[text],
+                    torch.tensor([float(len(part)) for part in pieces], device=verdicts.device),
+                    list(map("".join, pieces)),
+                )
         placed = self.placed(rows)
         return turned_away(placed, verdicts[:, 0], gate.away.to(placed.dtype)), verdicts
 

@@ -201,15 +201,6 @@ def sentence_parts(ids: Sequence[int], pieces: Sequence[str]) -> list[Sequence[i
     return [[START, *ids[1 + a : 1 + b], END] for a, b in pairwise([0, *cuts])]
 
 
-def joined_verdicts(verdicts: torch.Tensor, pieces: Sequence[Sequence[Sequence[str]]]) -> torch.Tensor:
-    """Verdicts (m, 1 + k) on all parts of n texts, and the pieces of each → those on texts, (n, 1 + k)."""
-    joined = []
-    for own, parts in zip(verdicts.split(list(map(len, pieces))), pieces, strict=True):
-        lengths = torch.tensor([float(len(part)) for part in parts], device=verdicts.device)
-        joined.append(joined_verdict(own, lengths, ["".join(part) for part in parts]))
-    return torch.stack(joined)
-
-
 def joined_verdict(
     verdicts: torch.Tensor, lengths: torch.Tensor, sentences: Sequence[str], kinds: Sequence[str] = FOUND
 ) -> torch.Tensor:
@@ -219,8 +210,6 @@ def joined_verdict(
     mean of what its sentences keep, and nothing of one that it has said before, which is a repetition; its
     noise is that of the sentences that lose something.
     """
-    if len(sentences) == 1:
-        return verdicts[0]
     again = torch.tensor(said_again(sentences), device=verdicts.device)
     repeated = torch.tensor([0.0, *(float(kind == "repetition") for kind in kinds)]).to(verdicts)
     verdicts = torch.where(again[:, None], repeated, verdicts)
