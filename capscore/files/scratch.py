@@ -79,6 +79,16 @@ def open_partial(target: Path) -> tuple[Path, IO[bytes]]:
     return partial, file
 
 
+def name_partial(partial: Path, file: IO[bytes], target: Path) -> None:
+    """Give a file of `open_partial` its name, then close it: another run removes a partial without a lock."""
+    file.flush()
+    os.fsync(file.fileno())
+    if os.name == "nt":  # where files have no locks, and an open one keeps its name
+        file.close()
+    os.replace(partial, target)
+    file.close()
+
+
 def _partial_of(target: Path) -> Path:
     """Name of the file or folder that becomes another; those that killed runs left of it are removed."""
     mark = xxhash.xxh3_64_hexdigest(os.fsencode(target.name))

@@ -24,7 +24,7 @@ from typing import IO, Any
 from ..errors import InputError, ResultWriteError, Setting
 from .read import FORMATS
 from .row_source import Chunk, RowSource, extended_schema
-from .scratch import open_partial
+from .scratch import name_partial, open_partial
 from .text_files import FORMULA_SIGNS
 
 # suffix → kind of file that can be written
@@ -51,8 +51,8 @@ def files_noted() -> Iterator[list[Path]]:
         _NAMED.reset(token)
 
 
-def _give_name(partial: Path, target: Path) -> None:
-    os.replace(partial, target)
+def _give_name(partial: Path, file: IO[bytes], target: Path) -> None:
+    name_partial(partial, file, target)
     named = _NAMED.get()
     if named is not None:
         named.append(target)
@@ -76,9 +76,7 @@ def whole_file(path: str | Path, what: str = "file", *, make_folders: bool = Fal
         partial, opened = open_partial(target)
         with opened as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        _give_name(partial, target)
+            _give_name(partial, file, target)
     except OSError as error:
         raise ResultWriteError(
             f"the {what} {str(path)!r} could not be written: {error.strerror or error}; an existing "
@@ -168,14 +166,11 @@ class Writer:
             if self._table is not None:
                 self._table.add_key_value_metadata({"capscore": json.dumps(about, ensure_ascii=False)})
                 self._table.close()
-            self._file.flush()
-            os.fsync(self._file.fileno())
-            self._file.close()
             # a file's name may hold bytes that are not text
             file.write(summary.encode("utf-8", "backslashreplace"))
             file.flush()
             if self._partial is not None:
-                _give_name(self._partial, self.path)
+                _give_name(self._partial, self._file, self.path)
 
     def stop(self) -> None:
         """Remove what was written; after `finish`, nothing."""

@@ -21,7 +21,7 @@ from PIL import Image
 
 from capscore.errors import InputError, ResultWriteError
 from capscore.files.read import open_rows
-from capscore.files.scratch import scratch_folder
+from capscore.files.scratch import open_partial, scratch_folder
 from capscore.files.text_files import with_formula
 from capscore.files.write import Writer, check_output, json_bytes, whole_file, without_formula, write_text
 
@@ -83,6 +83,27 @@ def test_what_killed_runs_left_of_a_target_goes_with_its_next_run_and_nothing_el
         with begin(tmp_path / "out"):
             assert len(list(tmp_path.iterdir())) == 3 and alive.is_dir()
     assert [path.name for path in tmp_path.iterdir()] == ["out"] * (begin is whole_file)
+
+
+@pytest.mark.parametrize("kind", ["any file", "rows"])
+def test_another_run_that_begins_just_before_a_file_gets_its_name_leaves_it_alone(
+    tmp_path, monkeypatch, kind
+):
+    source, target = opened(tmp_path / "in.jsonl", [{"caption": "a"}]), tmp_path / "out.jsonl"
+    replace = os.replace
+
+    def replace_later(partial, path):
+        if path == target:
+            file = open_partial(path)[1]
+            file.close()
+        replace(partial, path)
+
+    monkeypatch.setattr(os, "replace", replace_later)
+    if kind == "rows":
+        written(source, target, mcs=1.0)
+    else:
+        write_text(target, "whole")
+    assert target.stat().st_size
 
 
 TEMPORARY = """
