@@ -1,6 +1,7 @@
 """A benchmark as Parquet: which folders it replaces, and what is left when it fails."""
 
 import datasets
+import pyarrow.parquet as pq
 import pytest
 
 import capscore
@@ -48,8 +49,6 @@ def test_a_folder_is_replaced_only_on_demand_and_only_by_a_whole_one(folder, tmp
 
 
 def test_datasets_reads_all_of_the_card_and_notices_missing_rows(folder, tmp_path, caplog):
-    import pyarrow.parquet as pq
-
     out = export(tmp_path / "out", "expert", data_dir=folder)
     with caplog.at_level("WARNING", logger="datasets"):
         datasets.logging.enable_propagation()

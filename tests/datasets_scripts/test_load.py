@@ -4,7 +4,7 @@ import gzip
 import hashlib
 import shutil
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import datasets
@@ -44,49 +44,38 @@ def test_a_folder_by_any_name(folder, rows, tmp_path, monkeypatch, name):
 
 def test_parts_of_a_split_as_datasets_has_them(folder, rows):
     part = datasets.ReadInstruction("test", from_=1, to=3, unit="abs")
-    for split, numbers in (
-        (datasets.Split.TEST, range(6)),
-        (part, [1, 2]),
-        ("test[:50%]", [0, 1, 2]),
-        ("test[:1]+test[-1:]", [0, 5]),
-    ):
+    halves = ("test[:50%]", [0, 1, 2]), ("test[:1]+test[-1:]", [0, 5])
+    for split, numbers in ((datasets.Split.TEST, range(6)), (part, [1, 2]), *halves):
         assert list(load("xvnli", "fr", folder, split)) == [rows[number] for number in numbers]
     with pytest.raises(InputError, match="whole split"):
         load("xvnli", "fr", folder, part, streaming=True)
 
 
-@pytest.mark.parametrize("name", ["nowhere", "~nobody-of-that-name/xvnli", "fr/test.jsonl"])
-def test_paths_that_are_not_folders_are_refused(folder, monkeypatch, name):
-    monkeypatch.chdir(folder)
-    with pytest.raises(capscore.MissingAnnotations, match=rf"data_dir=.*{name}' is not a folder"):
-        capscore.load_benchmark("xvnli", "fr", data_dir=name)
+COCO = {"slug": "composite", "config": "coco"}
 
 
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({"split": "tset"}, r"split: 'tset' of xvnli \(fr\), which has test: .*expected such as"),
+        ({"split": "tset"}, r"split: 'tset' of xvnli \(fr\), which has test: "),
         ({"split": "test+dev"}, r"split: 'test\+dev' of xvnli \(fr\), which has test: "),
-        ({"split": "test[:10%"}, r"split: 'test\[:10%' of .*expected such as 'test\[:10%\]'"),
+        ({"split": "test[:10%"}, r"split: 'test\[:10%' of "),
         ({"split": "test[:110%]"}, r"split: 'test\[:110%\]' of "),
         ({"split": "test[:2]", "streaming": True}, "split: 'test.*: .*; a stream reads one whole split"),
         ({"slug": "xvnl"}, "benchmark 'xvnl' is not one of .*did you mean 'xvnli'"),
         ({"config": "FR"}, "no configuration 'FR': expected one of en, ar, es, fr, ru"),
         ({"config": None}, "xvnli needs a configuration: expected one of en, ar, es, fr, ru$"),
-        ({"images": "yes"}, "images: 'yes': expected None, True or False"),
-        ({"data_dir": ""}, "data_dir: is empty, expected a folder, or None"),
-        ({"options": {"language": "de"}}, "xvnli has no option 'language': it has none$"),
-        (
-            {"slug": "composite", "config": "coco", "options": {"questoin": "x"}},
-            "has no option 'questoin': its options are question, candidates, human_reference",
-        ),
-        (
-            {"slug": "composite", "config": "coco", "options": {"candidates": True}},
-            "candidates=True: expected int, such as 3",
-        ),
+        ({"images": "yes"}, "images: 'yes'"),
+        ({"data_dir": ""}, "data_dir: is empty"),
+        ({"data_dir": "~nobody-of-that-name/x"}, "data_dir=.*~nobody-of-that-name/x' is not a folder"),
+        ({"data_dir": "fr/test.jsonl"}, r"data_dir=.*fr/test\.jsonl' is not a folder"),
+        ({"options": {"language": "de"}}, "xvnli has no option 'language'"),
+        (COCO | {"options": {"questoin": "x"}}, "'questoin': .* question, candidates, human_reference"),
+        (COCO | {"options": {"candidates": True}}, "candidates=True: expected int, such as 3"),
     ],
 )
-def test_a_wrong_argument_is_named(folder, arguments, message):
+def test_a_wrong_argument_is_named(folder, monkeypatch, arguments, message):
+    monkeypatch.chdir(folder)
     given = {"slug": "xvnli", "config": "fr", "data_dir": folder, **arguments}
     with pytest.raises(capscore.CapscoreError, match=message):
         capscore.load_benchmark(**given)
@@ -117,14 +106,8 @@ def test_a_thread_waits_until_another_has_loaded_the_whole_script(folder, monkey
     (folder / "xvnli.py").write_text("import time\ntime.sleep(0.3)\n" + source, encoding="utf-8")
     monkeypatch.setattr(data_sets, "benchmark_folder", lambda slug: str(folder))
     monkeypatch.delitem(sys.modules, "capscore_benchmarks.xvnli", raising=False)
-    found = []
-    threads = [
-        threading.Thread(target=lambda: found.append(builder_class("xvnli").__name__)) for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as threads:
+        found = [*threads.map(lambda _: builder_class("xvnli").__name__, range(4))]
     monkeypatch.delitem(sys.modules, "capscore_benchmarks.xvnli")
     assert found == ["Xvnli"] * 4
 
@@ -227,7 +210,6 @@ def test_missing_photos_and_files_are_findings(written):
     assert level == PROBLEM and "2 of 2 are not in" in message and "111_a.jpg" in message
     assert expert.counts["test"]["rows"] == 2 and crowd.counts == {}
     assert any("not found under data_dir" in problem.message for problem in crowd.problems)
-    with pytest.raises(capscore.InputError, match="no configuration 'crowd'"):
-        check_benchmark("flickr8k_human", ["expert", "crowd"], data_dir=folder)
-    with pytest.raises(capscore.InputError, match=r"data_dir: .*nowhere is not a folder"):
-        check_benchmark("flickr8k_human", data_dir=folder / "nowhere")
+    for configs, where, told in ((["crowd"], folder, "configuration 'crowd'"), (None, "nowhere", "is not a")):
+        with pytest.raises(capscore.InputError, match=told):
+            check_benchmark("flickr8k_human", configs, data_dir=where)

@@ -9,8 +9,8 @@ from pathlib import Path
 import datasets
 import numpy as np
 import pyarrow
-import pyarrow.parquet
 import pytest
+from pyarrow import parquet
 
 import capscore
 from capscore.benchmarks.data.load import benchmark_builder, builder_class
@@ -41,9 +41,8 @@ def test_published_captions_add_up():
     assert counts["xflickrco"]["ja"]["train_200x5"] == {"rows": 200, "images": 200, "captions": 1000}
     assert list(counts["valse"]) == ["all", *VALSE_PIECES]
     for name in ("rows", "valid"):
-        assert 2 * counts["valse"]["all"]["test"][name] == sum(
-            count["test"][name] for count in counts["valse"].values()
-        )
+        numbers = [count["test"][name] for count in counts["valse"].values()]
+        assert 2 * numbers[0] == sum(numbers)
 
 
 def test_xm3600_without_the_list_of_photos_and_their_regions(written):
@@ -90,11 +89,8 @@ def composite_rows(folder, config="coco", **options):
 
 def test_composite_options(written):
     folder, cats = written("composite"), composite.OWN[composite.CAT]
-    assert composite_rows(folder) == [
-        ([cats[0]], 4, "Human"),
-        ([cats[0]], 5, "Karpathy"),
-        ([cats[0]], 4, "SDG"),
-    ]
+    rated = [(4, "Human"), (5, "Karpathy"), (4, "SDG")]
+    assert composite_rows(folder) == [([cats[0]], *row) for row in rated]
     assert [row[0] for row in composite_rows(folder, human_reference=True)] == [cats] * 3
     assert [row[1] for row in composite_rows(folder, question="thoroughness")] == [3.0, 4.0, 3.0]
     assert composite_rows(folder, candidates=4)[3][1:] == (1.0, "fourth")
@@ -104,10 +100,9 @@ def test_composite_options(written):
         with warnings.catch_warnings():  # other rows are not compared with published counts
             warnings.simplefilter("error", capscore.BenchmarkWarning)
             load("composite", "coco", folder, options=options)
-    with pytest.raises(capscore.InputError, match="expected one of correctness, thoroughness"):
-        composite_rows(folder, question="correct")
-    with pytest.raises(capscore.InputError, match="expected one of 3, 4"):
-        composite_rows(folder, candidates=5)
+    for option, value in (("question", "correct"), ("candidates", 5)):
+        with pytest.raises(capscore.InputError, match=rf"{option}: expected one of"):
+            composite_rows(folder, **{option: value})
 
 
 def test_composite_keeps_references_that_no_human_candidate_is_like_and_says_so(written):
@@ -153,15 +148,9 @@ def test_composite_decoded_rows_have_official_names(written):
 def test_finecapeval_is_read_for_english_if_m_finecap3k_is_missing(written):
     folder = written("m_finecap3k", "write_finecapeval")
     rows = rows_of("m_finecap3k", "en", folder)
-    assert rows[0] == {
-        "image_id": "41.jpg",
-        "caption": "A woman, in a red coat, waits.",
-        "critical_objects": ["woman", "red coat"],
-        "backgrounds": ["tram stop", "grey sky"],
-        "relationships": ["waits"],
-        "id": "41.jpg#1",
-        "language": "en",
-    }
+    phrases = {"critical_objects": ["woman", "red coat"], "backgrounds": ["tram stop", "grey sky"]}
+    about = {"image_id": "41.jpg", "id": "41.jpg#1", "language": "en", "relationships": ["waits"]}
+    assert rows[0] == {**about, **phrases, "caption": "A woman, in a red coat, waits."}
     assert [(row["id"], row["backgrounds"]) for row in rows[1:]] == [("41.jpg#2", []), ("42.jpg#1", ["sofa"])]
     phrases = {"critical objects": 4, "backgrounds": 3, "relationships": 3}
     assert benchmark_builder("m_finecap3k", "en").count(rows) == {"rows": 3, "images": 2, **phrases}
@@ -183,20 +172,15 @@ def write_concept(folder):
         (folder / f"7-{number}.jpg").write_bytes(encode(noise(seed=number), "JPEG"))
 
 
-@pytest.mark.parametrize(
-    "config, place",
-    [
-        ("sw", "marvl-images/sw/images/7-Ufagio"),
-        ("sw", "images/sw/images/7-Ufagio"),
-        ("sw", "sw/images/7-Ufagio"),
-        ("tr", "marvl-images/tr/images/" + unicodedata.normalize("NFC", "7-Süpürge")),
-        ("tr", "marvl-images/tr/images/" + unicodedata.normalize("NFD", "7-Süpürge")),
-    ],
-)
-def test_marvl_photos_are_found_wherever_an_archive_puts_them(config, place, written):
+PLACES = ["marvl-images/sw/images/7-Ufagio", "images/sw/images/7-Ufagio", "sw/images/7-Ufagio"]
+PLACES += [unicodedata.normalize(form, "marvl-images/tr/images/7-Süpürge") for form in ("NFC", "NFD")]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_marvl_photos_are_found_wherever_an_archive_puts_them(place, written):
     folder = written("marvl")
     write_concept(folder / place)
-    assert len(load("marvl", config, folder, "test", images=True)) == 7
+    assert len(load("marvl", "tr" if "/tr/" in place else "sw", folder, "test", images=True)) == 7
 
 
 def test_marvl_photos_elsewhere_and_those_of_another_language(written, tmp_path):
@@ -271,12 +255,7 @@ DAMAGE = [
     ("pair", "new_input", lambda pairs: np.zeros((1, 5)), "'new_input' has 0 fields, expected 3"),
     ("pair", "new_input", None, "lacks the variable 'new_input'"),
     ("consensus", "triplets", lambda votes: votes[:, 1:], "has 239 votes, expected 48 for each of 5"),
-    (
-        "consensus",
-        "triplets",
-        lambda votes: another(votes, 50, 3, 0),
-        "entry 50: the winner is 0, expected 1",
-    ),
+    ("consensus", "triplets", lambda votes: another(votes, 50, 3, 0), "entry 50: the winner is 0"),
     ("consensus", "triplets", lambda votes: another(votes, 49, 1, "x"), "entry 49: compares .*x"),
 ]
 
@@ -301,8 +280,6 @@ def test_pascal50s_damaged_files(mat, name, variable, edit, message):
 
 
 def inside(folder, column, split):
-    from pyarrow import parquet
-
     tables = [parquet.read_table(path) for path in sorted((folder / "data").glob(f"{split}-*"))]
     return [row["bytes"] for table in tables for row in table.column(column).to_pylist()]
 
@@ -333,9 +310,6 @@ def test_parquet_is_preferred_to_tables_and_a_missing_part_is_noticed(written):
 
 
 def test_a_parquet_file_with_other_columns_or_a_photo_without_a_name(tmp_path):
-    import pyarrow
-    from pyarrow import parquet
-
     def read(slug, **row):
         parquet.write_table(pyarrow.Table.from_pylist([row]), tmp_path / "test-00000-of-00001.parquet")
         return [row["image_id"] for row in rows_of(slug, "default", tmp_path)]
@@ -343,12 +317,8 @@ def test_a_parquet_file_with_other_columns_or_a_photo_without_a_name(tmp_path):
     photo = encode(noise(), "JPEG")
     named = read("polaris", refs=["a"], cand="b", img={"bytes": photo, "path": None}, human_score=1.0)
     assert named == [f"{hashlib.md5(photo).hexdigest()}.jpg"]  # after its content
-    with pytest.raises(
-        capscore.AnnotationError, match="entry 0: lacks the field 'file_name'; it has refs, mt"
-    ):
+    with pytest.raises(capscore.AnnotationError, match="entry 0: lacks the field 'file_name'"):
         read("nebula", refs=["a"], mt="b")
-    with pytest.raises(capscore.AnnotationError, match="lacks the field 'refs'; it has mt"):
-        read("nebula", mt="b", imgid="x", score=0.5)
 
 
 def test_splits_are_those_that_are_there_or_can_be_downloaded(written):
@@ -369,51 +339,24 @@ def test_a_photo_is_looked_for_with_and_without_a_suffix(written):
     assert (row["image_id"], row["image"]) == ("aa11.PNG", ["aa11.PNG"])
 
 
-def detailcaps_with(folder, column, value):
-    """The tiny file with another value in the second photo's column, or without the column for None."""
-    rows = detailcaps.table().to_pylist()
-    rows[1][column] = value
-    if value is None:
-        rows = [{name: row[name] for name in row if name != column} for row in rows]
-    detailcaps.save(pyarrow.Table.from_pylist(rows), folder / "DetailCaps-4870.parquet")
-
-
 @pytest.mark.parametrize(
     "column, value, problem",
     [
-        ("binary", None, "lacks the field 'binary'; it has source, image"),
-        ("GPT4_Eval", None, "lacks the field 'GPT4_Eval'"),
-        ("GT_Caption_GPT4V", None, "lacks the field 'GT_Caption_GPT4V'"),
-        ("CogVLM", None, "lacks the field 'CogVLM'"),
-        ("ShareCaptioner", " ", "'ShareCaptioner' is ' ', expected a caption"),
+        ("CogVLM", " ", "'CogVLM' is ' ', expected a caption"),
         ("GPT4_Eval", "4", "'GPT4_Eval' is '4', expected a JSON object"),
-        ("GPT4_Eval", '{"CogVLM": 1', "expected a JSON object"),
-        ("GPT4_Eval", '{"CogVLM": null}', "'CogVLM' is None, expected a number from 0 to 100"),
-        ("GPT4_Eval", '{"CogVLM": "good"}', "'CogVLM' is 'good', expected a number from 0 to 100"),
-        ("GPT4_Eval", '{"CogVLM": NaN}', "'CogVLM' is nan, expected a number"),
-        ("GPT4_Eval", '{"CogVLM": 4}', "lacks the field 'ShareCaptioner'; it has CogVLM"),
-        (
-            "GPT4_Eval",
-            '{"CogVLM": 4, "ShareCaptioner": 4, "LLaVA_v15": 1, "LLaVA_v16": 3}',
-            "lacks the field 'LLaVA_v16'",
-        ),
-        ("binary", b"no photo", "'binary' holds no photo that can be read"),
-        (
-            "binary",
-            encode(noise(), "JPEG")[:-400],
-            "'binary' holds no photo that can be read, or a damaged one",
-        ),
+        ("GPT4_Eval", '{"CogVLM": NaN}', "'CogVLM' is nan, expected a number from 0 to 100"),
+        ("binary", encode(noise(), "JPEG")[:-400], "'binary' holds no photo that can be read, or a damaged"),
         ("binary", b"", "'binary' is b'', expected the bytes of a photo"),
     ],
 )
 def test_detailcaps_names_file_and_row_of_what_is_wrong(column, value, problem, tmp_path):
-    detailcaps_with(tmp_path, column, value)
+    """What is left out, and another number of grades: tools/tiny/official/detailcaps.py."""
+    rows = detailcaps.table().to_pylist()
+    rows[1][column] = value
+    detailcaps.save(pyarrow.Table.from_pylist(rows), tmp_path / "DetailCaps-4870.parquet")
     with pytest.raises(capscore.AnnotationError) as caught:
         rows_of("detailcaps", None, tmp_path)
-    message = str(caught.value)
-    entry = "0" if value is None else "1"
-    assert f"DetailCaps-4870.parquet, entry {entry}" in message and problem in message
-    assert "\n" not in message
+    assert "DetailCaps-4870.parquet, entry 1" in str(caught.value) and problem in str(caught.value)
 
 
 def test_detailcaps_leaves_out_photos_without_grades_and_takes_further_models(tmp_path):
@@ -425,18 +368,15 @@ def test_detailcaps_leaves_out_photos_without_grades_and_takes_further_models(tm
     detailcaps.save(pyarrow.Table.from_pylist(rows), tmp_path / "DetailCaps-4870.parquet")
     with pytest.warns(capscore.BenchmarkWarning, match=r"1 of 3 photos have no grades, .*parquet, entry 1 "):
         found = rows_of("detailcaps", None, tmp_path)
-    assert [(row["system"], row["rating"], row["source"]) for row in found[3:]] == [
-        *zip(detailcaps.SYSTEMS, (2, 5, 2), ["Flickr"] * 3, strict=True),
-        ("Ours", 1, "Flickr"),
-    ]
+    rated = dict(zip([*detailcaps.SYSTEMS, "Ours"], (2, 5, 2, 1), strict=True))
+    assert {row["system"]: row["rating"] for row in found[3:]} == rated
+    assert {row["source"] for row in found[3:]} == {"Flickr"}
 
 
 def test_a_damaged_photo_in_a_file_of_polaris_is_named(written):
     path = written("polaris", "write_parquet") / "data" / "test-00000-of-00002.parquet"
-    rows = pyarrow.parquet.read_table(path).to_pylist()
+    rows = parquet.read_table(path).to_pylist()
     rows[1]["img"]["bytes"] = rows[1]["img"]["bytes"][:-300]
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-    with pytest.raises(
-        capscore.AnnotationError, match=r"00000-of-00002\.parquet, entry 1: 'img' holds no photo"
-    ):
+    parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    with pytest.raises(capscore.AnnotationError, match=r"00002\.parquet, entry 1: 'img' holds no photo"):
         rows_of("polaris", None, path.parent.parent)

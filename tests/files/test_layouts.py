@@ -1,7 +1,5 @@
 """Layouts of JSON that people have: small files as each format's documents describe it, and their rows."""
 
-from __future__ import annotations
-
 import csv
 import json
 
@@ -74,12 +72,8 @@ FILES = {
     "columns": {"image": ["a.jpg", "b.jpg"], "caption": ["a cat", "a cup"], "model": "m"},
     "reports": {"id": "p2", "report": "no change"},
     "LLaMA-Factory": {"image": "a.jpg", "prompt": "Describe", "predict": "a cat", "label": "a cat"},
-    "lmms-lab/COCO-Caption": {
-        "question_id": "a.jpg",
-        "image": {"bytes": "…", "path": None},
-        "answer": ["a cat", "one cat"],
-        "file_name": "a.jpg",
-    },
+    "lmms-lab/COCO-Caption": {"question_id": "a.jpg", "image": {"bytes": "…", "path": None}}
+    | {"answer": ["a cat", "one cat"], "file_name": "a.jpg"},
 }
 # what is no layout of a tool, but a way in which any rows may be written
 WAYS = {
@@ -183,9 +177,9 @@ def test_a_layout_of_another_package_comes_before_those_of_the_library(tmp_path,
 
 
 def test_captions_that_vizwiz_leaves_out_are_left_out_and_counted():
-    left_out = [("Quality issues", True, False), ("spam", False, True), ("A can.", False, False)]
+    said = [("Quality issues", True, False), ("spam", False, True), ("A can.", False, False)]
     names = ("caption", "is_precanned", "is_rejected")
-    annotations = [dict(zip(names, cells, strict=True), image_id=1) for cells in left_out]
+    annotations = [dict(zip(names, cells, strict=True), image_id=1) for cells in said]
     photos = [{"id": 1, "file_name": "VizWiz_val_00000000.jpg"}]
     notes: list[str] = []
     rows = rows_of_document({"images": photos, "annotations": annotations}, notes)
@@ -201,22 +195,13 @@ def test_samples_without_a_document_have_photo_and_references_of_what_metrics_go
     assert row == {"image": 1007129816, "caption": "a dog", "answer": ["A dog.", "Dogs."]}
 
 
-@pytest.mark.parametrize(
-    ("value", "lines"),
-    [
-        ({"image": "dog.jpg", "caption": "a dog"}, True),
-        ({"image": "dog.jpg", "caption": ["a dog", "dogs"]}, True),
-        ({"a": None}, False),
-        ({"image": "dog.jpg", "caption": "a dog"}, False),
-        ([], False),
-        ({}, False),
-        ("text", False),
-    ],
-)
-def test_rows_as_they_are_and_what_is_unknown_have_no_layout(value, lines):
+DOG = {"image": "dog.jpg", "caption": "a dog"}
+
+
+@pytest.mark.parametrize("value", [DOG, DOG | {"caption": ["a", "b"]}, {"a": None}, [], {}, "text"])
+def test_rows_as_they_are_and_what_is_unknown_have_no_layout(value):
     assert rows_of_document(value, []) is None
-    if lines:
-        assert line_reader()(value) is None
+    assert not isinstance(value, dict) or line_reader()(value) is None
 
 
 def file_of(path, content):
@@ -233,7 +218,6 @@ TEXTS = ["a red bus on the street", "two dogs play in the snow", "a bowl of soup
 # of pycocoevalcap, row by row
 CIDER = [5.9299696, 2.6976074, 1.1240899]
 ROWS = [{"caption": text, "references": [other]} for text, other in zip(CAPTIONS, TEXTS, strict=True)]
-EXCEL = "sep=;\ncaption;references;;\n"
 EXCEL = "sep=;\ncaption;references;;\n"
 NUMBERED = {f"{n}.jpg": [text] for n, text in enumerate(TEXTS)}
 # the same three rows: name of the file → its content, and the content of a file of references
@@ -303,7 +287,6 @@ def test_python_refuses_tokens_as_files_do():
     ("captions", "references", "options", "message"),
     [
         (CAPTIONS, TEXTS[:2], {}, "it has 2 rows, and that file 3"),
-        (CAPTIONS, [{"image": "a.jpg", "caption": "x"}], {}, "expected a column image_id, or one of images"),
         (ROWS, ROWS, {"references_column": "caption"}, "has a column 'caption' already"),
         (CAPTIONS, ROWS, {"references_id_column": "keys"}, "'keys': there is no such column"),
     ],

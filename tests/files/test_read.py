@@ -1,7 +1,5 @@
 """Rows that are read: what is odd but valid, damaged, or made to do harm; folders and splits."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import math
@@ -55,6 +53,7 @@ def test_json_is_a_list_or_lines_and_tables_have_their_own_delimiter(tmp_path):
     assert chunk.rows == [{"image": "a", "caption": "two\r\nlines"}, {"image": "b", "caption": "x, y"}]
     for name, content in (("a.tsv", b"image\tcaption\na\tx, y"), ("b.csv", b"image;caption\na;x, y\n")):
         assert rows_of(tmp_path / name, content) == [{"image": "a", "caption": "x, y"}]
+    assert rows_of(tmp_path / "quoted.csv", b'"a,b,c,d";caption\n1;x\n') == [{"a,b,c,d": "1", "caption": "x"}]
 
 
 def test_layouts_of_text_are_known_by_their_first_line(tmp_path):
@@ -101,13 +100,12 @@ def test_files_that_unpack_too_far_are_refused_early(tmp_path, monkeypatch):
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet", "saved"])
 def test_no_cell_is_longer_than_a_row_may_be(tmp_path, monkeypatch, cell, suffix):
     monkeypatch.setenv("CAPSCORE_MAX_ROW_BYTES", "1000")
-    table, path = pa.table({"image": ["a"], "references": [cell]}), tmp_path / f"a.{suffix}"
-    if suffix == "saved":
-        datasets.Dataset(table).save_to_disk(path)
-    elif suffix == "parquet":
-        pq.write_table(table, path)
+    path = tmp_path / f"a.{suffix}"
+    if suffix == "jsonl":
+        path.write_text(json.dumps({"references": cell}))
     else:
-        path.write_text(json.dumps(table.to_pylist()[0]))
+        table = pa.table({"references": [cell]})
+        pq.write_table(table, path) if suffix == "parquet" else datasets.Dataset(table).save_to_disk(path)
     with pytest.raises(InputError, match=r"longer than 1\.0 KB; the limit is"):
         list(open_rows(path).chunks(9))
 
@@ -134,18 +132,14 @@ def test_values_that_are_odd_but_valid(tmp_path):
         ("a.csv", b"image,image\na,b\n", "two columns have the name 'image'"),
         ("a.csv", b",".join(b"c%d" % n for n in range(100_000)) + b",c5\n", "two columns have the name 'c5'"),
         ("a.xlsx", b"PK\x03\x04", "has an unknown format"),
-        ("a.parquet", b"PAR1 cut", "is not a Parquet file that can be read"),
     ],
 )  # fmt: skip
 def test_errors_in_a_file_name_their_line(tmp_path, name, content, message):
     assert message in error_of(tmp_path / name, content)
 
 
-ROUND = {
-    "a.jsonl": (b'{"caption": "', b'"}\n', 1000),
-    "a.csv": (b"caption\n", b"\n", 1000),
-    "a.json": (b'[{"caption": "', b'"}]\n', 2000),
-}
+ROUND = {"a.jsonl": (b'{"caption": "', b'"}\n', 1000), "a.csv": (b"caption\n", b"\n", 1000)}
+ROUND["a.json"] = b'[{"caption": "', b'"}]\n', 2000
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
@@ -261,11 +255,9 @@ def test_a_photo_without_a_text_is_a_problem_and_what_is_no_pair_is_noted(tmp_pa
     ("files", "message"),
     [
         ({}, "is a folder with 0 photos and no saved data set; expected JSONL"),
-        ({"preds.csv": b"image,caption\n", "a.txt": b"a dog"}, "is a folder with 0 photos"),
         ({"a.jpg": b"x", "b.png": b"x"}, "2 photos .* text file beside each"),
         ({"a.HEIC": b"x", "b.heic": b"x"}, r"0 photos \(2 .heic cannot be read\)"),
         ({"a.parquet": b"x", "b.csv": b"a"}, "is a folder with 0 photos"),
-        ({"a.jpg": b"x", "a.png": b"x", "a.txt": b"y"}, "the sample 'a' has two photos, a.jpg and a.png"),
         ({"a.jpg": b"x", "a.txt": "Kätze".encode("latin-1")}, "a.txt, line 1: is not UTF-8 text"),
     ],
 )
@@ -280,7 +272,6 @@ def test_a_folder_that_cannot_be_read_says_what_was_expected(tmp_path, files, me
         (["a"], ["x", "y"], [], [("a", "x"), ("a", "y")]),
         (["a", "b"], ["x", "y"], [], [("a", "x"), ("b", "y")]),
         ([], ["x"], ["r", "s"], [("x", ["r", "s"])]),
-        (["a", "b"], ["x"], [], "photo: 2 photos; expected one caption per photo"),
         (["a", "b"], ["x", "y"], ["r"], "photo: 2 photos"),
         (["a"], [], [], "caption: at least one is needed"),
     ],

@@ -114,12 +114,9 @@ def test_ids_give_rows_the_names_of_their_photos(tmp_path, annotations):
     found = [(row["image"], row["references"]) for row in rows_of(matched(path, annotations))]
     cat, dog = ((NAMES[number], texts) for number, texts in zip((7, 42), REFERENCES, strict=True))
     assert found == [cat, dog, cat], "an image may have several captions"
-
-
-def test_ids_that_contradict_names_are_of_another_numbering(tmp_path, annotations):
     rows = [{"image_id": n, "image": NAMES[m], "caption": "x"} for n, m in ((7, 42), (42, 7))]
     source = matched(as_json(tmp_path / "p.json", rows), annotations)
-    assert references_of(source) == REFERENCES[::-1]
+    assert references_of(source) == REFERENCES[::-1], "names, where ids are of another numbering"
 
 
 def test_mismatched_references_are_named_with_their_row(tmp_path, annotations):
@@ -127,8 +124,8 @@ def test_mismatched_references_are_named_with_their_row(tmp_path, annotations):
     source = matched(as_json(tmp_path / "p.json", rows), annotations)
     assert references_of(source) == [REFERENCES[1], None]
     assert [*source.faults] == [1] and "other.jpg" in str(source.faults[1])
-    ids = [42, 8, None, "x"]
-    path = write_jsonl(tmp_path / "captions.jsonl", [{"image_id": one, "caption": "a dog"} for one in ids])
+    rows = [{"image_id": one, "caption": "a dog"} for one in (42, 8, None, "x")]
+    path = write_jsonl(tmp_path / "captions.jsonl", rows)
     assert [*matched(path, annotations).faults] == [1, 2, 3]
     with pytest.raises(InputError, match=r"captions.jsonl, line 2.*image_id 8"):
         capscore.read_rows(path, references=annotations)
@@ -206,8 +203,9 @@ def test_a_broken_row_of_references_is_an_error_or_left_out_and_counted(tmp_path
     lines = ["a.jpg| 0| A dog.", "a.jpg| 1   It runs.", "b.jpg| 0| A cat ."]  # as one of Flickr30k's is
     references = as_text(tmp_path / "results.csv", "image_name| comment_number| comment", *lines)
     rows = as_json(tmp_path / "c.json", {"a.jpg": "a dog", "b.jpg": "a cat"})
-    with pytest.raises(InputError, match=r"results\.csv, line 3: 2 cells"):
-        read_references(references)
+    for read in (read_references, capscore.read_rows):
+        with pytest.raises(InputError, match=r"results\.csv, line 3: 2 cells"):
+            read(references)
     found = with_references(open_rows(rows), read_references(references, RowOptions(on_error="skip")))
     assert references_of(found) == [["A dog."], ["A cat ."]]
     assert "1 row of references left out" in found.notes[-1] and "line 3" in found.notes[-1]
@@ -217,8 +215,6 @@ def test_a_broken_row_of_references_is_an_error_or_left_out_and_counted(tmp_path
     Image.new("RGB", (3, 3)).save(tmp_path / "b.jpg")
     alone = capscore.read_rows(references, on_error="skip")
     assert (alone.candidates, len(alone.images)) == (["A cat ."], 1)
-    with pytest.raises(InputError, match="line 3: 2 cells"):
-        capscore.read_rows(references)
 
 
 def test_ids_are_compared_by_what_they_mean():
@@ -239,10 +235,8 @@ def test_a_bad_row_beyond_the_first_piece_is_left_out_by_its_own_number(tmp_path
     ("cells", "message"),
     [
         ({"caption": 3}, r"line 2: candidate: expected a caption, got 3 \(int\)"),
-        ({"caption": None}, "line 2: candidate: expected a caption, got None"),
         ({"caption": "\ud800"}, "line 2: candidate: expected a caption, got .* half a surrogate pair"),
         ({"references": ["a", 3]}, "line 2: references: reference 1 is 3"),
-        ({"references": None}, "line 2: references: expected a list of references, got None"),
         ({"references": {"a": 1}}, "line 2: references: expected a list of references"),
         ({"references": []}, "line 2: references: expected at least one reference"),
         ({"language": 3}, r"line 2: language: expected a language code, got 3 \(int\)"),
@@ -255,15 +249,3 @@ def test_a_cell_of_the_wrong_type_is_an_error_or_left_out(tmp_path, cells, messa
         capscore.read_rows(path)
     found = capscore.read_rows(path, on_error="skip")
     assert found == (["a dog", ""], None, [["a"], ["a"]], ["en", "en"])
-
-
-def test_photos_have_to_be_in_the_folder_that_is_named(tmp_path):
-    path = as_json(tmp_path / "rows.jsonl", {"image": "gone.jpg", "caption": "a", "references": ["a"]})
-    assert capscore.read_rows(path).images is None
-    with pytest.raises(InputError, match=r"gone\.jpg"):
-        capscore.read_rows(path, images=tmp_path)
-
-
-def test_signs_within_quotation_marks_separate_no_columns(tmp_path):
-    path = as_text(tmp_path / "rows.csv", '"a,b,c,d";caption;references', "1;a dog;a cat")
-    assert capscore.read_rows(path).candidates == ["a dog"]

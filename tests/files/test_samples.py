@@ -56,40 +56,37 @@ def written(kind, folder, files):
     return path
 
 
-# files, and the photo and caption of each row, or the error; the same in a folder, a tar and a zip
+# photos, texts, and the photo and caption of each row, or the error; the same in a folder, a tar and a zip
 SAMPLES = {
-    "a paragraph": ({"0.jpg": b"x", "0.txt": b"A cat.\r\n\r\nIt sits.\n"}, [("0.jpg", "A cat.\n\nIt sits.")]),
-    "the name with its suffix": ({"0.jpg": b"x", "0.jpg.txt": b"a"}, [("0.jpg", "a")]),
-    "dots in names, not one after the other": (
-        {"s.1.jpg": b"x", "s.2.jpg": b"y", "s.1.txt": b"a", "s.2.txt": b"b"},
-        [("s.1.jpg", "a"), ("s.2.jpg", "b")],
-    ),
-    "folders": (
-        {"10_cat/0.jpg": b"x", "10_cat/0.txt": b"a", "5_dog/0.jpg": b"y", "5_dog/0.txt": b"b"},
-        [("10_cat/0.jpg", "a"), ("5_dog/0.jpg", "b")],
-    ),
-    "hidden": ({"0.jpg": b"x", "0.txt": b"a", ".x/1.jpg": b"x", "__MACOSX/._0.jpg": b"x"}, [("0.jpg", "a")]),
-    "UTF-16": ({"0.jpg": b"x", "0.txt": "eine Kätze".encode("utf-16")}, [("0.jpg", "eine Kätze")]),
-    "captions in JSON": (
-        {"0.jpg": b"x", "0.json": b'{"caption": ["a", "b"]}', "stats.json": b"{}"},
+    "a paragraph": ("0.jpg", {"0.txt": "A cat.\r\n\r\nIt sits.\n"}, [("0.jpg", "A cat.\n\nIt sits.")]),
+    "the name with its suffix": ("0.jpg", {"0.jpg.txt": "a"}, [("0.jpg", "a")]),
+    "dots": ("s.1.jpg s.2.jpg", {"s.1.txt": "a", "s.2.txt": "b"}, [("s.1.jpg", "a"), ("s.2.jpg", "b")]),
+    "folders": ("10/0.jpg 5/0.jpg", {"10/0.txt": "a", "5/0.txt": "b"}, [("10/0.jpg", "a"), ("5/0.jpg", "b")]),
+    "hidden": ("0.jpg .x/1.jpg __MACOSX/._0.jpg", {"0.txt": "a"}, [("0.jpg", "a")]),
+    "UTF-16": ("0.jpg", {"0.txt": "eine Kätze".encode("utf-16")}, [("0.jpg", "eine Kätze")]),
+    "JSON": (
+        "0.jpg",
+        {"0.json": '{"caption": ["a", "b"]}', "s.json": "{}"},
         [("0.jpg", "a"), ("0.jpg", "b")],
     ),
-    "a text before JSON": ({"0.jpg": b"x", "0.json": b'{"caption": "b"}', "0.txt": b"a"}, [("0.jpg", "a")]),
-    "one text twice": ({"0.jpg": b"x", "0.txt": b"a", "0.caption": b"a\n"}, [("0.jpg", "a")]),
-    "two texts": (
-        {"0.jpg": b"x", "0.txt": b"a", "0.caption": b"b"},
-        "candidate_column.* two texts of 0, .txt and .caption, that differ; choose txt or caption",
-    ),
-    "two texts of a kind": ({"0.jpg": b"x", "0.txt": b"a", "0.jpg.txt": b"b"}, "'0' has two texts, 0"),
-    "two photos": ({"0.jpg": b"x", "0.png": b"y", "0.txt": b"a"}, "'0' has two photos, 0.jpg and 0.png"),
+    "a text before JSON": ("0.jpg", {"0.json": '{"caption": "b"}', "0.txt": "a"}, [("0.jpg", "a")]),
+    "one text twice": ("0.jpg", {"0.txt": "a", "0.caption": "a\n"}, [("0.jpg", "a")]),
+    "two texts": ("0.jpg", {"0.txt": "a", "0.caption": "b"}, "candidate_column.* choose txt or caption"),
+    "two texts of a kind": ("0.jpg", {"0.txt": "a", "0.jpg.txt": "b"}, "'0' has two texts, 0"),
+    "two photos": ("0.jpg 0.png", {"0.txt": "a"}, "'0' has two photos, 0.jpg and 0.png"),
 }
+
+
+def files_of(case):
+    photos, texts, _ = SAMPLES[case]
+    files = {name: name.encode() for name in photos.split()}
+    return files | {name: text if isinstance(text, bytes) else text.encode() for name, text in texts.items()}
 
 
 @pytest.mark.parametrize("kind", ["folder", "tar", "zip"])
 @pytest.mark.parametrize("case", SAMPLES)
 def test_photos_and_texts_of_one_name_are_rows_in_folder_tar_and_zip(case, kind, tmp_path):
-    files, rows = SAMPLES[case]
-    path = written(kind, tmp_path, files)
+    path, rows = written(kind, tmp_path, files_of(case)), SAMPLES[case][-1]
     if isinstance(rows, str):
         with pytest.raises(InputError, match=rows):
             open_rows(path)
@@ -103,7 +100,7 @@ def test_photos_and_texts_of_one_name_are_rows_in_folder_tar_and_zip(case, kind,
 
 @pytest.mark.parametrize("kind", ["folder", "tar", "zip"])
 def test_one_of_two_texts_is_chosen_by_the_column(kind, tmp_path):
-    path = written(kind, tmp_path, SAMPLES["two texts"][0])
+    path = written(kind, tmp_path, files_of("two texts"))
     for column, text in (("txt", "a"), ("caption", "b")):
         source = open_rows(path, RowOptions(candidate_column=column))
         assert source.cells(column) == [[text]] and "1 other captions are not read" in source.notes[0]

@@ -1,7 +1,5 @@
 """Weights are found without running code, or one error says what is wrong."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest
