@@ -1,7 +1,5 @@
 """Boxes: what is taken and what is refused, and geometry against counting pixels one by one."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Images from http(s) addresses: from whom, how long and how much; with servers on loopback."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import ipaddress

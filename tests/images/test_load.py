@@ -1,7 +1,5 @@
 """Images of every form → the RGB pixels and keys they must have, and one error for whatever is none."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import itertools

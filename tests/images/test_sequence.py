@@ -1,7 +1,5 @@
 """Lists, arrays and columns of images: what passes, that nothing is decoded on the way, what is refused."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

@@ -1,25 +1,13 @@
 """Explanations made up by hand, as the scorer would give them."""
 
-from __future__ import annotations
-
 import re
-from typing import Any
 
 from capscore.show.explained import ExplainedCaption
 
 SCORES = {"precision": 0.4, "recall": 0.6, "overall": 1.0}
 
 
-def explanation(
-    text: str,
-    *,
-    right: str = "",
-    wrong: str = "",
-    cut: str = "",
-    regions: list[tuple[tuple[float, ...], bool, float, str]] = (),
-    size: tuple[int, int] = (40, 30),
-    split: str = r"\w+",
-) -> dict[str, Any]:
+def explanation(text, *, right="", wrong="", cut="", regions=(), size=(40, 30), split=r"\w+"):
     """Words that are named are right, wrong or cut off; regions are box, mentioned, confidence and label."""
     words, shown = [], []
     for match in re.finditer(split, text):

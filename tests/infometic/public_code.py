@@ -4,8 +4,6 @@ In: a state dict under that code's names, a CLIP of transformers, a photo, boxes
 scores. One pair at a time, as its `inference.py` has it, with nothing of capscore.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

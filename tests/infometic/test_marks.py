@@ -1,7 +1,5 @@
 """Marks of words, captions and regions: the network, its curves, its folder, and rows that it judges."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 
@@ -10,16 +8,8 @@ import pytest
 import torch
 
 from capscore.errors import BackboneUnavailable, CapscoreError
-from capscore.infometic.mark_calibration import (
-    SHARED,
-    CaptionBatch,
-    MarkCalibration,
-    MarkCurve,
-    MarkNetwork,
-    PhotoBatch,
-    load_mark_calibration,
-    word_rate,
-)
+from capscore.infometic import mark_calibration
+from capscore.infometic.mark_calibration import SHARED, CaptionBatch, MarkCurve, MarkNetwork, PhotoBatch
 from capscore.infometic.marks import MarkedRow, PhotoFeatures, mark_rows
 from capscore.infometic.words import CaptionWord
 from tools.tiny.marks import EVEN, SIZES, seen_photos, tiny_marks
@@ -179,15 +169,16 @@ def test_three_verdicts():
 def test_rates_of_false_alarms():
     assert MarkCurve(1.0, 0.0, (0.9,) * 101, 1.0).threshold(0.05) == 0.5
     assert [CURVE.verdict(0.2, rate) for rate in (0.05, 0.1, 0.15)] == [None, None, False]
-    rates = [word_rate(0.06, n, "noun") for n in (0, 1, 3, 6, 12)]
-    assert rates == pytest.approx([0.06, 0.06, 0.06, 0.03, 0.015])
-    assert word_rate(0.06, 6, "verb") == pytest.approx(0.003)
+    given = [*((n, "noun") for n in (0, 1, 3, 6, 12)), (6, "verb")]
+    rates = [mark_calibration.word_rate(0.06, *one) for one in given]
+    assert rates == pytest.approx([0.06, 0.06, 0.06, 0.03, 0.015, 0.003])
 
 
 def test_languages_share_curves():
     english = MarkCurve(2.0, 0.0, EVEN, 0.9)
     words = {SHARED: {"noun": CURVE}, "en": {"noun": english}}
-    calibration = MarkCalibration(MarkNetwork(SIZES), {"noun": CURVE}, words, {SHARED: CURVE}, CURVE)
+    curves = {"noun": CURVE}, words, {SHARED: CURVE}, CURVE
+    calibration = mark_calibration.MarkCalibration(MarkNetwork(SIZES), *curves)
     assert calibration.word_curve("en", "noun") is english
     assert calibration.word_curve("sw", "noun") is calibration.caption_curve("en") is CURVE
     assert calibration.word_curve("en", "number") is None
@@ -195,7 +186,8 @@ def test_languages_share_curves():
 
 def test_a_folder_gives_the_calibration_back(loaded, tmp_path, embedded):
     save_mark_calibration(loaded, tmp_path)
-    again, seen = load_mark_calibration(tmp_path), seen_photos(3)
+    load = mark_calibration.load_mark_calibration
+    again, seen = load(tmp_path), seen_photos(3)
     with torch.inference_mode():
         expected, found = (one.network.word_logits(seen, WORDS, CLASSES) for one in (loaded, again))
     assert torch.allclose(found, expected, atol=2e-2)  # its weights are stored in float16
@@ -206,30 +198,26 @@ def test_a_folder_gives_the_calibration_back(loaded, tmp_path, embedded):
     record = json.loads((tmp_path / "config.json").read_text())
     record["calibration"]["words"][SHARED]["noun"]["bias"] += 1
     (tmp_path / "config.json").write_text(json.dumps(record))
-    assert load_mark_calibration(tmp_path).name != again.name
+    assert load(tmp_path).name != again.name
     with pytest.raises(CapscoreError, match="is for the backbone tiny@w0, not for embedded@"):
-        load_mark_calibration(tmp_path, backbone=embedded)
+        load(tmp_path, backbone=embedded)
+
+
+OTHER = "not that of a mark calibration"
+CHANGES = {"model_type": ("bert", "of type 'bert'"), "format": (1, "format 1"), "sizes": (None, OTHER)}
+CHANGES |= {"nouns": ([1], OTHER), "calibration": ({"words": {}}, f"{OTHER}.*alone")}
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"model_type": "bert"}, "of type 'bert'"),
-        ({"format": 1}, "format 1"),
-        ({"sizes": {"dim": 8}}, "size mismatch"),
-        *(
-            ({name: wrong}, "not that of a mark calibration")
-            for name, wrong in (("sizes", None), ("nouns", [1]))
-        ),
-        ({"calibration": {"words": {}}}, "not that of a mark calibration.*alone"),
-    ],
+    ("name", "value", "message"),
+    [("sizes", {"dim": 8}, "size"), *((name, *row) for name, row in CHANGES.items())],
 )
-def test_a_damaged_config_is_refused(loaded, tmp_path, change, message):
+def test_a_damaged_config_is_refused(loaded, tmp_path, name, value, message):
     save_mark_calibration(loaded, tmp_path)
     path = tmp_path / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {name: value}))
     with pytest.raises(BackboneUnavailable, match=message):
-        load_mark_calibration(tmp_path)
+        mark_calibration.load_mark_calibration(tmp_path)
 
 
 TEXTS = ("dog", "runs", "red", "two", "the")
@@ -318,8 +306,7 @@ def test_unjudged_words_have_no_verdict(rows):
 
 
 def test_words_of_a_caption_that_does_not_fit_are_not_judged_alone(rows):
-    never = MarkCurve(1.0, -40.0, (0.5,) * 101, 0.9)
-    for found, row in zip(judged(rows, fits={SHARED: never}, mentions=ALWAYS), rows, strict=True):
+    for found, row in zip(judged(rows, fits={SHARED: NEVER}, mentions=ALWAYS), rows, strict=True):
         assert not found.fits and found.p_fits < 1e-6 and not any(found.mentioned)
         assert found.correct == [None] * len(row.words) == found.region
     rarely = MarkCurve(0.0, float(np.log(0.07 / 0.93)), EVEN, 0.9)  # above 0.04 = 2 · 0.4 · 5 % it fits
@@ -342,10 +329,9 @@ def test_a_right_word_lies_in_the_region_that_it_names(rows):
     "code, noun", [("en", "Couple"), ("en", "groups"), ("de", "Gruppe"), ("zh", "一群人")]
 )
 def test_a_noun_that_counts_what_is_together_is_not_judged(rows, code, noun):
-    first = rows[0]
-    text = first.text.replace(first.words[0].text, noun)
-    end = first.words[0].start + len(noun)
-    row = replace(rows[0], text=text, words=[first.words[0]._replace(text=noun, end=end)], language=code)
+    word = rows[0].words[0]
+    words = [word._replace(text=noun, end=word.start + len(noun))]
+    row = replace(rows[0], text=rows[0].text.replace(word.text, noun), words=words, language=code)
     for language, expected in ((code, None), ("nl", False)):
         (found,) = judged([replace(row, language=language)], words={SHARED: {"noun": NEVER}})
         assert found.correct == [expected] and (found.p_correct == [None]) == (expected is None)

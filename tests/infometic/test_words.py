@@ -1,7 +1,5 @@
 """Captions → words, pieces, scores of words from those of their pieces, and what words add to captions."""
 
-from __future__ import annotations
-
 import gc
 import itertools
 import weakref
@@ -15,27 +13,14 @@ from capscore.backbones.base import Backbone
 from capscore.backbones.tokens import TextTokenizer, in_original, spans_of_pieces
 from capscore.errors import CapscoreError, InputError
 from capscore.infometic import words as module
-from capscore.infometic.words import (
-    SEMANTIC_CLASSES,
-    CaptionWord,
-    Pieces,
-    added_by_words,
-    caption_words,
-    encode_pieces,
-    nearest_regions,
-    split_pieces,
-    spread,
-    without_word,
-    word_scores,
-    word_shares,
-)
+from capscore.infometic.words import CaptionWord, caption_words, encode_pieces, split_pieces, word_scores
 from capscore.text import word_classes
 from tools.tiny.colours import ColourBackbone
 
 
 def pieces(*spans, n_cut=0, read_to=100):
     places = np.array(spans, np.int64).reshape(-1, 2)
-    return Pieces(list(range(len(spans))), places[:, 0], places[:, 1], n_cut, read_to)
+    return module.Pieces(list(range(len(spans))), places[:, 0], places[:, 1], n_cut, read_to)
 
 
 def word(start, end):
@@ -79,7 +64,7 @@ def test_words_and_classes_but_for_numbers_are_those_of_the_tagger():
     rows, tagged = caption_words(captions), word_classes.tag(captions)
     for word, tag in zip(itertools.chain(*rows), itertools.chain(*tagged), strict=True):
         assert word[:3] == tag[:3] and word.word_class in (tag.word_class, "number")
-        assert word.semantic == (word.word_class in SEMANTIC_CLASSES)
+        assert word.semantic == (word.word_class in module.SEMANTIC_CLASSES)
     assert rows[1:3] == [[], []] and rows[3][0] == CaptionWord("one", 0, 3, False, "other")
     assert [word.text for word in rows[4] if word.word_class == "number"] == ["2nd", "3.5"]
     assert caption_words(["٣ كلاب"], "ar")[0][0].word_class == "number"
@@ -124,9 +109,9 @@ def test_the_nearest_region_of_each_word_written_out():
     regions = np.array([[0.0, 0.0, 9.0], [0.1, 0.0, 0.0], [0.0, 5.0, 5.0]])
     # the last word is the sum of two pieces, (0, 1.2, 1): cosines 0.64 and 0.996 with first and last region
     split = pieces((0, 3), (4, 8), (9, 12))
-    assert nearest_regions(split, rows, words, regions) == [1, None, 2]
-    assert nearest_regions(split, rows, words, regions[::-1]) == [1, None, 0]
-    assert nearest_regions(split, rows, words, np.zeros((0, 3))) == [None] * 3
+    assert module.nearest_regions(split, rows, words, regions) == [1, None, 2]
+    assert module.nearest_regions(split, rows, words, regions[::-1]) == [1, None, 0]
+    assert module.nearest_regions(split, rows, words, regions[:0]) == [None] * 3
 
 
 @pytest.mark.parametrize(
@@ -140,19 +125,13 @@ def test_the_nearest_region_of_each_word_written_out():
     ],
 )
 def test_a_caption_without_a_word(caption, text, left):
-    found = word_in(caption, text)
-    assert without_word(caption, found) == left
+    assert module.without_word(caption, word_in(caption, text)) == left
 
 
+BALLOONS = [(0, 4), (4, 7), (7, 8), (9, 11), (12, 13), (14, 17)]
 SPREAD = [
     # "ball|oon|s in a red": a word of three pieces, two pieces that do not count, a word of one
-    (
-        [(0, 4), (4, 7), (7, 8), (9, 11), (12, 13), (14, 17)],
-        [(0, 8), (14, 17)],
-        [[0.5], [0.25]],
-        [0.5, 0.5, 0.5, 0, 0, 0.25],
-        [1 / 3, 1 / 3, 1 / 3, 0, 0, 1],
-    ),
+    (BALLOONS, [(0, 8), (14, 17)], [[0.5], [0.25]], [*[0.5] * 3, 0, 0, 0.25], [*[1 / 3] * 3, 0, 0, 1]),
     # abcd|efg, words "ab" and "cdefg": the second word has 1.5 pieces, and the first piece at most 1
     ([(0, 4), (4, 7)], [(0, 2), (2, 7)], [[1.0], [3.0]], [2.0, 3.0], [1, 2 / 3]),
     ([(0, 0), (0, 3)], [(0, 3), (4, 6)], [[1.0], [9.0]], [0.0, 1.0], [0, 1]),
@@ -163,9 +142,8 @@ SPREAD = [
 
 @pytest.mark.parametrize(("spans", "words", "added", "of_pieces", "weights"), SPREAD)
 def test_pieces_share_what_their_word_adds_and_its_weight_of_1(spans, words, added, of_pieces, weights):
-    found, weight = spread(
-        word_shares(pieces(*spans), [word(*span) for span in words]), np.array(added, np.float16)
-    )
+    shares = module.word_shares(pieces(*spans), [word(*span) for span in words])
+    found, weight = module.spread(shares, np.array(added, np.float16))
     assert found[:, 0].tolist() == pytest.approx(of_pieces) and weight == pytest.approx(weights)
     assert found.dtype == weight.dtype == np.float32
 
@@ -187,9 +165,8 @@ def test_the_context_of_words_written_out_with_each_text_embedded_once():
     captions = ["a b c", "a b", "a", "a b c", "a  b"]
     words = ["c b", "b", "", "c", "b"]
     rows = zip(captions, words, strict=True)
-    found = added_by_words(
-        captions, [[word_in(text, one) for one in row.split()] for text, row in rows], embed
-    )
+    left_out = [[word_in(text, one) for one in row.split()] for text, row in rows]
+    found = module.added_by_words(captions, left_out, embed)
     assert embed.asked == [["a b c", "a b", "a c", "a", "a  b"]]
     b, c = [0, 1, 0], [0, 0, 1]
     assert [rows.tolist() for rows in found] == [[c, b], [b], [], [c], [b]]
@@ -256,11 +233,8 @@ WRITTEN = [
     ("embedded", "  The ﬁne  Kůň ", ["The", "ﬁne", "K", "ů", "ň"]),
     ("embedded", "犬が 😀 e\u0301t", ["", "犬", "が", "", "😀", "e\u0301", "t"]),
     ("embedded", " ", [""]),
-    (
-        "open_clip clip",
-        "  A  CAT's 犬 👍🏽 &amp;",
-        ["A", "CAT", "'s", *"犬犬犬", "👍🏽", "&amp;"],
-    ),  # 犬 has three bytes
+    # 犬 has three bytes
+    ("open_clip clip", "  A  CAT's 犬 👍🏽 &amp;", ["A", "CAT", "'s", *"犬犬犬", "👍🏽", "&amp;"]),
     ("open_clip clip", "donâ€™t Cafe\u0301", ["don", "â€™t", "Cafe\u0301"]),
     ("siglip", "The dog: İ", ["T", "h", "e", "dog", "", "İ", "İ"]),
     ("open_clip siglip", "A_b, C", ["A", "", "b", "", "C"]),

@@ -1,7 +1,5 @@
 """Fixtures of the judges' tests."""
 
-from __future__ import annotations
-
 import functools
 
 import pytest
@@ -16,14 +14,18 @@ def tiny_model(tmp_path_factory):
 
 
 @pytest.fixture
-def passes(monkeypatch):
-    """The token ids of each forward pass of the tiny Qwen2.5-VL."""
-    model = tiny_judge("qwen2_5_vl").model
-    forward, found = model.forward, []
+def watched(monkeypatch):
+    """`watched(model)`: filled with what goes into each forward pass of the model."""
 
-    def noted(**inputs):
-        found.append(inputs["input_ids"])
-        return forward(**inputs)
+    def watch(model):
+        forward, found = model.forward, []
+        monkeypatch.setattr(model, "forward", lambda **inputs: found.append(inputs) or forward(**inputs))
+        return found
 
-    monkeypatch.setattr(model, "forward", noted)
-    return found
+    return watch
+
+
+@pytest.fixture
+def passes(watched):
+    """What goes into each forward pass of the tiny Qwen2.5-VL."""
+    return watched(tiny_judge("qwen2_5_vl").model)

@@ -1,10 +1,9 @@
 """What a judge cannot do is one clear error that names the model, the option, or the row and its field."""
 
-from __future__ import annotations
-
 import functools
 import json
 import shutil
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -18,6 +17,7 @@ from tools.tiny.judges import MATCHERS, load
 from tools.tiny.transformers_models import write_clip
 
 from .test_parity import PHOTOS
+from .test_signature import add_tokens
 
 LONG, NARROW = "word " * 20_000, np.zeros((2, 800, 3), np.uint8)
 TEXTLESS = "{% for m in messages %}{% for c in m.content %}<|image_pad|>{% endfor %}{% endfor %}"
@@ -66,12 +66,7 @@ def template(text):
 
 
 def token(text):
-    def change(folder):
-        processor = transformers.AutoProcessor.from_pretrained(folder)
-        processor.tokenizer.add_tokens([text])
-        processor.save_pretrained(folder)
-
-    return change
+    return lambda folder: add_tokens(folder, text)
 
 
 def adapter(folder):
@@ -126,10 +121,14 @@ def test_other_kinds_of_models_are_named(tmp_path):
     save_file({"a": torch.zeros(1)}, tmp_path / "two/model.safetensors")
     clip = write_clip(tmp_path / "clip")
     for backbone, message in (
-        (tmp_path / "text", "a model of the kind 'llama' does not answer questions about photos"),
-        (clip, "a model of the kind 'clip' does not answer questions about photos"),
-        (tmp_path / "two", "it has an encoder and a decoder"),
-        ("embedded", "^backbone='embedded' makes embeddings"),
+        *(
+            (tmp_path / "text", "'llama' does not answer questions"),
+            (clip, "'clip' does not answer questions"),
+        ),
+        *(
+            (tmp_path / "two", "an encoder and a decoder"),
+            ("embedded", "^backbone='embedded' makes embeddings"),
+        ),
         ("./nowhere", "^backbone='./nowhere': there is no such folder"),
         ("Qwen/Qwen3-VL-4B-Instruct", "HF_HUB_OFFLINE is set.*no copy of 'Qwen/Qwen3-VL-4B-Instruct'"),
     ):
@@ -137,33 +136,33 @@ def test_other_kinds_of_models_are_named(tmp_path):
             load(backbone=backbone)
 
 
+BOTH, HEAD = "paligemma reads a prompt both ways", ".* has only a head for matching"
+
+
 @pytest.mark.parametrize(
     ("family", "options", "message"),
     [
-        ("qwen2_5_vl", {"question": "Is it?"}, r"question='Is it\?': expected text with {caption}"),
-        ("qwen2_5_vl", {"question": "{caption} {context}"}, "{context} has no place of its own"),
-        ("qwen2_5_vl", {"question": "\udcff{caption}"}, "question='.*': expected text$"),
-        ("qwen2_5_vl", {"instruction": 3}, "instruction=3: expected text$"),
-        ("qwen2_5_vl", {"instruction": "{answer}"}, "{answer} has no place of its own"),
-        ("qwen2_5_vl", {"question": "{caption}\ue000caption\ue001"}, "question=.*: expected text$"),
-        ("qwen2_5_vl", {"reading": "grade", "answers": "ja/nein"}, "answers='ja/nein' does not go with read"),
-        ("qwen2_5_vl", {"answers": "yes"}, "answers='yes': expected two words"),
-        ("qwen2_5_vl", {"answers": "\udcff/no"}, "expected two words"),
+        ("qwen2_5_vl", {"question": "Is it?"}, r"question='Is it\?': .* {caption}"),
+        *(("qwen2_5_vl", {"max_pixels": n}, f"max_pixels={n}: expected a whole") for n in (-1, 2.5, True)),
+        *(
+            ("qwen2_5_vl", {"question": f"{{caption}} {x}"}, x)
+            for x in ("{context}", "\udcff", "\ue000caption\ue001")
+        ),
+        *(("qwen2_5_vl", {"instruction": given}, str(given)) for given in (3, "{answer}")),
+        *(("qwen2_5_vl", {"answers": text}, "expected two words") for text in ("yes", "\udcff/no")),
         ("qwen2_5_vl", {"answers": "no/No"}, "answers='no/No': .* one token for both words"),
         ("qwen2_5_vl", {"answers": "indubitably/no"}, "no token for 'indubitably'; try other answers"),
-        *(("qwen2_5_vl", {"max_pixels": n}, f"max_pixels={n}: expected a whole") for n in (-1, 2.5, True)),
+        ("qwen2_5_vl", {"reading": "grade", "answers": "ja/nein"}, "answers='ja/nein' does not go with read"),
         ("qwen2_5_vl", {"reading": "grade", "formula": "p_yes"}, "formula='p_yes' does not go with read"),
         ("qwen2_5_vl", {"image_tower": "embedded"}, "image_tower='embedded': an option of mcs"),
         ("qwen2_5_vl", {"dtype": "float16"}, "dtype='float16' does not go with .*, which is loaded"),
+        *(("paligemma", {"reading": "grade"}, BOTH), ("paligemma", {"instruction": "Be strict."}, BOTH)),
+        *(("paligemma", {"explain": True}, f"explain=True: {BOTH}"), ("blip", {}, f"reading='yes': {HEAD}")),
         *(
-            ("paligemma", {name: value}, f"{name}={value!r}: paligemma reads a prompt both ways")
-            for name, value in (("reading", "grade"), ("explain", True), ("instruction", "Be strict."))
+            ("blip", {"reading": "match", name: "{caption}?"}, f"{name}=.*: {HEAD}")
+            for name in ("question", "answers")
         ),
-        ("blip", {}, "reading='yes': .* has only a head for matching, which takes reading='match'"),
-        *(
-            ("blip", {"reading": "match", name: value}, f"{name}=.*: .* has only a head for matching")
-            for name, value in (("explain", True), ("question", "{caption}?"), ("answers", "ja/nein"))
-        ),
+        ("blip", {"reading": "match", "explain": True}, f"explain=.*: {HEAD}"),
     ],
 )
 def test_an_option_that_does_not_fit_is_named(family, options, message):
@@ -206,44 +205,40 @@ def test_a_row_that_cannot_be_asked_is_named_and_can_be_skipped(columns, message
     with pytest.raises(InputError, match=f"^{message}") as caught:
         score(scorer, **columns)
     assert isinstance(caught.value, ImageError) == ("images" in columns)
-    if "" not in columns.get("candidates", ()):
-        found = score(scorer, **columns, on_error="skip")
-        assert [*found.failures] == [1] and np.isfinite(found.scores).tolist() == [True, False]
-        first = {name: values[:1] for name, values in columns.items()}
-        alone = scorer.score(**{"candidates": ["a cat"], "images": PHOTOS[:1]} | first)
-        assert alone.scores == pytest.approx(found.scores[:1], abs=1e-6)
+    found = score(scorer, **columns, on_error="skip")
+    assert [*found.failures] == [1] and np.isfinite(found.scores).tolist() == [True, False]
+    first = {name: values[:1] for name, values in columns.items()}
+    alone = scorer.score(**{"candidates": ["a cat"], "images": PHOTOS[:1]} | first)
+    assert alone.scores == pytest.approx(found.scores[:1], abs=1e-6)
 
 
 @pytest.mark.parametrize("family", MATCHERS)
-def test_a_matcher_names_a_caption_that_is_too_long(family):
-    with pytest.raises(InputError, match=r"^row 1, candidate: it has 20,002 tokens; .* reads at most \d"):
-        score(load(family, reading="match"), candidates=["a cat", "a " * 20_000])
+def test_a_matcher_takes_no_long_caption_and_no_other_text(family):
+    long = "row 1, candidate: it has 20,002 tokens; .* reads at most"
+    for name, values, message in (
+        ("candidates", ["a cat", "a " * 20_000], long),
+        ("references", [["a"], ["b"]], "judge takes no references"),
+        ("context", ["a", "b"], "judge takes no context"),
+    ):
+        with pytest.raises(InputError, match=message):
+            score(load(family, reading="match"), **{name: values})
 
 
-def test_a_matcher_takes_no_other_text():
-    scorer = load("blip_2", reading="match")
-    for name, values in (("references", [["a"], ["b"]]), ("context", ["a", "b"])):
-        with pytest.raises(InputError, match=f"judge takes no {name}"):
-            score(scorer, **{name: values})
+CUDA, CPU = torch.OutOfMemoryError("CUDA out of memory."), RuntimeError("can't allocate memory")
 
 
 @pytest.mark.parametrize(
     ("family", "reading", "texts", "error"),
     [
-        ("qwen2_5_vl", "yes", ["a cat"] * 3, torch.OutOfMemoryError("CUDA out of memory.")),
-        ("qwen2_5_vl", "yes", ["a cat", "a dog", "an owl"], RuntimeError("can't allocate memory")),
-        ("blip", "match", ["a cat"] * 3, torch.OutOfMemoryError("CUDA out of memory.")),
+        ("qwen2_5_vl", "yes", ["a cat"] * 3, CUDA),
+        ("qwen2_5_vl", "yes", ["a cat", "a dog", "an owl"], CPU),
+        ("blip", "match", ["a cat"] * 3, CUDA),
     ],
 )
 def test_too_little_memory_names_the_options_that_need_less(family, reading, texts, error, tiny_model):
     scorer = load(backbone=tiny_model(family), reading=reading, batch_size=6)
-
-    def forward(**inputs):
-        raise error
-
-    scorer.asker.model.model.forward = forward
-    message = "needs more memory than cpu has: try batch_size=3, a lower max_pixels or dtype='bfloat16'$"
-    with pytest.raises(CapscoreError, match=message):
+    scorer.asker.model.model.forward = mock.Mock(side_effect=error)
+    with pytest.raises(CapscoreError, match=r"batch_size=3, a lower max_pixels or dtype='bfloat16'$"):
         scorer.score(texts, [PHOTOS[0]] * 3)
 
 

@@ -1,7 +1,5 @@
 """The reading of two captions: the mean of both orders, a photo read once, and ranks that a judge gives."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np
@@ -28,8 +26,6 @@ ROWS = [
 ]
 FAST = ("qwen2_5_vl", "llava", "paligemma")
 CAPTIONS = {"a": "a cat", "b": "two dogs on a bench", "c": "a house by the sea"}
-
-
 load = functools.partial(tiny_models.load, reading="battle")
 
 
@@ -67,9 +63,8 @@ def test_a_battle_is_the_mean_of_both_orders_of_rows_alone(family, answers, tiny
         expected.append([(shares[0] + 1 - shares[1]) / 2, np.mean(shares), np.mean(masses)])
     judge = load(backbone=folder, answers=answers)
     found = scored(judge)
-    assert_close(
-        np.stack([found.scores, *(found.components[part] for part in ("first", "mass"))], axis=1), expected
-    )
+    numbers = found.scores, found.components["first"], found.components["mass"]
+    assert_close(np.stack(numbers, axis=1), expected)
     assert_close(np.exp(-found.components["margin"]), 1 / found.scores - 1)
     turned = scored(judge, [(photo, rival, caption) for photo, caption, rival in ROWS])
     assert_close(turned.scores, 1 - found.scores)
@@ -79,36 +74,30 @@ def test_captions_that_are_equal_or_empty_neither_win_nor_lose_for_their_place()
     found = scored(load(), [(0, "a cat", "a cat"), (0, "", "a cat"), (0, "a cat", " "), (0, "", "")])
     assert found.scores == pytest.approx([0.5, 0, 1, 0.5], abs=1e-9)
     assert "|empty:worst|" in found.signature
-    assert np.isnan(scored(load(empty="skip"), [(0, "a", "b"), (0, "a", "")]).scores).tolist() == [
-        False,
-        True,
-    ]
+    left_out = scored(load(empty="skip"), [(0, "a", "b"), (0, "a", "")])
+    assert np.isnan(left_out.scores).tolist() == [False, True]
 
 
 @pytest.mark.parametrize(
     ("options", "columns", "message"),
     [
-        ({}, {}, "reading='battle' compares each caption with another: give a column 'rival'"),
+        ({}, {}, "reading='battle' .* a column 'rival'"),
         ({}, {"rival": [None]}, "row 0, rival: expected a caption, got None"),
         ({"empty": "raise"}, {"rival": [""]}, "row 0, rival: expected a caption, got an empty string"),
         ({}, {"rival": ["word " * 20_000]}, "row 0, rival: its question has .* tokens"),
-        (
-            {"question": "Is it {caption}?"},
-            {},
-            "with {caption} where the caption goes and {rival} where the rival",
-        ),
+        ({"question": "Is it {caption}?"}, {}, "with {caption} .* and {rival}"),
         (
             {"question": "{caption} {rival} {context}"},
             {},
-            "{context} has no place .* only {caption} and {rival} have",
+            "{context} has no place .* {caption} and {rival} have",
         ),
         ({"explain": True}, {}, "explain=True does not go with reading='battle'"),
         ({"answers": "first one/second one"}, {}, "has no token for 'first one'; try other answers"),
-        ({"reading": "yes"}, {"rival": ["a"]}, "judge takes no rival; its rows may have context"),
+        ({"reading": "yes"}, {"rival": ["a"]}, "judge takes no rival"),
         (
             {"reading": "yes", "question": "{caption} {rival}"},
             {},
-            "{rival} has no place of its own, only {caption} has",
+            "{rival} has no place .*, only {caption} has",
         ),
     ],
 )
@@ -122,31 +111,22 @@ def systems(tmp_path):
     """Rows of three systems, and the folder of their three photos."""
     for number in range(3):
         Image.fromarray(noise(40, 60, number)).save(tmp_path / f"{number}.png")
-    given = {}
-    for name, caption in CAPTIONS.items():
-        given[name] = [{"image": f"{n}.png", "caption": f"{caption} {n}"} for n in range(3)]
-    return given, tmp_path
+    names = [
+        [{"image": f"{n}.png", "caption": f"{caption} {n}"} for n in range(3)]
+        for caption in CAPTIONS.values()
+    ]
+    return dict(zip(CAPTIONS, names, strict=True)), tmp_path
 
 
-def test_a_judge_ranks_systems_and_reads_each_photo_once(systems, tmp_path, monkeypatch):
+def test_a_judge_ranks_systems_and_reads_each_photo_once(systems, passes, tmp_path):
     given, images = systems
-    model = tiny_judge("qwen2_5_vl").model
-    forward, seen = model.forward, []
-
-    def noted(**inputs):
-        seen.append((len(inputs["input_ids"]), inputs.get("pixel_values") is not None))
-        return forward(**inputs)
-
-    monkeypatch.setattr(model, "forward", noted)
-    options = {
-        "backbone": tiny_judge("qwen2_5_vl"),
-        "images": images,
-        "cache": tmp_path / "cache",
-        "bootstrap": 20,
-    }
+    options = {"backbone": tiny_judge("qwen2_5_vl"), "images": images, "cache": tmp_path / "cache"}
+    options["bootstrap"] = 20
     found = capscore.battles(given, "judge", tie=0, **options)
-    photos = sum(rows for rows, has_photo in seen if has_photo)
-    assert (photos, sum(rows for rows, _ in seen) - photos) == (3, 3 * 3 * 2)  # three battles in both orders
+    seen = {True: 0, False: 0}  # rows with and without a photo
+    for inputs in passes:
+        seen[inputs.get("pixel_values") is not None] += len(inputs["input_ids"])
+    assert seen == {True: 3, False: 3 * 3 * 2}  # three battles in both orders
     expected, firsts = np.zeros((3, 3)), []
     names = [*found.systems]
     for one, other in (("a", "b"), ("a", "c"), ("b", "c")):
@@ -160,13 +140,11 @@ def test_a_judge_ranks_systems_and_reads_each_photo_once(systems, tmp_path, monk
     assert found.first == pytest.approx(np.mean(firsts), abs=1e-6) and 0 <= found.contradicted <= 1
     assert found.signature.startswith("judge|backbone:tiny") and "|reading:battle|" in found.signature
     assert "Position bias: the caption that comes first is better with probability 0." in str(found)
-    seen.clear()
+    passes.clear()
     again = capscore.battles({name: given[name] for name in "cab"}, "judge", tie=0, **options)
-    assert not seen and again.ratings == pytest.approx(found.ratings, abs=1e-6)
+    assert not passes and again.ratings == pytest.approx(found.ratings, abs=1e-6)
     given["b"][1]["caption"] = None
-    with pytest.raises(
-        CapscoreError, match=r"^b \(row 1,.*\) against c \(row 1,.*\): candidate: expected a cap"
-    ):
+    with pytest.raises(CapscoreError, match=r"^b \(row 1,.*\) against c \(row 1,.*\): candidate: "):
         capscore.battles(given, "judge", **options)
     left = capscore.battles(given, "judge", on_error="skip", **options)
     assert (left.n_left_out, left.n_battles) == (2, 7)
@@ -187,11 +165,10 @@ def test_single_answers_decide_where_a_reading_of_one_caption_is_named(systems):
     given, images = systems
     options = {"backbone": tiny_judge("qwen2_5_vl"), "images": images, "cache": False, "bootstrap": 0}
     found = capscore.battles(given, "judge", reading="yes", **options)
-    scorer = load(reading="yes")
-    paths = [images / f"{n}.png" for n in range(3)]
-    scores = {
-        name: scorer.score([row["caption"] for row in rows], paths).scores for name, rows in given.items()
-    }
+    scorer, scores = load(reading="yes"), {}
+    for name, rows in given.items():
+        captions, paths = zip(*((row["caption"], images / row["image"]) for row in rows), strict=True)
+        scores[name] = scorer.score(captions, paths).scores
     wins = [[(scores[one] > scores[other]).sum() for other in found.systems] for one in found.systems]
     np.testing.assert_array_equal(found.wins, wins)
     assert "|reading:yes|" in found.signature and found.first is None

@@ -1,7 +1,5 @@
 """What goes into a judge's question, what comes out besides the score, and what the cache keeps."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np
@@ -17,18 +15,19 @@ from tools.tiny.judges import FAMILIES, load, tiny_judge
 
 from .test_parity import PHOTOS, asked, assert_close
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::capscore.errors.CapscoreWarning", "ignore::DeprecationWarning"
-)
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 ROWS = {"candidates": ["a cat", "a dog", "a red cat", "Zwei Hunde."], "images": [*PHOTOS[:2], *PHOTOS[:2]]}
 TALKING = [family for family in FAMILIES if family != "paligemma"]
-
-
 SYSTEM = "<|im_start|>system\n{}<|im_end|>\n<|im_start|>user\n"
 BEFORE = SYSTEM.format("You are a helpful assistant.")
 PHOTO = "<|vision_start|><|image_pad|><|vision_end|>"
 AFTER = "<|im_end|>\n<|im_start|>assistant\n"
 QUESTION = Yes.question.replace("{caption}", "a cat")
+MORE = {"context": ["A farm."], "references": [["one", "two"]]}
+WITH_MORE = (
+    f'{BEFORE}{PHOTO}The photo stands in this text: "A farm."\n\n'
+    f'People described this photo like this: "one", "two"\n\n{QUESTION}{AFTER}'
+)
 
 
 @pytest.mark.parametrize(
@@ -37,17 +36,12 @@ QUESTION = Yes.question.replace("{caption}", "a cat")
         ({}, {}, f"{BEFORE}{PHOTO}{QUESTION}{AFTER}"),
         ({"instruction": "Be strict."}, {}, f"{SYSTEM.format('Be strict.')}{PHOTO}{QUESTION}{AFTER}"),
         ({"question": "Passt {caption} zu {photo}?"}, {}, f"{BEFORE}Passt a cat zu {PHOTO}?{AFTER}"),
-        (
-            {},
-            {"context": ["A farm."], "references": [["one", "two"]]},
-            f'{BEFORE}{PHOTO}The photo stands in this text: "A farm."\n\n'
-            f'People described this photo like this: "one", "two"\n\n{QUESTION}{AFTER}',
-        ),
+        ({}, MORE, WITH_MORE),
     ],
 )
 def test_texts_stand_in_the_question_where_they_belong(options, columns, expected, passes):
     found = load(**options).score(["a cat"], PHOTOS[:1], **columns)
-    ((ids,),) = passes
+    ((ids,),) = [inputs["input_ids"] for inputs in passes]
     text = tiny_judge("qwen2_5_vl").processor.tokenizer.decode(ids)
     assert re.sub(r"(<\|image_pad\|>)+", "<|image_pad|>", text) == expected
     plain = load().score(["a cat"], PHOTOS[:1])
@@ -66,9 +60,8 @@ def test_a_context_may_be_of_any_kind_and_missing_in_some_rows():
 
 
 def test_answers_are_the_words_that_are_read_and_p_yes_is_the_score_times_the_mass():
-    right, turned, p_yes = (
-        load(**told).score(**ROWS) for told in ({}, {"answers": "no/yes"}, {"formula": "p_yes"})
-    )
+    right, turned = load().score(**ROWS), load(answers="no/yes").score(**ROWS)
+    p_yes = load(formula="p_yes").score(**ROWS)
     assert_close(right.components["margin"], -turned.components["margin"])
     assert_close(right.scores, 1 - turned.scores)
     assert_close(p_yes.scores, right.scores * right.components["mass"])
@@ -78,13 +71,12 @@ def test_answers_are_the_words_that_are_read_and_p_yes_is_the_score_times_the_ma
 
 
 def test_larger_photos_are_made_smaller(passes):
-    whole = load(max_pixels=0).score(**ROWS)
-    n_tokens = sum(ids.numel() for ids in passes)
-    passes.clear()
+    whole, n_whole = load(max_pixels=0).score(**ROWS), len(passes)
     small = load(max_pixels=28 * 28).score(**ROWS)
-    with pytest.warns(capscore.RowWarning, match="max_pixels=1 leaves less of a photo"):
+    with pytest.warns(capscore.RowWarning, match="max_pixels=1 "):
         load(max_pixels=1)
-    assert sum(ids.numel() for ids in passes) < n_tokens
+    n_tokens = [inputs["input_ids"].numel() for inputs in passes]
+    assert sum(n_tokens[n_whole:]) < sum(n_tokens[:n_whole])
     assert np.abs(whole.scores - small.scores).max() > 1e-4
     assert "|pixels:all|" in whole.signature and "|pixels:784|" in small.signature
 
@@ -159,18 +151,16 @@ def test_another_number_format_asks_again(tmp_path, tiny_model):
 
 def test_an_interrupted_run_keeps_its_answers(tmp_path, passes, monkeypatch):
     scorer = load(cache=tmp_path, batch_size=1)
-    read = scorer.asker.model.model.forward
+    model, rows = scorer.asker.model.model, {"candidates": ["a cat"] * 4, "images": PHOTOS[:3] + PHOTOS[4:]}
+    read = model.forward
 
     def forward(**inputs):
         if len(passes) == 2:
             raise KeyboardInterrupt
         return read(**inputs)
 
-    monkeypatch.setattr(scorer.asker.model.model, "forward", forward)
-    rows = {"candidates": ["a cat"] * 4, "images": PHOTOS[:3] + PHOTOS[4:]}
-    with pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(model, "forward", forward)
         scorer.score(**rows)
-    passes.clear()
-    monkeypatch.setattr(scorer.asker.model.model, "forward", read)
     scorer.score(**rows)
-    assert len(passes) == 2
+    assert len(passes) == 4

@@ -1,11 +1,10 @@
 """The list of judges: every entry says what it is, how large, and under which licence, with the source."""
 
-from __future__ import annotations
-
 import re
-from pathlib import Path
 
 from capscore.judges.model import known_models
+
+from ..processes import ROOT
 
 MODELS = known_models()
 
@@ -22,7 +21,7 @@ def test_entries_are_complete_and_of_known_kinds():
 
 
 def test_the_guide_shows_every_model():
-    guide = (Path(__file__).parents[2] / "docs" / "judge.md").read_text(encoding="utf-8")
+    guide = (ROOT / "docs" / "judge.md").read_text(encoding="utf-8")
     for name, model in MODELS.items():
         languages = ", ".join(model["languages"] or ())
         cells = [f"`{name}`", model["kind"], str(model["billions"]), languages]

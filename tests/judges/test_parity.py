@@ -1,7 +1,5 @@
 """Scores are those of a plain loop that asks about each row alone by the library's template and forward."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import json
@@ -16,11 +14,9 @@ from PIL import Image
 import capscore
 from capscore.judges.model import BOTH_WAYS, SHARING
 from capscore.judges.readings import Grade, Match, Yes
-from tools.tiny.judges import FAMILIES, MATCHERS
+from tools.tiny.judges import FAMILIES, MATCHERS, load
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::capscore.errors.CapscoreWarning", "ignore::DeprecationWarning"
-)
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 SIZES = ((64, 90), (128, 56), (90, 64), (64, 90), (33, 47))
 RANDOM = np.random.default_rng(0)
 PHOTOS = [RANDOM.integers(0, 256, (*size, 3), dtype=np.uint8) for size in SIZES]
@@ -88,15 +84,10 @@ def grade(model, processor, inputs, lead):
     begun = tokenizer.convert_tokens_to_ids([*lead, "0", "."])
     forced = [*([token] for token in begun), digits, digits]
     length = inputs["input_ids"].shape[1]
-    made = model.generate(
-        **inputs,
-        max_new_tokens=len(forced),
-        min_new_tokens=len(forced),
-        do_sample=False,
-        prefix_allowed_tokens_fn=lambda _, ids: forced[len(ids) - length],
-        output_logits=True,
-        return_dict_in_generate=True,
-    )
+    options = {"max_new_tokens": len(forced), "min_new_tokens": len(forced), "do_sample": False}
+    options |= {"output_logits": True, "return_dict_in_generate": True}
+    options["prefix_allowed_tokens_fn"] = lambda _, ids: forced[len(ids) - length]
+    made = model.generate(**inputs, **options)
     steps = [step[0].double().softmax(dim=0) for step in made.logits[len(lead) :]]
     chosen = [steps[place][ids] for place, ids in ((0, digits[:2]), (2, digits), (3, digits))]
     (zero, one), first, second = [(part / part.sum()).tolist() for part in chosen]
@@ -166,17 +157,14 @@ def test_a_reranker_is_asked_in_its_own_layout(tiny_model, plain):
     model, processor = plain("qwen3_vl")
     yes, no = processor.tokenizer.convert_tokens_to_ids(["yes", "no"])
     photo_text = "<|vision_start|><|image_pad|><|vision_end|>"
+    lead = f"<|im_start|>system\n{Match.system}<|im_end|>\n<|im_start|>user\n"
+    lead += "<Instruct>: Given a caption, find the photo that it describes.<Query>:"
     of_rows = []
     with torch.inference_mode():
         for photo, caption in ROWS:
-            text = (
-                f"<|im_start|>system\n{Match.system}<|im_end|>\n<|im_start|>user\n"
-                "<Instruct>: Given a caption, find the photo that it describes."
-                f"<Query>:{caption}\n<Document>:{photo_text}<|im_end|>\n<|im_start|>assistant\n"
-            )
+            text = f"{lead}{caption}\n<Document>:{photo_text}<|im_end|>\n<|im_start|>assistant\n"
             inputs = processor(text=[text], images=[Image.fromarray(PHOTOS[photo])], return_tensors="pt")
-            probabilities = model(**inputs).logits[0, -1].double().softmax(dim=0)
-            chosen = probabilities[[yes, no]]
+            chosen = model(**inputs).logits[0, -1].double().softmax(dim=0)[[yes, no]]
             of_rows.append([float(chosen[0] / chosen.sum()), float(chosen.sum())])
     check_every_order_and_batch(np.array(of_rows), "match", tiny_model("qwen3_vl"))
 
@@ -186,25 +174,18 @@ def test_families_that_share_a_photo_are_those_compared_here(plain):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_photo_of_several_captions_is_read_once(family, tiny_model):
-    judge = capscore.load("judge", backbone=str(tiny_model(family)), cache=False)
-    model, passes = judge.asker.model.model, []
-    forward = model.forward
-
-    def counted(**inputs):
-        passes.append((inputs["input_ids"].numel(), inputs.get("pixel_values") is not None))
-        return forward(**inputs)
-
-    model.forward = counted
-    captions = ["one", "two", "three", "four", "five"]
+def test_a_photo_of_several_captions_is_read_once(family, watched):
+    judge = load(family)
+    model, captions = judge.asker.model.model, ["one", "two", "three", "four", "five"]
+    passes = watched(model)
     for caption in captions:
         judge.score([caption], PHOTOS[:1])
-    alone = sum(n for n, _ in passes)
+    alone = sum(inputs["input_ids"].numel() for inputs in passes)
     passes.clear()
     judge.score(captions, [PHOTOS[0]] * 5)
     shared = model.config.model_type in SHARING
-    assert [seen for _, seen in passes] == ([True, False] if shared else [True])
-    assert (sum(n for n, _ in passes) < 0.9 * alone) == shared
+    assert [inputs.get("pixel_values") is not None for inputs in passes] == [True, False][: 1 + shared]
+    assert (sum(inputs["input_ids"].numel() for inputs in passes) < 0.9 * alone) == shared
 
 
 @pytest.mark.parametrize("family", ["qwen2_5_vl", "llava"])
@@ -214,8 +195,5 @@ def test_a_tokenizer_that_was_saved_cutting_texts_reads_whole_ones(family, tiny_
     saved["truncation"] = {"direction": "Right", "max_length": 20, "strategy": "LongestFirst", "stride": 0}
     (folder / "tokenizer.json").write_text(json.dumps(saved))
     rows = {"candidates": ["two dogs run on the beach"], "images": PHOTOS[:1]}
-    whole, found = (
-        capscore.load("judge", backbone=path, cache=False).score(**rows).components["margin"]
-        for path in (tiny_model(family), folder)
-    )
-    np.testing.assert_allclose(found, whole, rtol=1e-5, atol=1e-5)
+    whole, found = (load(backbone=path).score(**rows) for path in (tiny_model(family), folder))
+    assert_close(found.components["margin"], whole.components["margin"])

@@ -1,19 +1,14 @@
 """The judge does no work that no score needs."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest
 import transformers
 
-import capscore
-from tools.tiny.judges import MATCHERS
+from tools.tiny.judges import MATCHERS, load
 from tools.tiny.transformers_models import random_photos
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::capscore.errors.CapscoreWarning", "ignore::DeprecationWarning"
-)
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 PHOTOS = random_photos()
 ROWS = [(photo, caption) for caption in ("a cat", "two dogs run on the beach", "no") for photo in PHOTOS[:3]]
 
@@ -32,7 +27,7 @@ def shapes_from(module):
 
 
 def test_the_vocabulary_is_read_only_where_an_answer_begins(tiny_model):
-    judge = capscore.load("judge", backbone=str(tiny_model("qwen2_5_vl")), cache=False)
+    judge = load(backbone=tiny_model("qwen2_5_vl"))
     shapes = shapes_from(judge.model.model.lm_head)
     scored(judge)
     # for each row, and at the end of the shared part of each photo
@@ -41,9 +36,7 @@ def test_the_vocabulary_is_read_only_where_an_answer_begins(tiny_model):
 
 @pytest.mark.parametrize("family", MATCHERS)
 def test_a_head_for_matching_sees_each_photo_once(family, tiny_model):
-    judge = capscore.load(
-        "judge", backbone=str(tiny_model(family)), reading="match", cache=False, batch_size=9
-    )
+    judge = load(backbone=tiny_model(family), reading="match", batch_size=9)
     shapes = shapes_from(judge.model.model.vision_model)
     scored(judge)
     assert [shape[0] for shape in shapes] == [3] and judge.model.batch_size == 9
@@ -52,7 +45,7 @@ def test_a_head_for_matching_sees_each_photo_once(family, tiny_model):
 def test_photos_are_prepared_beside_the_model_with_a_tokenizer_that_never_pads(tiny_model, monkeypatch):
     defaults = transformers.Idefics3Processor.valid_processor_kwargs._defaults
     monkeypatch.setitem(defaults, "text_kwargs", {"padding": True})  # as Gemma 4's
-    judge = capscore.load("judge", backbone=str(tiny_model("smolvlm")), cache=False)
+    judge = load(backbone=tiny_model("smolvlm"))
     prompter, found = judge.model.prompter, []
     photo_inputs = prompter.photo_inputs
 

@@ -1,7 +1,6 @@
 """A judge behind a server has the scores of its model in process, and says what is wrong with a server."""
 
-from __future__ import annotations
-
+import functools
 import itertools
 import json
 import logging
@@ -22,7 +21,7 @@ from capscore.judges import client
 from capscore.judges.listing import MAX_TOKENS
 from tools.tiny.chat_server import MODEL, ChatServer
 
-from ..cli.conftest import run, write_jsonl
+from ..cli.conftest import read_jsonl, run, write_jsonl
 from .test_parity import PHOTOS, ROWS
 from .test_statements import CAPTION, PHOTO, chances, recalled
 
@@ -98,39 +97,34 @@ def test_scores_are_those_of_the_model_in_process(server, folder, options):
 
 def test_a_grade_that_the_model_writes_by_itself_needs_no_other_request(server):
     """Three places of one answer are read at once; where the model writes 1, its 0 is begun for it."""
-    found = {}
+    scorer, found = judge(server, reading="grade", top_logprobs=2), {}
+
+    def write(handler, answer):
+        content = answer["choices"][0]["logprobs"]["content"]
+        last = server.asked[-1]["messages"][-1]
+        begun = last["content"] if last["role"] == "assistant" else ""
+        for place, text in zip(content, f"{wanted}.75"[len(begun) :], strict=False):
+            place["top_logprobs"] = [{"token": text, "logprob": -0.1}, {"token": "?", "logprob": -2.4}]
+            place["token"] = text
+        return False
+
     for wanted in "01":
-
-        def write(handler, answer, wanted=wanted):
-            content = answer["choices"][0]["logprobs"]["content"]
-            last = server.asked[-1]["messages"][-1]
-            begun = last["content"] if last["role"] == "assistant" else ""
-            for place, text in zip(content, f"{wanted}.75"[len(begun) :], strict=False):
-                place["top_logprobs"] = [{"token": text, "logprob": -0.1}, {"token": "?", "logprob": -2.4}]
-                place["token"] = text
-            return False
-
-        server.fault, server.asked = None, []
-        scorer = judge(server, reading="grade", top_logprobs=2)
         server.fault, server.asked = write, []
-        scores = scorer.score(["a cat"], IMAGES[:1])
-        found[wanted] = scores.scores[0], len(server.asked)
+        found[wanted] = scorer.score(["a cat"], IMAGES[:1]).scores[0], len(server.asked)
     assert found == {"0": (pytest.approx(0.75), 1), "1": (1, 2)}
 
 
 def test_what_lies_outside_the_likeliest_tokens_is_reported_and_not_invented(server):
-    tops = {"Yes": math.log(0.9), "no": math.log(0.05), " No": math.log(0.01), "?": math.log(0.02)}
-    one = {"Yes": math.log(0.9), "?": math.log(0.02), "!": math.log(0.01), "or": math.log(0.005)}
-    none = {"<think>": math.log(0.9), "?": math.log(0.02), "!": math.log(0.01), "or": math.log(0.005)}
-    scorer = judge(server, top_logprobs=4)
-    found = []
-    for tokens in (tops, one, none):
+    others = {"?": 0.02, "!": 0.01, "or": 0.005}
+    scorer, found = judge(server, top_logprobs=4), []
 
-        def answered(handler, answer, tokens=tokens):
-            listed = [{"token": text, "logprob": value} for text, value in tokens.items()]
-            answer["choices"][0]["logprobs"]["content"] = [{**listed[0], "top_logprobs": listed}]
+    def answered(tokens, handler, answer):
+        listed = [{"token": text, "logprob": math.log(share)} for text, share in tokens.items()]
+        answer["choices"][0]["logprobs"]["content"] = [{**listed[0], "top_logprobs": listed}]
 
-        server.fault = answered
+    tops = {"Yes": 0.9, "no": 0.05, " No": 0.01, "?": 0.02}
+    for tokens in (tops, {"Yes": 0.9, **others}, {"<think>": 0.9, **others}):
+        server.fault = functools.partial(answered, tokens)
         found.append(scorer.score(["a cat"], IMAGES[:1], on_error="skip"))
     both, bounded, unknown = found
     assert both.scores[0] == pytest.approx(0.9 / 0.96, abs=1e-6)
@@ -139,8 +133,7 @@ def test_what_lies_outside_the_likeliest_tokens_is_reported_and_not_invented(ser
     # spellings that were not sent are at most as likely as the last of the four tokens
     assert bounded.components["margin"][0] == pytest.approx(math.log(0.915 / 0.02), abs=1e-5)
     assert bounded.components["missing"][0] == pytest.approx(1 - 0.935, abs=1e-6)
-    assert "no answer that is asked for is among the 4 likeliest tokens" in unknown.failures[0]
-    assert "'<think>'" in unknown.failures[0]
+    assert "the 4 likeliest tokens" in unknown.failures[0] and "'<think>'" in unknown.failures[0]
 
 
 def cut(handler, answer):
@@ -279,17 +272,14 @@ def test_requests_at_once_are_bounded(server):
     assert server.most_at_once <= 2
 
 
-def test_a_server_that_does_not_begin_answers_is_refused_for_grades(server):
-    server.continues = False
-    with pytest.raises(capscore.CapscoreError, match=r"continue an answer that is begun.*reading='yes'"):
-        judge(server, reading="grade").score(CAPTIONS, IMAGES)
-
-
-def test_a_tokenizer_with_tokens_of_several_digits_is_refused_for_grades(server):
+def test_a_server_that_begins_no_answers_or_joins_digits_is_refused_for_grades(server):
     scorer = judge(server, reading="grade")
     server.fault = every_place(lambda top: [token.update(token="85") for token in top[:1]])
-    with pytest.raises(capscore.CapscoreError, match=r"tokens of several digits.*reading='yes'"):
+    with pytest.raises(capscore.CapscoreError, match=r"several digits.*reading='yes'"):
         scorer.score(CAPTIONS, IMAGES)
+    server.fault, server.continues = None, False
+    with pytest.raises(capscore.CapscoreError, match=r"continue an answer.*reading='yes'"):
+        judge(server, reading="grade").score(CAPTIONS, IMAGES)
 
 
 def test_a_model_that_does_not_look_is_refused(server):
@@ -330,12 +320,13 @@ def test_an_option_that_is_wrong_for_a_server_is_named(options, words, server, w
 
 
 def test_options_of_servers_go_with_servers_alone(folder):
-    with pytest.raises(capscore.CapscoreError, match="model='x' goes with a server"):
-        capscore.load("judge", backbone=folder, model="x")
-    with pytest.raises(capscore.CapscoreError, match=r"an option of judge, not of mcs"):
-        capscore.load("mcs", model="x")
-    with pytest.raises(capscore.CapscoreError, match="only a judge can be behind a server"):
-        capscore.load("mcs", backbone="http://127.0.0.1:1/v1")
+    for metric, options, message in (
+        ("judge", {"backbone": folder, "model": "x"}, "model='x' goes with a server"),
+        ("mcs", {"model": "x"}, "an option of judge, not of mcs"),
+        ("mcs", {"backbone": "http://127.0.0.1:1/v1"}, "only a judge"),
+    ):
+        with pytest.raises(capscore.CapscoreError, match=message):
+            capscore.load(metric, **options)
 
 
 def test_a_key_crosses_the_internet_under_tls_alone(monkeypatch, waits):
@@ -370,18 +361,16 @@ def test_the_command_scores_compares_and_counts(server, tmp_path):
         Image.fromarray(photo).save(tmp_path / f"{number}.png")
     photos = [f"{photo}.png" for photo, _ in ROWS]
     for name, captions in (("a", CAPTIONS), ("b", CAPTIONS[::-1])):
-        rows = zip(photos, captions, strict=True)
-        rows = [{"image": photo, "caption": text, "language": "en"} for photo, text in rows]
+        rows = [{"image": photo, "caption": text} for photo, text in zip(photos, captions, strict=True)]
         write_jsonl(tmp_path / f"{name}.jsonl", rows)
     expected = judge(server).score(CAPTIONS, [str(tmp_path / photo) for photo in photos])
     options = f"-m judge --backbone {server.address} --model {MODEL} --top-logprobs {ALL} --no-cache".split()
     done = run("score", tmp_path / "a.jsonl", *options, "-o", tmp_path / "s.jsonl")
     assert done.exit_code == 0, done.stderr
-    rows = [json.loads(line) for line in (tmp_path / "s.jsonl").read_text(encoding="utf-8").splitlines()]
+    rows = read_jsonl(tmp_path / "s.jsonl")
     assert [row["judge"] for row in rows] == pytest.approx(expected.scores.tolist(), abs=1e-6)
     assert all(row["missing"] < 1e-6 for row in rows)
-    assert f"note: {MODEL} at {server.address}: 11 requests, " in done.stderr
-    assert " tokens read and 11 written" in done.stderr
+    assert f"note: {MODEL} at {server.address}: 11 requests, " in done.stderr and "11 written" in done.stderr
     both = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
     explain = "explain", tmp_path / "0.png", "a cat", "-o", tmp_path / "page.html"
     for words in (("compare", *both), ("compare", "--battles", *both), explain):

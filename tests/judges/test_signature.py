@@ -1,7 +1,5 @@
 """A signature, and with it the cache, changes with everything that moves a score, and with nothing else."""
 
-from __future__ import annotations
-
 import json
 import shutil
 
@@ -26,9 +24,9 @@ def signature(folder, columns=None, **options):
     return judge.score(**{"candidates": ["a cat", "a dog"], "images": PHOTOS[:2]} | (columns or {})).signature
 
 
-def another_tokenizer(folder):
+def add_tokens(folder, *texts):
     processor = transformers.AutoProcessor.from_pretrained(folder)
-    processor.tokenizer.add_tokens([">>", "<<"])
+    processor.tokenizer.add_tokens([*texts, "<<"])
     processor.save_pretrained(folder)
 
 
@@ -45,7 +43,7 @@ def test_a_template_that_states_the_day_has_another_digest_every_day(tiny_model,
     assert signature(folder) != signature(folder)
 
 
-@pytest.mark.parametrize("change", [another_tokenizer, another_config])
+@pytest.mark.parametrize("change", [add_tokens, another_config])
 def test_a_folder_whose_settings_change_is_another_model(change, tiny_model, tmp_path):
     folder = shutil.copytree(tiny_model("qwen2_5_vl"), tmp_path / "judge")
     before = signature(folder)

@@ -1,7 +1,5 @@
 """Statements: one question per claim; their mean, recall of references, and what is marked in the caption."""
 
-from __future__ import annotations
-
 import json
 import re
 

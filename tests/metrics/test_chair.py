@@ -16,12 +16,9 @@ from ..cli.conftest import run
 # captions, and the objects that utils/chair.py of LisaAnne/Hallucination (a967f2fc) found in them, with the
 # singulars of pattern 3.7 and the tokens of NLTK 3.10
 MENTIONS = {
-    "Two women holding wine glasses and a wine glass, knives and forks.": (
-        "person", "wine glass", "wine glass", "knife", "fork"
-    ),
-    "a baby elephant and an adult bird near a passenger jet, a baby": (
-        "elephant", "bird", "airplane", "person"
-    ),
+    "Two women holding wine glasses and a wine glass": ("person", "wine glass", "wine glass"),
+    "knives and forks, a baby": ("knife", "fork", "person"),
+    "a baby elephant and an adult bird near a passenger jet": ("elephant", "bird", "airplane"),
     "A man's bow tie, bows and ties": ("person", "tie", "tie"),
     "the toilet seat is up": ("toilet",),
     "the seat of the toilet, a chair": ("toilet", "chair"),
@@ -76,53 +73,50 @@ def test_rows_and_the_corpus():
     assert found.components["chair_s"].tolist() == [1, 0, 1, 0]
     # photos show dog and chair; bus; cat; nothing
     assert found.components["recall"].tolist() == [0.5, 0, 0, 1]
-    assert found.corpus == pytest.approx(
-        {"corpus_chair_s": 2 / 4, "corpus_chair_i": 4 / 5, "corpus_recall": 1 / 4}
-    )
-    mended = score(options={"rules": "mended"})
-    assert mended.details[1] == {"mentioned": "bus", "made_up": ""}
+    corpus = {"corpus_chair_s": 2 / 4, "corpus_chair_i": 4 / 5, "corpus_recall": 1 / 4}
+    assert found.corpus == pytest.approx(corpus)
+    assert score(options={"rules": "mended"}).details[1] == {"mentioned": "bus", "made_up": ""}
 
 
 def test_objects_of_the_photo_come_from_names_instances_and_references(instances):
-    names = [["bench"], None, "Dog, kite", []]
-    found = score(objects=names)
-    assert [detail["made_up"] for detail in found.details] == ["cat", "", "", ""]
-    assert "|objects:references+given,var|refs:var|" in found.signature
-    alone = score(references=None, objects=["dog", ["bus"], [], []])
-    assert [detail["made_up"] for detail in alone.details] == ["cat, bench", "", "dog, dog", ""]
-    assert "|objects:given|refs:0|" in alone.signature
-    mixed = score(references=[["a dog"], [], None, []], objects=[None, ["cat"], "dog", []])
-    assert [detail["made_up"] for detail in mixed.details] == ["cat, bench", "", "", ""]
-    assert mixed.n_references.tolist() == [1, 0, 0, 0] and "|objects:references+given,var|" in mixed.signature
     ids = {"image_id": ["000009", 12, 9, 12], "options": {"instances": instances}}
-    assert [detail["made_up"] for detail in score(**ids).details] == ["cat", "", "dog, dog", ""]
-    assert "|objects:instances@" in (alone := score(references=None, **ids)).signature
-    assert alone.details[0]["made_up"] == "dog, cat" and alone.corpus["corpus_recall"] == 1 / 4
+    partly = {"references": [["a dog"], [], None, []], "objects": [None, ["cat"], "dog", []]}
+    named = {"references": None, "objects": ["dog", ["bus"], [], []]}
+    for given, made_up, n_references, stated in (
+        (
+            {"objects": [["bench"], None, "Dog, kite", []]},
+            "cat|||",
+            [2, 1, 1, 1],
+            "references+given,var|refs:var|",
+        ),
+        (named, "cat, bench||dog, dog|", [0] * 4, "given|refs:0|"),
+        (partly, "cat, bench|||", [1, 0, 0, 0], "references+given,var|"),
+        (ids, "cat||dog, dog|", [2, 1, 1, 1], "references+instances@"),
+        (ids | {"references": None}, "dog, cat||dog, dog|", [0] * 4, "instances@"),
+    ):
+        found = score(**given)
+        assert "|".join(detail["made_up"] for detail in found.details) == made_up
+        assert found.n_references.tolist() == n_references and f"|objects:{stated}" in found.signature
+    assert found.corpus["corpus_recall"] == 1 / 4
 
 
 def test_bad_rows_and_files_are_named(instances, tmp_path):
     for columns, message in (
-        (
-            {"objects": [["window"], None, None, None]},
-            "row 0, objects: 'window' is not one of COCO's 80 objects",
-        ),
-        ({"objects": [None, 3, None, None]}, "row 1, objects: expected a list of names of objects, got 3"),
+        ({"objects": [["window"], None, None, None]}, "row 0, objects: 'window' is not one of COCO's 80"),
+        ({"objects": [None, 3, None, None]}, "row 1, objects: .* got 3"),
         (
             {"references": None, "objects": ["dog", None, "", "dog"]},
-            "row 1, objects: expected references, names of objects, or an image_id and instances",
+            "row 1, objects: .*image_id and instances",
         ),
         (
             {"image_id": [9, 9, 7, 9], "options": {"instances": instances}},
-            "row 2, image_id: image_id 7 is not in instances=",
+            "row 2, image_id: image_id 7 is not",
         ),
         ({"references": None}, "chair compares with references"),
-        (
-            {"references": [[]] * 4, "objects": ["dog", None, [], []]},
-            "row 1, references: expected at least one",
-        ),
+        ({"references": [[]] * 4, "objects": ["dog", None, [], []]}, "row 1, references: .*at least one"),
         ({"options": {"rules": "mine"}}, "rules='mine': expected 'published' or 'mended'"),
-        ({"options": {"instances": tmp_path / "gone.json"}}, "gone.json'? cannot be read: No such file"),
-        ({"options": {"instances": Path("/dev/zero")}}, "/dev/zero'?: expected a file, a pipe"),
+        ({"options": {"instances": tmp_path / "gone.json"}}, "gone.json'? cannot be read"),
+        ({"options": {"instances": Path("/dev/zero")}}, "/dev/zero'?: expected a file"),
     ):
         with pytest.raises(InputError, match=message):
             score(**columns)
@@ -139,10 +133,8 @@ def test_the_command_reads_objects_and_instances(instances, tmp_path):
     done = run("score", tmp_path / "rows.json", *options)
     assert done.exit_code == 0 and "corpus_chair_s 1.0000, corpus_chair_i 0.6667" in done.output
     cells = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
-    assert [(row["chair_i"], row["mentioned"], row["made_up"]) for row in cells] == [
-        (0.5, "dog, bench", "dog"),
-        (1, "dog", "dog"),
-    ]
+    found = [(row["chair_i"], row["mentioned"], row["made_up"]) for row in cells]
+    assert found == [(0.5, "dog, bench", "dog"), (1, "dog", "dog")]
 
 
 def word(correct, word_class="noun", score=0.1):
@@ -157,11 +149,9 @@ def test_what_systems_make_up():
     samples = [[1 / 2, 1, 0][first] for first in range(3)]
     low, high = chair.captions_interval.low, chair.captions_interval.high
     assert min(samples) <= low < chair.captions < high <= max(samples)
+    words = [word(False), word(True), word(None), word(False, "verb"), word(False, score=None)]
     details = [
-        {
-            "fits": True,
-            "words": [word(False), word(True), word(None), word(False, "verb"), word(False, score=None)],
-        },
+        {"fits": True, "words": words},
         None,
         {"fits": False, "words": [word(None), word(None)]},  # it does not fit as a whole
         {"fits": None, "words": [word(True)]},
@@ -170,6 +160,6 @@ def test_what_systems_make_up():
     found = capscore.hallucinated({"a": marks}, images=ids, n=0)["a"]
     assert (found.captions, found.nouns, found.n_captions, found.n_nouns) == (2 / 3, 3 / 6, 3, 6)
     assert found.captions_interval is None and json.loads(json.dumps(found.to_dict()))["nouns"] == 0.5
-    with pytest.raises(InputError, match="b: expected Scores of infometic or chair, got those of rouge_l"):
-        rouge = capscore.load("rouge_l").score(["a"], references=[["a"]], language="en")
+    rouge = capscore.load("rouge_l").score(["a"], references=[["a"]], language="en")
+    with pytest.raises(InputError, match=r"^b: .*infometic or chair.* rouge_l"):
         capscore.hallucinated({"b": rouge})

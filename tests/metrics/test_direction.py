@@ -5,11 +5,9 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import capscore
 from capscore.benchmarks.tasks import RatingTask, Task
-from capscore.cli import app
 from capscore.metrics.calibration import PERCENTS
 from capscore.metrics.loading import is_lower_better
 from capscore.options import OutputOptions
@@ -17,6 +15,8 @@ from capscore.registry import BENCHMARKS, METRICS, register_metric
 from capscore.scoring.calibrating import document
 from capscore.scoring.row_filter import RowFilter
 from capscore.statistics.systems import compare_figures
+from tools.tiny import command
+from tools.tiny.command import read_jsonl, write_jsonl
 
 REFERENCE = "a black dog"
 # errors 3, 0, 1, 2
@@ -38,18 +38,15 @@ def files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     systems = {"rows": CAPTIONS, "near": ["a red dog"] * 9, "far": ["a dog and a cat and a bird"] * 9}
     for name, captions in systems.items():
-        rows = (
-            {"id": index, "image": f"{index}.jpg", "caption": text, "references": [REFERENCE]}
-            for index, text in enumerate(captions)
-        )
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        rows = [{"id": n, "image": f"{n}.jpg", "caption": text} for n, text in enumerate(captions)]
+        write_jsonl(tmp_path / f"{name}.jsonl", [row | {"references": [REFERENCE]} for row in rows])
     return tmp_path
 
 
 def run(*words):
-    result = CliRunner(env={"COLUMNS": "100"}).invoke(app, [*words])
-    assert result.exit_code == 0, result.output
-    return result.output
+    done = command.run(*words)
+    assert done.exit_code == 0, done.output
+    return done.output
 
 
 def scored():
@@ -72,8 +69,7 @@ def test_the_worst_rows_are_those_with_the_largest_error(files):
 @pytest.mark.parametrize(("choice", "kept"), [(["--top", "2"], [1, 2]), (["--min-score", "1"], [1, 2])])
 def test_the_rows_that_stay_are_those_with_the_smallest_error(files, choice, kept):
     shown = run("score", "rows.jsonl", "-m", "length_error", "--keep", "kept.jsonl", *choice)
-    rows = [json.loads(line) for line in (files / "kept.jsonl").read_text().splitlines()]
-    assert [row["id"] for row in rows] == kept
+    assert [row["id"] for row in read_jsonl(files / "kept.jsonl")] == kept
     assert "the highest has 1.0000" in shown and ("among the lowest 2" in shown or "at most 1" in shown)
 
 
@@ -93,17 +89,14 @@ def test_the_report_puts_the_largest_errors_first(files):
 
 def test_a_file_is_sorted_by_the_largest_error_first(files):
     run("score", "rows.jsonl", "-m", "length_error", "-o", "sorted.jsonl", "--sort", "length_error")
-    rows = [json.loads(line) for line in (files / "sorted.jsonl").read_text().splitlines()]
-    assert [row["length_error"] for row in rows] == [3, 2, 1, 0]
+    assert [row["length_error"] for row in read_jsonl(files / "sorted.jsonl")] == [3, 2, 1, 0]
 
 
 def test_ranks_are_percents_of_right_captions_with_larger_errors(tmp_path):
-    scores = scored()
-    values = [9 * percent / 100 for percent in PERCENTS]
-    right = {"n": 100, "values": values}
+    scores, path = scored(), tmp_path / "calibration.json"
+    right = {"n": 100, "values": [9 * percent / 100 for percent in PERCENTS]}
     entry = {"metric": "length_error", "signature": scores.signature, "backbone": None, "truncated": 0}
     entry |= {"languages": {"all": {"right": right, "shuffled": right}}, "among_all": None, "varied": {}}
-    path = tmp_path / "calibration.json"
     whole = document([entry], [], name="errors", made="2026-01-01", shuffled=1, seed=0)
     path.write_text(json.dumps(whole), encoding="utf-8")
     expected = [100 * (9 - error) / 9 for error in (3, 0, 1, 2)]
@@ -115,12 +108,10 @@ def test_the_smaller_mean_is_the_better_one(files):
     assert "*0.0000" in shown and "far scores worse (higher) than near by 5.0000" in shown
     document = json.loads(run("compare", "near.jsonl", "far.jsonl", "-m", "length_error", "--json"))
     assert document["metrics"]["length_error"]["comparisons"][0]["higher_is_better"] is False
-    score = capscore.load("length_error").score
-    systems = {
-        name: score([text] * 4, references=[[REFERENCE]] * 4)
-        for name, text in zip("ab", CAPTIONS, strict=False)
-    }
-    assert capscore.compare_systems(systems)[0].best == ["b"]
+    of_captions = [
+        capscore.load("length_error").score([text] * 4, references=[[REFERENCE]] * 4) for text in CAPTIONS[:2]
+    ]
+    assert capscore.compare_systems(dict(zip("ab", of_captions, strict=True)))[0].best == ["b"]
     assert compare_figures({"a": [1.0, 2.0], "b": [2.0, 3.0]}).best == ["b"]
 
 
@@ -134,26 +125,20 @@ def test_agreement_with_people_is_positive_where_small_errors_are_rated_high(tmp
         """Captions with ratings."""
 
         CITATION = "@misc{rated}"
-        FILES: ClassVar = {
-            "ratings": capscore.AnnotationFile(("ratings.jsonl",), source="https://example.org")
-        }
+        FILES: ClassVar = {"ratings": capscore.AnnotationFile(("ratings.jsonl",), source="https://x.org")}
         FIELDS: ClassVar = {"caption": str, "references": [str], "rating": float}
         task = RatingTask("tau_b", "pearson")
 
         def rows(self, split):
             for row in self.file("ratings").jsonl():
                 texts = {"caption": row.caption("caption"), "references": row.captions("references")}
-                yield (
-                    str(row.line),
-                    {"image_id": row.photo("photo"), **texts, "rating": row.number("rating", 1, 5)},
-                )
+                rated = {"image_id": row.photo("photo"), "rating": row.number("rating", 1, 5)}
+                yield str(row.line), texts | rated
 
-    ratings = [1, 4, 3, 2]
-    lines = [
-        {"photo": f"{index}.jpg", "caption": text, "references": [REFERENCE], "rating": rating}
-        for index, (text, rating) in enumerate(zip(CAPTIONS, ratings, strict=True))
-    ]
-    (tmp_path / "ratings.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    lines = [{"photo": f"{n}.jpg", "caption": text} for n, text in enumerate(CAPTIONS)]
+    for line, rating in zip(lines, [1, 4, 3, 2], strict=True):
+        line |= {"references": [REFERENCE], "rating": rating}
+    write_jsonl(tmp_path / "ratings.jsonl", lines)
     BENCHMARKS.register("rated")(Rated)
     try:
         (run,) = capscore.benchmark("rated", ["length_error"], data_dir=tmp_path).runs

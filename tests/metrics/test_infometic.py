@@ -1,7 +1,7 @@
 """InfoMetIC as a scorer: what it says of words and regions, computed by hand where that is possible."""
 
+import functools
 import math
-import warnings
 from importlib.resources import files
 
 import evaluate
@@ -87,11 +87,8 @@ def test_words_regions_and_scores_by_hand():
     scores = toy().score(["red green kite"], [FLAG], language="en", boxes=[[LEFT, RIGHT]])
     (detail,) = scores.details
     words, regions = detail["words"], detail["regions"]
-    assert list(zip(each(words, "text"), each(words, "start"), each(words, "end"), strict=True)) == [
-        ("red", 0, 3),
-        ("green", 4, 9),
-        ("kite", 10, 14),
-    ]
+    assert each(words, "text") == ["red", "green", "kite"]
+    assert (each(words, "start"), each(words, "end")) == ([0, 4, 10], [3, 9, 14])
     # cosines with the photo: of red 2/√5, of green 0, of a word without colour 3/√15
     of_words = softmax(100 * 2 / math.sqrt(5), 0, 100 * 3 / math.sqrt(15))
     np.testing.assert_allclose(each(words, "score"), of_words, rtol=1e-4, atol=1e-12)
@@ -107,9 +104,8 @@ def test_words_regions_and_scores_by_hand():
     expected = [recall, precision, recall + precision + 100 * cosine, cosine]
     np.testing.assert_allclose([values[0] for values in scores.components.values()], expected, rtol=1e-4)
     assert scores.scores[0] == pytest.approx(recall + precision, rel=1e-5)
-    assert "|weights:info_clip|regions:given|n_regions:20|marks:published|beta:0.1|plus:100|" in (
-        scores.signature
-    )
+    stated = "|weights:info_clip|regions:given|n_regions:20|marks:published|beta:0.1|plus:100|"
+    assert stated in scores.signature
 
 
 def test_beta_moves_marks_and_no_score():
@@ -157,33 +153,26 @@ def test_given_boxes_and_found_ones_in_one_call(plain):
     assert [detail["regions"][0]["box"][2] for detail in details] == [100.0 + 1e-9, 100.0 + 2e-9]
 
 
-def nested(depth):
-    boxes = []
-    for _ in range(depth):
-        boxes = [boxes]
-    return boxes
+# a list in a list in a list …
+NESTED = functools.reduce(lambda inner, _: [inner], range(100_000), [])
 
 
 @pytest.mark.parametrize(
     ("boxes", "message"),
-    [
-        ([BOXES[0], [300, 0, 100, 200]], r"box 1 is \[300, 0, 100, 200\]: expected left below"),
-        ([[500, 0, 600, 100]], "it lies outside the photo"),
-        ([[0, 0, np.nan, 5]], "expected four"),
-        ([[0, 0, 10**400, 5]], "expected four"),
-        ([{"a": 1}], "box 0 is {'a': 1}: expected four"),
-        (nested(100_000), "expected four finite numbers"),
-        ("a" * 100_000, "expected a list of boxes"),
-        (BOXES * 400, "1,200 boxes for one photo; expected at most 1,000"),
+    [  # tests/images/test_boxes.py has more
+        ([BOXES[0], [300, 0, 100, 200]], r"box 1 is \[300, 0, 100, 200\]"),
+        *(([[0, 0, 10**400, 5]], "four"), ([{"a": 1}], "box 0 is {'a': 1}"), (NESTED, "four")),
+        *(("a" * 100_000, "a list of boxes"), (BOXES * 400, "1,200 boxes for one photo; .* at most 1,000")),
     ],
+    ids=["order", "number", "dict", "nested", "text", "many"],
 )
 def test_invalid_boxes_are_named_with_their_row(plain, boxes, message):
     rows = dict(candidates=["A cat."] * 2, images=[CAT] * 2, language="en", boxes=[None, boxes])
+    skipped = plain.score(**rows, on_error="skip")
+    assert list(skipped.failures) == [1] and skipped.details[1] is None and np.isfinite(skipped.scores[0])
     with pytest.raises(InputError, match=f"^row 1, boxes: .*{message}") as caught:
         plain.score(**rows)
     assert len(str(caught.value)) < 300
-    skipped = plain.score(**rows, on_error="skip")
-    assert list(skipped.failures) == [1] and skipped.details[1] is None and np.isfinite(skipped.scores[0])
 
 
 def test_no_region_no_content_word_and_a_photo_of_one_pixel(backbone):
@@ -202,13 +191,14 @@ def test_no_region_no_content_word_and_a_photo_of_one_pixel(backbone):
 
 
 def test_words_beyond_the_limit_are_reported_and_counted(plain):
-    with pytest.warns(TruncationWarning, match="1 of 2 rows have a caption of more than 32 pieces"):
+    cut = "1 of 2 rows have a caption of more than 32 pieces"
+    with pytest.warns(TruncationWarning, match=cut):
         scores = plain.score(["A cat.", " ".join(["cat"] * 40)], [CAT, CAT], language="en")
     detail = scores.details[1]
     assert detail["n_words_cut"] == 8 and scores.truncated.tolist() == [False, True]
     assert [word["score"] is None for word in detail["words"]] == [False] * 32 + [True] * 8
     assert detail["words"][-1]["correct"] is None
-    with pytest.warns(TruncationWarning, match="1 of 2 rows have a caption of more than 32 pieces"):
+    with pytest.warns(TruncationWarning, match=cut):
         plain.warn_about_truncation(scores.truncated)  # as `capscore score` does
 
 
@@ -232,15 +222,10 @@ def network(backbone):
 
 
 @pytest.fixture(scope="module")
-def weights(network, tmp_path_factory):
+def reader(backbone, network, tmp_path_factory):
     folder = tmp_path_factory.mktemp("weights") / "trained"
     network.save_pretrained(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def reader(backbone, weights):
-    return scorer(backbone, weights=weights)
+    return scorer(backbone, weights=folder)
 
 
 def test_the_context_of_words_reaches_the_network(reader, backbone, network):
@@ -248,9 +233,8 @@ def test_the_context_of_words_reaches_the_network(reader, backbone, network):
     caption = "A tabby cat looks up."
     detail = reader.score([caption], [CAT], language="en", boxes=[BOXES]).details[0]
     assert semantic(detail) == ["tabby", "cat", "looks", "up"]
-    whole, *without = backbone.encode_texts(
-        [caption, "A cat looks up.", "A tabby looks up.", "A tabby cat up.", "A tabby cat looks ."]
-    )
+    texts = [caption, "A cat looks up.", "A tabby looks up.", "A tabby cat up.", "A tabby cat looks ."]
+    whole, *without = backbone.encode_texts(texts)
     pieces = split_pieces(backbone, [caption])[0]
     texts = [caption[start:end] for start, end in zip(pieces.starts, pieces.ends, strict=True)]
     assert texts == ["A", "tab", "by", "cat", "look", "s", "up"]
@@ -282,14 +266,9 @@ def test_the_context_of_words_reaches_the_network(reader, backbone, network):
 
 
 READ = [
-    ("A cat looks.", CAT, "en"),
-    ("An astronaut in an orange suit smiles.", ROCKET, "en"),
-    ("and the", CAT, "en"),
-    ("Ein Hund rennt.", ROCKET, "de"),
-    ("Cats", CAT, "en"),
-    ("?!", ROCKET, "en"),
-    ("Cats", CAT, "de"),
-    ("A cat looks.", CAT, "en"),
+    *(("A cat looks.", CAT, "en"), ("An astronaut in an orange suit smiles.", ROCKET, "en")),
+    *(("and the", CAT, "en"), ("Ein Hund rennt.", ROCKET, "de"), ("Cats", CAT, "en"), ("?!", ROCKET, "en")),
+    *(("Cats", CAT, "de"), ("A cat looks.", CAT, "en")),
     ("a red cat", CAT, "en"),  # whose last word ends with the caption
 ]
 
@@ -298,9 +277,8 @@ def test_rows_stand_for_themselves_and_are_the_diagonal_of_the_matrix(reader, mo
     captions, photos, languages = zip(*READ, strict=True)
     together = reader.score(captions, photos, language=languages)
     for row, (caption, photo, language) in enumerate(READ):
-        alone = reader.score([caption], [photo], language=language)
+        alone, words = reader.score([caption], [photo], language=language), together.details[row]["words"]
         assert together.scores[row] == pytest.approx(alone.scores[0], abs=1e-3)
-        words = together.details[row]["words"]
         assert each(words, "score") == pytest.approx(each(alone.details[0]["words"], "score"), abs=1e-4)
         # semantic words have all of the score where there are any; "and the": all of it counts
         counted = [word["score"] for word in words if word["semantic"]] or each(words, "score")
@@ -328,15 +306,14 @@ def test_a_word_that_is_cut_off_adds_nothing(reader):
     assert scores[31:] == [None, None] and sum(scores[:31]) == pytest.approx(1, abs=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore::capscore.errors.LanguageWarning")
 def test_a_language_without_a_tagger_is_refused_where_words_are_read(reader, plain):
     with pytest.raises(InputError, match="row 0, language"):
         plain.score(["He ngeru"], [CAT], language="mi")
     rows = ["A cat looks.", "He ngeru"], [CAT], ["en", "mi"]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        matrix, _ = plain.score_matrix(*rows)
-        with pytest.raises(InputError, match="'mi'") as caught:
-            reader.score_matrix(*rows)
+    matrix, _ = plain.score_matrix(*rows)
+    with pytest.raises(InputError, match="'mi'") as caught:
+        reader.score_matrix(*rows)
     assert matrix.shape == (1, 2) and np.isfinite(matrix).all() and caught.value.field == "language"
 
 
@@ -349,14 +326,12 @@ def test_weights_are_named_and_belong_to_their_backbone(reader, backbone, tmp_pa
         scorer(backbone, weights=tmp_path / "other")
 
 
-def test_settings_that_move_numbers_are_in_the_signature(backbone, embedded):
-    def signature(backbone, **options):
-        return scorer(backbone, **options).score(["A cat."], [CAT], language="en").signature
+def test_settings_that_move_numbers_are_in_the_signature(backbone, embedded, plain):
+    def signature(scorer):
+        return scorer.score(["A cat."], [CAT], language="en").signature
 
-    embedder = Embedder(backbone, progress=False)
-    seeded = InfoMetICScorer(embedder, weights="info_clip", regions=halves(), seed=3).score(["A cat"], [CAT])
-    assert "|n_regions:20|seed:3|" in seeded.signature
-    plain = signature(backbone, weights="info_clip")
-    assert "|seed:" not in plain and "|words:" not in plain
+    seeded = InfoMetICScorer(Embedder(backbone), weights="info_clip", regions=halves(), seed=3)
+    assert "|n_regions:20|seed:3|" in signature(seeded)
+    assert "|seed:" not in signature(plain) and "|words:" not in signature(plain)
     # a tagger where words decide the scores
-    assert f"|words:{tagger_name('en')}|" in signature(embedded, regions=None)
+    assert f"|words:{tagger_name('en')}|" in signature(scorer(embedded, regions=None))

@@ -1,6 +1,5 @@
 """InfoMetIC with a public checkpoint, against the public code's scoring path written a second time."""
 
-import warnings
 from dataclasses import replace
 from importlib.resources import files
 
@@ -10,16 +9,14 @@ import torch
 from PIL import Image
 
 import capscore
-from capscore.errors import TruncationWarning
 from capscore.infometic.network import InfoMetIC
 from tools.tiny.transformers_models import write_clip
 from training.convert import Settings, convert
 
 from ..infometic.public_code import Clip, public_scores, random_checkpoint
 
-CAT, ROCKET, COFFEE = (
-    str(files("skimage.data") / f"{name}.png") for name in ("chelsea", "astronaut", "coffee")
-)
+pytestmark = pytest.mark.filterwarnings("ignore::capscore.errors.TruncationWarning")
+CAT, ROCKET, COFFEE = (str(files("skimage.data") / f"{n}.png") for n in ("chelsea", "astronaut", "coffee"))
 BOXES = {
     CAT: [(0, 0, 225, 300), (225, 0, 451, 300), (100, 50, 300, 200)],
     ROCKET: [(10, 20, 300, 500)],
@@ -38,12 +35,10 @@ ROWS = [(photo, caption) for caption in CAPTIONS for photo in BOXES]
 @pytest.fixture(scope="module")
 def public(tmp_path_factory):
     """A tiny CLIP, weights converted from a random checkpoint, and the public code's scores of `ROWS`."""
-    folder = tmp_path_factory.mktemp("public")
+    folder, state = tmp_path_factory.mktemp("public"), random_checkpoint()
     write_clip(folder / "clip", context=77)
-    state = random_checkpoint()
     torch.save(state, folder / "best_model.pth")
-    network = str(folder / "network")
-    convert(Settings(str(folder / "best_model.pth"), network, backbone=str(folder / "clip")))
+    convert(Settings(f"{folder}/best_model.pth", f"{folder}/network", backbone=f"{folder}/clip"))
     clip = Clip(folder / "clip")
     opened = {photo: Image.open(photo).convert("RGB") for photo in BOXES}
     return folder, [public_scores(state, clip, opened[photo], BOXES[photo], text) for photo, text in ROWS]
@@ -60,19 +55,14 @@ def scorer(public):
 
 
 def scored(scorer, rows):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TruncationWarning)
-        photos, captions = zip(*rows, strict=True)
-        return scorer.score(captions, photos, language="en", boxes=[BOXES[photo] for photo in photos])
+    photos, captions = zip(*rows, strict=True)
+    return scorer.score(captions, photos, language="en", boxes=[BOXES[photo] for photo in photos])
 
 
 def assert_same(scores, expected):
-    names = {"recall": "recall", "precision": "precision", "clip_cosine": "cosine"}
-    np.testing.assert_allclose(scores.scores, [each["overall"] for each in expected], atol=1e-4)
-    for component, name in names.items():
-        np.testing.assert_allclose(
-            scores.components[component], [each[name] for each in expected], atol=1e-4, err_msg=name
-        )
+    found = scores.components | {"overall": scores.scores, "cosine": scores.components["clip_cosine"]}
+    for name in ("overall", "recall", "precision", "cosine"):
+        np.testing.assert_allclose(found[name], [each[name] for each in expected], atol=1e-4, err_msg=name)
 
 
 def test_scores_are_those_of_the_public_code(public, scorer):
@@ -92,26 +82,17 @@ def test_scores_are_those_of_the_public_code(public, scorer):
     tokens = public[1][3]["tokens"]
     assert [words["dog"], words["cat"]] == pytest.approx([tokens[1], tokens[6]], abs=1e-5)
     assert sum(words.values()) < 1
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TruncationWarning)
-        matrix, parts = scorer.score_matrix(CAPTIONS, list(BOXES)[:2])
+    matrix, parts = scorer.score_matrix(CAPTIONS, list(BOXES)[:2])
     rows = scorer.score([CAPTIONS[1]] * 2, list(BOXES)[:2], language="en")
     np.testing.assert_allclose(matrix[:, 1], rows.scores, atol=1e-4)
     np.testing.assert_allclose(parts["clip_cosine"][:, 1], rows.components["clip_cosine"], atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"frame": False},
-        {"pad_token": 3},
-        {"caption_tokens": 12},
-        {"unit_inputs": True},
-        {"max_tokens": 20},
-        {"prefix": "the "},
-        {"mask_padding": True, "pad_token": None},
-    ],
-)
+CHANGES = [{"frame": False}, {"pad_token": 3}, {"caption_tokens": 12}, {"unit_inputs": True}]
+CHANGES += [{"max_tokens": 20}, {"prefix": "the "}, {"mask_padding": True, "pad_token": None}]
+
+
+@pytest.mark.parametrize("changes", CHANGES)
 def test_every_choice_moves_numbers_and_the_signature(public, scorer, changes, tmp_path):
     network = InfoMetIC.from_pretrained(public[0] / "network")
     other = InfoMetIC(replace(network.config, **changes))

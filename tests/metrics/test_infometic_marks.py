@@ -1,16 +1,15 @@
 """Marks that InfoMetIC's mark calibration decides, with the weights that ship, on photos of scikit-image."""
 
-import json
-
 import pytest
 from PIL import Image
 from skimage import data
 
 import capscore
 from capscore.embedding.embedder import Embedder
-from capscore.errors import BackboneUnavailable, CapscoreError, InputError
+from capscore.errors import BackboneUnavailable, CapscoreError
 from capscore.metrics.infometic import InfoMetIC
 from capscore.scoring.to_check import reasons_to_check
+from tools.tiny.command import read_jsonl
 
 CAPTIONS = (
     ("chelsea", "A tabby cat looks to the side.", "en"),
@@ -73,7 +72,7 @@ def test_files_have_the_words_and_captions_that_do_not_fit_are_likely_wrong(scor
     rows = [{"image": f"{name}.png", "caption": text, "language": code} for name, text, code in CAPTIONS]
     rows.append({"image": "chelsea.png", "caption": "A dog looks to the side.", "language": "en"})
     found = capscore.score_file(rows, scorer, images=tmp_path, output=tmp_path / "o.jsonl")
-    lines = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text("utf-8").splitlines()]
+    lines = read_jsonl(tmp_path / "o.jsonl")
     details = [detail["p_fits"] for detail in scored.details]
     assert [line["p_fits"] for line in lines[:5]] == pytest.approx(details, abs=1e-6)
     words = ["", "", "men, play, football, field", "tren, nieve", "", "dog, side"]
@@ -112,10 +111,9 @@ def test_marks_as_published_and_what_the_signature_names(scored, scorer, photos)
 def test_missing_marks_are_named(scorer, embedded_free, tmp_path):
     embedder = Embedder(embedded_free, progress=False)
     assert InfoMetIC(embedder).mark_calibration is None
-    with pytest.raises(CapscoreError, match="no mark calibration for the backbone 'embedded-free'"):
-        InfoMetIC(embedder, marks="learned")
-    with pytest.raises(InputError, match="needs a mark calibration"):
-        InfoMetIC(embedder, regions="things")
+    for options, named in (({"marks": "learned"}, "'embedded-free'"), ({"regions": "things"}, "'things'")):
+        with pytest.raises(CapscoreError, match=f"{named}.*mark calibration|mark calibration.*{named}"):
+            InfoMetIC(embedder, **options)
     with pytest.raises(BackboneUnavailable):
         InfoMetIC(scorer.embedder, marks=tmp_path)
     loaded = capscore.load("infometic", backbone=scorer.backbone, marks="published", false_alarms=0.1)

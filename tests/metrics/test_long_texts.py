@@ -61,9 +61,8 @@ def test_captions_without_a_long_text_compare_with_paragraphs_read_alike():
     photos = [RED, GREEN]
 
     def compared(first, second):
-        return capscore.compare_systems(
-            {"a": first.score(["red", "green"], photos), "b": second.score([LONG, LONG], photos)}
-        )
+        systems = {"a": first.score(["red", "green"], photos), "b": second.score([LONG, LONG], photos)}
+        return capscore.compare_systems(systems)
 
     by_custom, cut = ({"context": 20, "by_sentence": True, "long": long} for long in (None, "cut"))
     assert list(compared(scorer_of(**by_custom), scorer_of(**by_custom))[0].figures) == ["a", "b"]

@@ -26,34 +26,21 @@ ENGLISH = [
     ("a", [""], 0.0),
     ("the dog runs fast", ["a dog is running quickly"], 0.16416332059955815),
     ("café", ["café"], 1.0),
-    (
-        "The U.S. flag, isn't it? A t-shirt's \"logo\" – 3/4 of 1,000.5",
-        ["the us flag is not it ; a t shirt 's logo - 3 / 4 of 1,000.5 !"],
-        0.39123573532851535,
-    ),
+    ("The U.S. flag, isn't it? A t-shirt's \"logo\" – 3/4 of 1,000.5",
+     ["the us flag is not it ; a t shirt 's logo - 3 / 4 of 1,000.5 !"], 0.39123573532851535),
     ("children and boys ride horses", ["boys and children riding a horse", "kids ride"], 0.3252218975471152),
-    (
-        "an old man in a straw hat sits on a park bench",
-        ["a elderly man in a straw hat is sitting on a bench"],
-        0.4408852975501156,
-    ),
-    (
-        "a man in front of a shop next to a man with a dog and a cat and a bird",
-        ["a dog and a man with a cat next to a man and a bird in front of a store", "a shop"],
-        0.5050716143049534,
-    ),
+    ("an old man in a straw hat sits on a park bench",
+     ["a elderly man in a straw hat is sitting on a bench"], 0.4408852975501156),
+    ("a man in front of a shop next to a man with a dog and a cat and a bird",
+     ["a dog and a man with a cat next to a man and a bird in front of a store", "a shop"],
+     0.5050716143049534),
     # "and its" matches "and the fact that it" and, better, "and the fact that it is"
-    (
-        "it includes key details such as the location and the fact that it is on a pan , "
-        "which helps convey the scene",
-        [
-            "it includes key details such as the color of the fire hydrant and its placement , "
-            "which helps convey the scene"
-        ],
-        0.40191969642975106,
-    ),
+    ("it includes key details such as the location and the fact that it is on a pan , "
+     "which helps convey the scene",
+     ["it includes key details such as the color of the fire hydrant and its placement , "
+      "which helps convey the scene"], 0.40191969642975106),
     ("the geese ate better", ["a goose eats well", "a best goose eating"], 0.37321564531958046),
-]
+]  # fmt: skip
 # texts, and their tokens as the program's Normalizer splits them
 TOKENS = {
     "U.S.-made u.s.--made x-u.s. army": "us made us made x us army",
@@ -62,22 +49,23 @@ TOKENS = {
     "a dog/cat dog_cat x-ray ,--,": "a dog / cat dog _ cat x ray , - ,",
     "``it's'' don't ‘em’ 90's": "\" it 's \" don 't ' em ' 90 's",
     "Mr.-no. 5 No.1,000 the end.": "mr. no . 5 no.1,000 the end .",
+    "don't 's 90's rock'n'roll `x` ''y''": "don 't ' s 90 's rock 'n'roll ' x ' \" y \"",
+    "a-b-c 5-5 -- x- e--f a–b": "a b-c 5 5 - x- e f a - b",
+    "Mr. X No. 5 no. 5 i.e. u.s. ab. cd ab. CD 1.a.": "mr. x no. 5 no . 5 ie us ab. cd ab . cd 1a",
+    "a,b 1,2 a,,b ... a...b": "a , b 1,2 a , ,b ... a ... b",
+    "$5% 東京 ελ Ж é <x>": "$ 5 % 東 京 ε λ ж é < x >",
 }
 # with '-l … -lower -m "exact stem"', Czech with "exact"
 OTHERS = [
-    (
-        "de",
-        "ein alter mann reitet auf einem pferd",
-        "ein mann auf pferden reitet und die alten",
-        0.3169811320754716,
-    ),
+    ("de", "ein alter mann reitet auf einem pferd",
+     "ein mann auf pferden reitet und die alten", 0.3169811320754716),
     ("fr", "deux chiens courent dans la neige", "un chien court dans les neiges", 0.09333333333333332),
     ("es", "dos perros corren por la nieve blanca", "un perro corre en la nieve", 0.451806746973132),
     ("cs", "muž v modré bundě jde po chodníku", "muž v modré bundě jede po chodníku", 0.4443043396661671),
     ("ru", "ребёнок бежит по зелёной траве", "дети бегут по зелёным травам", 0.33985655860212294),
     ("it", "due cani corrono nella neve", "un cane corre sulla neve", 0.24128050658879052),
     ("tr", "iki köpek karda koşuyor", "bir köpek karların içinde koşuyorlar", 0.2539794806197795),
-]
+]  # fmt: skip
 
 
 def test_tokens_are_those_of_the_java_program():
@@ -130,7 +118,7 @@ def test_what_is_not_installed_is_named(monkeypatch):
     with pytest.raises(MissingExtraError, match=r"^METEOR needs .*'pycocoevalcap'.*\[meteor\]"):
         METEOR()
     monkeypatch.setattr("capscore.metrics.meteor_words.version", lambda name: "3.0.1")
-    with pytest.raises(CapscoreError, match=r"^METEOR needs snowballstemmer 2, and 3.0.1 is installed"):
+    with pytest.raises(CapscoreError, match=r"snowballstemmer 2, and 3.0.1"):
         METEOR()
 
     def absent(name):
@@ -141,20 +129,6 @@ def test_what_is_not_installed_is_named(monkeypatch):
         METEOR()
 
 
-@pytest.mark.parametrize(
-    ("text", "tokens"),  # as the program's normaliser gives them
-    [
-        ("don't 's 90's rock'n'roll `x` ''y''", "don 't ' s 90 's rock 'n'roll ' x ' \" y \""),
-        ("a-b-c 5-5 -- x- e--f a–b", "a b-c 5 5 - x- e f a - b"),
-        ("Mr. X No. 5 no. 5 i.e. u.s. ab. cd ab. CD 1.a.", "mr. x no. 5 no . 5 ie us ab. cd ab . cd 1a"),
-        ("a,b 1,2 a,,b ... a...b", "a , b 1,2 a , ,b ... a ... b"),
-        ("$5% 東京 ελ Ж é <x>", "$ 5 % 東 京 ε λ ж é < x >"),
-    ],
-)
-def test_english_texts_are_split_as_by_the_java_program(text, tokens):
-    assert " ".join(Knowledge("english").tokens(text)) == tokens
-
-
 @pytest.mark.slow  # the program takes some five seconds to start
 @pytest.mark.skipif(shutil.which("java") is None, reason="there is no Java")
 def test_the_java_program_gives_these_scores():
@@ -163,15 +137,13 @@ def test_the_java_program_gives_these_scores():
     folder = Path(next(iter(pycocoevalcap.__path__))) / "meteor"
     command = ["java", "-Dfile.encoding=UTF-8", "-Xmx2G", "-jar", "meteor-1.5.jar", "-", "-", "-stdio"]
 
-    def ask(lines, *options):
-        done = subprocess.run(
-            [*command, *options], cwd=folder, input="\n".join(lines), capture_output=True, encoding="utf-8"
-        )
+    def ask(lines):
+        streams = {"input": "\n".join(lines), "capture_output": True, "encoding": "utf-8"}
+        done = subprocess.run([*command, "-l", "en", "-norm"], cwd=folder, **streams)
         return done.stdout.split("\n")[:-1]
 
-    lines = [" ||| ".join(["SCORE", *references, caption]) for caption, references, _ in ENGLISH]
-    counts = ask(lines, "-l", "en", "-norm")
-    *scores, corpus = map(float, ask([" ||| ".join(["EVAL", *counts])], "-l", "en", "-norm"))
+    counts = ask(" ||| ".join(["SCORE", *references, caption]) for caption, references, _ in ENGLISH)
+    *scores, corpus = map(float, ask([" ||| ".join(["EVAL", *counts])]))
     assert scores == pytest.approx([expected for *_, expected in ENGLISH], abs=1e-12)
     assert corpus == pytest.approx(0.40038561183557425, abs=1e-12)
 

@@ -13,7 +13,7 @@ from capscore.backbones import load_backbone
 from capscore.errors import CorpusWarning
 from tools.tiny.colours import ColourBackbone, JudgingColours
 
-from ..cli.conftest import run
+from ..cli.conftest import rows_of, run, write_jsonl
 
 # left to right and right to left, with and without spaces, unknown to the backbone, not stated
 ROWS = [
@@ -79,26 +79,22 @@ def test_cider_counts_documents_by_language_and_warns_once():
 def test_the_command_keeps_every_row(tmp_path, monkeypatch, name):
     monkeypatch.setattr("capscore.backbones.load_backbone", lambda name, **options: towers())
     path, output = tmp_path / name, tmp_path / f"scored-{name}"
-    cells = [
-        {"caption": caption, "references": references, **({} if code is None else {"language": code})}
-        for caption, code, references in ROWS
-    ]
+    cells = [{"caption": caption, "references": some, "language": code} for caption, code, some in ROWS]
     if path.suffix == ".csv":
         with path.open("w", encoding="utf-8-sig", newline="") as file:
             writer = csv.DictWriter(file, ["caption", "references", "language"])
             writer.writeheader()
-            writer.writerows({**row, "references": json.dumps(row["references"])} for row in cells)
+            writer.writerows(row | {"references": json.dumps(row["references"])} for row in cells)
     else:
-        path.write_text("".join(json.dumps(row) + "\n" for row in cells))
+        for row in cells:
+            if row["language"] is None:
+                del row["language"]
+        write_jsonl(path, cells)
     words = ["-m", "text_score,rouge_l", "--backbone", "embedded-free", "--no-cache", "-o", str(output)]
     done = run("score", path, *words)
     assert done.exit_code == 0, done.output
     assert " ".join(done.stderr.split()).count("was not trained on cs, he, sw ") == 1
-    if path.suffix == ".csv":
-        with output.open(encoding="utf-8-sig", newline="") as file:
-            rows = [*csv.DictReader(file)]
-    else:
-        rows = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
+    rows = rows_of(output)
     assert [row["caption"] for row in rows] == [caption for caption, *_ in ROWS]
     for metric in ("text_score", "rouge_l"):
         expected = score(metric, ROWS).scores

@@ -26,30 +26,22 @@ def test_options_have_the_types_choices_and_metrics_of_their_classes():
     types = {"n_regions": int, "beta": float, "prefix": str, "allow_urls": bool}
     assert {name: options[name].type for name in types} == types
     assert list(options_of("cider_d")) == ["document_frequencies", "empty"]
-    capscore.load(
-        "bleu", allow_urls=False, backbone=None, progress=False, cache=False
-    )  # these ask for nothing
+    # these ask for nothing
+    capscore.load("bleu", allow_urls=False, backbone=None, progress=False, cache=False)
 
 
 @pytest.mark.parametrize(
     ("metric", "options", "message"),
     [
         ("mcs", {"bakbone": "embedded"}, "^mcs takes no bakbone='embedded'; its options: backbone"),
-        ("cider", {"backbone": "embedded"}, "^backbone='embedded': an option of mcs"),
         ("cider_d", {"variant": "paper"}, "^variant='paper': an option of cider, not of cider_d"),
-        ("text_score", {"allow_urls": True}, "^allow_urls=True: an option of mcs"),
-        ("bleu", {"device": "cpu"}, "device=.cpu.: an option of mcs, .*, not of bleu"),
-        ("cider", {"document_frequencies": "gone.npz"}, "'gone.npz' cannot be read"),
-        *(("cider", {"document_frequencies": name}, "cannot be read") for name in UNUSABLE),
+        ("text_score", {"allow_urls": True}, "^allow_urls=True: an option of mcs, .*, not of text_score"),
+        *(("cider", {"document_frequencies": name}, "cannot be read") for name in ("gone.npz", *UNUSABLE)),
         *(("chair", {"instances": name}, "cannot be read") for name in UNUSABLE),
         *(("fit", {"background": name, "backbone": ColourBackbone()}, "background") for name in UNUSABLE),
         *(("judge", {"backbone": name}, "there is no such folder") for name in UNUSABLE),
         ("judge", {"top_logprobs": pandas.NA}, "top_logprobs=<NA> goes with a server"),
-        (
-            "cider",
-            {"document_frequencies": {"a": 1}},
-            "document_frequencies={'a': 1}: expected text, or a path",
-        ),
+        ("cider", {"document_frequencies": {"a": 1}}, "document_frequencies={'a': 1}: .* a path"),
     ],
 )
 def test_options_that_do_not_fit_are_named(metric, options, message):

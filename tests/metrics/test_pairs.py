@@ -1,13 +1,12 @@
 """Pairs of photos and pairs of texts: numbers worked out by hand, through every door."""
 
-import json
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
 from PIL import Image
+from pyarrow.csv import write_csv
 
 import capscore
 from capscore.errors import ImageError, InputError, OptionError
@@ -16,6 +15,7 @@ from capscore.metrics import load_together
 from tools.tiny.colours import GREEN, RED, ColourBackbone, plain
 
 from ..cli.conftest import run as run_command
+from ..cli.conftest import write_jsonl
 from ..photos import encode
 
 VIOLET = plain((200, 0, 200))  # red and blue
@@ -34,10 +34,8 @@ def load(pairs, metric="mcs", **options):
 def test_photos_are_compared_with_photos(metric):
     found = load("images", metric).score(*PHOTOS)
     np.testing.assert_allclose(found.scores, OF_PHOTOS, atol=1e-6)
-    assert found.signature == (
-        f"{metric}|backbone:colours@w00000000|w:2.5|pairs:images|prefix:none|refs:0|lang:unstated|dtype:fp32|"
-        f"exif:yes|{VERSION}"
-    )
+    middle = "pairs:images|prefix:none|refs:0|lang:unstated|dtype:fp32|exif:yes"
+    assert found.signature == f"{metric}|backbone:colours@w00000000|w:2.5|{middle}|{VERSION}"
     assert found.n_unique_images == 1
 
 
@@ -47,9 +45,8 @@ def test_texts_are_compared_with_their_best_reference():
     assert "|w:2.5|pairs:texts|prefix:none|refs:var|" in found.signature and "exif" not in found.signature
     prefixed = load("texts").score(["red"], references=[["blue"]])  # a colour more in both
     np.testing.assert_allclose(prefixed.scores, [HALF], atol=1e-6)
-    long = load("texts", prefix="", long="sentences").score(
-        ["red red . blue blue ."], references=["red red . blue blue ."]
-    )
+    text = ["red red . blue blue ."]
+    long = load("texts", prefix="", long="sentences").score(text, references=text)
     np.testing.assert_allclose(long.scores, [2.5], atol=1e-6)
 
 
@@ -68,11 +65,9 @@ def test_a_bad_photo_names_its_row_and_its_side(tmp_path):
 
 def test_other_metrics_and_values_are_refused():
     for metric in ("pr_mcs", "text_score", "cider", "judge"):
-        with pytest.raises(
-            OptionError, match=f"pairs='images': an option of mcs, clip_score, not of {metric}"
-        ):
+        with pytest.raises(OptionError, match=f"pairs='images': .*mcs, clip_score, not of {metric}"):
             capscore.load(metric, pairs="images")
-    with pytest.raises(OptionError, match="pairs='images': cider cannot compare photos"):
+    with pytest.raises(OptionError, match="pairs='images': cider"):
         load_together(["mcs", "cider"], pairs="images")
     with pytest.raises(InputError, match="pairs='photos': expected 'images' or 'texts'"):
         load("photos")
@@ -81,18 +76,15 @@ def test_other_metrics_and_values_are_refused():
 @pytest.fixture
 def command(tmp_path, monkeypatch):
     monkeypatch.setattr("capscore.backbones.load_backbone", lambda name, **options: ColourBackbone())
-    names = {"red": RED, "violet": VIOLET, "green": GREEN}
-    for name, pixels in names.items():
+    for name, pixels in (("red", RED), ("violet", VIOLET), ("green", GREEN)):
         Image.fromarray(pixels).save(tmp_path / f"{name}.png")
 
     def run(name, rows, *options):
-        path = tmp_path / name
-        if path.suffix == ".csv":
-            path.write_text("".join(",".join(row) + "\n" for row in [rows[0], *(r.values() for r in rows)]))
-        elif path.suffix == ".parquet":
-            pq.write_table(pa.Table.from_pylist(rows), path)
+        path, table = tmp_path / name, pa.Table.from_pylist(rows)
+        if path.suffix == ".jsonl":
+            write_jsonl(path, rows)
         else:
-            path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+            (write_csv if path.suffix == ".csv" else pq.write_table)(table, path)
         words = ["score", path, "--backbone", "toy", "--no-cache", "-o", tmp_path / "out.parquet", "--force"]
         done = run_command(*words, *options)
         assert done.exit_code == 0, done.output
@@ -103,15 +95,9 @@ def command(tmp_path, monkeypatch):
 
 @pytest.mark.filterwarnings("error::capscore.errors.RowWarning")  # a photo beside itself is no mistake
 def test_the_command_reads_photos_of_both_columns(command, tmp_path):
-    names = [("red.png", "red"), ("violet", "red"), ("green", "red")]
-    rows = [{"image": f"{real}.png", "candidate": drawn} for drawn, real in names]
-    stored = [
-        {
-            name: {"bytes": encode(pixels), "path": None}
-            for name, pixels in zip(("made", "image"), pair, strict=True)
-        }
-        for pair in zip(*PHOTOS, strict=True)
-    ]
+    rows = [{"image": "red.png", "candidate": drawn} for drawn in ("red.png", "violet", "green")]
+    made, real = ([{"bytes": encode(pixels), "path": None} for pixels in side] for side in PHOTOS)
+    stored = [{"made": one, "image": other} for one, other in zip(made, real, strict=True)]
     for found in (
         command("rows.jsonl", rows, "--pairs", "images", "--report", tmp_path / "page.html"),
         command("rows.csv", rows, "--pairs", "images"),
