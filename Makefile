@@ -204,7 +204,7 @@ train-embedded: $(VENV)/.installed ## make all weights, step by step, and measur
 	$(MAKE) measure-embedded measure-embedded-infometic measure-embedded-image-tower PR_MCS=$(TRAINING)/pr_mcs \
 		BACKBONE=$(or $(TOWER),$(TRAINING)/image_tower) INFOMETIC=$(TRAINING)/infometic \
 		MARKS=$(TRAINING)/mark_calibration DATA=$(or $(DATA),$(SOURCES)/data) PHOTOS=$(or $(PHOTOS),$(SOURCES)/photos) \
-		DUTCH=$(SOURCES)/measured/descriptions/Dutch/Test XTD10=$(SOURCES)/measured/xtd10 TRAINED=$(TRAINING)/captions.jsonl
+		DESCRIPTIONS=$(SOURCES)/measured/descriptions XTD10=$(SOURCES)/measured/xtd10 TRAINED=$(TRAINING)/captions.jsonl
 	$(BIN)/python -m weights.measuring.summary --run $(TRAINING)
 
 train-embedded-pr-mcs: $(VENV)/.installed ## make PR-MCS's weights alone: [TOWER=embedded]
@@ -239,9 +239,8 @@ calibrate: $(VENV)/.installed ## measure what a good score is: DATA=folder PHOTO
 	@test -n "$(DATA)" -a -n "$(PHOTOS)" || { \
 		echo "make calibrate DATA=<folder with flickr8k, xflickrco, multi30k> PHOTOS=<folder of Flickr8k's photos>" \
 			"[DESCRIPTIONS=<folder Data of cltl/DutchDescriptions>]"; exit 2; }
-	$(OFFLINE) $(BIN)/python -m weights.measuring.held_out --flickr8k $(DATA)/flickr8k --photos $(PHOTOS) \
-		--xflickrco $(DATA)/xflickrco --multi30k $(DATA)/multi30k $(addprefix --descriptions ,$(DESCRIPTIONS)) \
-		--out $(TRAINING)/held_out
+	$(OFFLINE) $(BIN)/python -m weights.measuring.held_out --data $(DATA) --photos $(PHOTOS) \
+		$(addprefix --descriptions ,$(DESCRIPTIONS)) --out $(TRAINING)/held_out
 	$(OFFLINE) $(BIN)/capscore calibrate $(TRAINING)/held_out/calibration.jsonl $(CALIBRATED) --force \
 		--set-name "325 photos of Flickr8k" --output capscore/metrics/calibrations/embedded.json
 	$(BIN)/python docs/scores.py
@@ -254,7 +253,7 @@ measure-embedded-infometic: $(VENV)/.installed ## measure InfoMetIC's weights: D
 			"PHOTOS=<folder with flickr8k, or of Flickr8k's photos> [COCO=<folder with annotations and photos>]"; exit 2; }
 	$(PIPELINE) --only texts mark_rows
 	$(OFFLINE) $(BIN)/python -m weights.measuring.believable_marks --rows $(TRAINING)/mark_rows.jsonl --data $(DATA) \
-		$(MEASURED_INFOMETIC) $(if $(COCO),--boxes $(COCO)) --output $(TRAINING)/marks.json
+		$(MEASURED_INFOMETIC) $(if $(COCO),--coco $(COCO)) --output $(TRAINING)/marks.json
 	$(OFFLINE) $(BIN)/capscore benchmark --metric infometic $(MEASURED_INFOMETIC) --data flickr8k_human \
 		--config expert --data-dir $(DATA)/flickr8k --image-dir $(or $(wildcard $(PHOTOS)/flickr8k),$(PHOTOS)) --output $(TRAINING)/infometic-expert.json --force
 
@@ -270,16 +269,19 @@ measure-embedded-image-tower: $(VENV)/.installed ## measure the image tower: DAT
 
 # Backbones of PR-MCS that measure-embedded measures: folders or names
 PR_MCS ?= embedded-pr-mcs
-measure-embedded: $(VENV)/.installed ## measure the PR-MCS weights: DATA=folder
+measure-embedded: $(VENV)/.installed ## measure the PR-MCS weights, and MCS of changed captions: DATA=folder
 	@test -n "$(DATA)" || { \
 		echo "make measure-embedded DATA=<folder with flickr8k, multi30k, xflickrco, capeval1k, composite, polaris, thumb>" \
-			"[DUTCH=<folder of test.0 to test.4>] [PR_MCS='<folders or names>']" \
+			"[DESCRIPTIONS=<folder Data of cltl/DutchDescriptions>] [PR_MCS='<folders or names>']" \
 			"[TRAINED=<captions of the training>, with it XTD10=<folder of test_1kcaptions_en.txt and others>]"; exit 2; }
-	$(OFFLINE) $(BIN)/python -m weights.measuring.held_out --flickr8k $(DATA)/flickr8k --multi30k $(DATA)/multi30k \
-		$(if $(DUTCH),--dutch $(DUTCH)) $(if $(XTD10),--xtd10 $(XTD10) --trained $(TRAINED)) --out $(TRAINING)/held_out
+	$(OFFLINE) $(BIN)/python -m weights.measuring.held_out --data $(DATA) $(addprefix --descriptions ,$(DESCRIPTIONS)) \
+		$(if $(XTD10),--xtd10 $(XTD10) --trained $(TRAINED)) --out $(TRAINING)/held_out
 	$(OFFLINE) $(BIN)/python -m weights.measuring.pr_mcs_alarms --data $(DATA) --held-out $(TRAINING)/held_out \
 		$(foreach name,$(PR_MCS),--backbone $(name)) \
 		--markdown $(TRAINING)/pr_mcs.md --output $(TRAINING)/pr_mcs.json
+	test ! -e $(TRAINING)/held_out/photos.jsonl || $(OFFLINE) $(BIN)/python -m weights.measuring.changed_captions \
+		--rows $(TRAINING)/held_out/photos.jsonl --backbone $(or $(BACKBONE),embedded) \
+		--output $(TRAINING)/changed_captions.json
 
 wheel: $(VENV)/.installed ## build both wheels into dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist . $(WEIGHTS_PACKAGE)

@@ -1,14 +1,14 @@
 """Measures whether InfoMetIC's marks can be believed, on photos that no training and no calibration has seen.
 
     python -m weights.measuring.believable_marks --rows mark_rows.jsonl --data DATA \
-        [--boxes COCO] [--output FILE]
+        [--coco COCO] [--output FILE]
 
 In: rows of `weights.making.mark_calibration.rows`, of which those of the split "measure" are used; for
-Spanish, a folder with `xflickrco`; for regions, a folder in COCO's layout
-(`annotations/instances_NAME.json`, `annotations/captions_NAME.json` and photos). Out, for each language: of
-planted words how many are the least likely of their caption, marked, or undecided; captions of another photo
-that are marked as not fitting; false alarms in right captions; the calibration error of p_correct, of right
-and of planted words; recall that falls when a clause is dropped, precision that falls when a noun is swapped.
+Spanish, a folder with `xflickrco`; photos in COCO's layout (`annotations/captions_NAME.json`, for regions
+`instances_NAME.json`). Out, for each language: of planted words how many are the least likely of their
+caption, marked, or undecided; captions of another photo that are marked as not fitting; false alarms in right
+captions; the calibration error of p_correct, of right and of planted words; recall that falls when a clause
+is dropped, precision that falls when a noun is swapped.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from capscore.benchmarks.robustness import file_captions
 from capscore.errors import CapscoreError, InputError
 from capscore.metrics.loading import default_backbone
-from capscore.tables import Report, Table
+from capscore.options import RowOptions
+from capscore.tables import Table
 from training.engine.config import main as run_as_command
 from weights.making.jsonl import beside
 from weights.making.mark_calibration.rows import read_mark_rows
 
-from .figures import mean, percent, study_parser, write_results
+from .figures import FILES, in_percent, mean, read_options, write_results
 from .held_out import translated
 from .planted_words import LANGUAGES
 from .planting import KINDS, drop_clause, plant, shuffled
@@ -38,11 +40,14 @@ if TYPE_CHECKING:
     from capscore.metrics.infometic import InfoMetIC
 
 _LANGUAGES = ("en", "de", "fr", "es", "zh", "pt", "ar", "cs", "ja")
+COCO = "en, COCO"  # what results of its photos are called
 _MOST = 400  # photos per language
 _CAPTIONS = 2  # right captions of each photo and language that are measured
 _LONG = 12  # semantic words from which a caption is long
 _ENOUGH = 100  # right words and planted words that a calibration error needs, each
 _MIN_SIDE = 16  # pixels below which a box is not measured
+# Words by which captions call COCO's things, besides their names
+_ALSO: Mapping[str, str] = beside(__file__, "names_in_captions.yaml")
 
 OUTCOMES = ("lowest", "marked", "cannot_tell")  # of a planted word
 # Shares of captions, of words, and of changed captions whose recall or precision falls.
@@ -50,6 +55,7 @@ SHARES = ("others_not_fitting", "right_not_fitting", "right_without_mark")
 SHARES += ("right_words_marked", "long_words_marked", "lower_recall", "lower_precision")
 
 Photos = Mapping[str, Mapping[str, Sequence[str]]]  # file → language → captions
+Details = Mapping[tuple[str, str, str], Mapping[str, Any]]  # (photo, caption, language) → its result
 
 
 def read_measured(rows: Path) -> dict[str, dict[str, list[str]]]:
@@ -65,12 +71,6 @@ def read_measured(rows: Path) -> dict[str, dict[str, list[str]]]:
     return found
 
 
-class Row(NamedTuple):
-    photo: str
-    caption: str
-    language: str
-
-
 class Case(NamedTuple):
     """A caption beside a photo.
 
@@ -79,7 +79,9 @@ class Case(NamedTuple):
     """
 
     kind: str
-    row: Row
+    photo: str
+    caption: str
+    language: str
     original: str = ""  # the caption before a word was planted or clauses were dropped
     start: int = 0
     end: int = 0
@@ -96,22 +98,23 @@ def language_cases(photos: Photos, language: str, max_photos: int, seed: int) ->
     files, first, cases = files[:max_photos], [], []
     for file in files:
         mixed = shuffled(photos[file][language], chance(file))
-        cases += [Case("right", Row(file, caption, language)) for caption in mixed[:_CAPTIONS]]
+        cases += [Case("right", file, caption, language) for caption in mixed[:_CAPTIONS]]
         first.append(mixed[0])
         if len(mixed) > 2:
-            cases.append(Case("long", Row(file, _joined(mixed[:3], language), language)))
+            cases.append(Case("long", file, _joined(mixed[:3], language), language))
         if language in LANGUAGES:
             for kind in KINDS:
                 if found := plant(photos[file], language, kind, chance(file)):
-                    row = Row(file, found.caption, language)
-                    cases.append(Case(kind, row, found.original, found.start, found.end))
+                    cases.append(
+                        Case(kind, file, found.caption, language, found.original, found.start, found.end)
+                    )
             for caption in mixed:
                 if text := drop_clause(caption, language):
-                    cases.append(Case("shorter", Row(file, text, language), caption))
+                    cases.append(Case("shorter", file, text, language, caption))
                     break
     # the caption of the photo that follows in the list, which is in random order
     for file, caption in zip(files, [*first[1:], *first[:1]], strict=True):
-        cases.append(Case("other", Row(file, caption, language)))
+        cases.append(Case("other", file, caption, language))
     return cases
 
 
@@ -120,22 +123,23 @@ def _joined(captions: Sequence[str], language: str) -> str:
     return f"{stop}{blank}".join(caption.rstrip(f"{stop} .") for caption in captions) + stop
 
 
-class Scored(NamedTuple):
-    """A scorer's result for a row: its entry of `Scores.details`, recall and precision."""
+def details_of(scorer: InfoMetIC, cases: Sequence[Case]) -> Details:
+    """Score every caption of the cases with its photo, also as it was before, in one call.
 
-    detail: dict[str, Any]
-    recall: float
-    precision: float
-
-
-def score_cases(scorer: InfoMetIC, cases: Sequence[Case]) -> dict[Row, Scored]:
-    """Score every caption of the cases with its photo, also as it was before, in one call."""
-    both = ([case.row, case.row._replace(caption=case.original or case.row.caption)] for case in cases)
-    rows = list(dict.fromkeys(row for pair in both for row in pair))
+    A result is an entry of `Scores.details`, with "recall" and "precision".
+    """
+    rows: dict[tuple[str, str, str], None] = {}
+    for case in cases:
+        for caption in (case.caption, case.original or case.caption):
+            rows[case.photo, caption, case.language] = None
     images, captions, languages = map(list, zip(*rows, strict=True))
     scores = scorer.score(captions, images, language=languages)
-    recall, precision = scores.components["recall"].tolist(), scores.components["precision"].tolist()
-    return dict(zip(rows, map(Scored, scores.details, recall, precision), strict=True))
+    recall, precision = (scores.components[name].tolist() for name in ("recall", "precision"))
+    found = {}
+    for n, (photo, caption, language) in enumerate(rows):
+        result = {**scores.details[n], "recall": recall[n], "precision": precision[n]}
+        found[photo, caption, language] = result
+    return found
 
 
 def semantic_words(detail: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -162,17 +166,16 @@ def is_lowest(planted: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str
     return bool(planted) and min(map(value, planted)) < min(map(value, others), default=np.inf)
 
 
-def report(cases: Sequence[Case], scored: Mapping[Row, Scored]) -> dict[str, Any]:
+def report(cases: Sequence[Case], details: Details) -> dict[str, Any]:
     """Shares of one language, ready for JSON; None where there is nothing to count."""
     # what is averaged: name, or kind of planted word and name → values
     seen: dict[str, list[float]] = defaultdict(list)
     right_p, wrong_p = [], []
     for case in cases:
-        detail, recall, precision = scored[case.row]
+        detail = details[case.photo, case.caption, case.language]
+        before = details[case.photo, case.original or case.caption, case.language]
         words = semantic_words(detail)
         marks, unfit = [word["correct"] is False for word in words], detail["fits"] is False
-        if case.original:
-            before = scored[case.row._replace(caption=case.original)]
         if case.kind == "right":
             right_p += _probabilities(detail, words)
             seen["right_words_marked"] += marks
@@ -181,7 +184,7 @@ def report(cases: Sequence[Case], scored: Mapping[Row, Scored]) -> dict[str, Any
         elif case.kind == "other":
             seen["others_not_fitting"].append(unfit)
         elif case.kind == "shorter":
-            seen["lower_recall"].append(recall < before.recall)
+            seen["lower_recall"].append(detail["recall"] < before["recall"])
         elif case.kind == "long" and len(words) >= _LONG:
             seen["long_words_marked"] += marks
         elif case.kind in KINDS:
@@ -193,7 +196,7 @@ def report(cases: Sequence[Case], scored: Mapping[Row, Scored]) -> dict[str, Any
             for name, value in zip(OUTCOMES, (is_lowest(planted, others), marked, unsure), strict=True):
                 seen[f"{case.kind} {name}"].append(value)
             if case.kind == "blatant":
-                seen["lower_precision"].append(precision < before.precision)
+                seen["lower_precision"].append(detail["precision"] < before["precision"])
     error = None
     if min(len(right_p), len(wrong_p)) >= _ENOUGH:
         labels = [True] * len(right_p) + [False] * len(wrong_p)
@@ -228,24 +231,51 @@ def _probabilities(detail: Mapping[str, Any], words: Sequence[Mapping[str, Any]]
     return [word["p_correct"] for word in words if word["p_correct"] is not None]
 
 
-def region_accuracy(scorer: InfoMetIC, folder: Path) -> dict[str, Any]:
+def coco_captions(folder: Path) -> dict[str, dict[str, list[str]]]:
+    """File of each photo that is there → "en" → its captions."""
+    found: dict[str, dict[str, list[str]]] = defaultdict(lambda: {"en": []})
+    for path in sorted(folder.glob("annotations/captions_*.json")):
+        (captions,) = file_captions(path, RowOptions(images=folder, language="en"), partial=True)
+        for image, caption in zip(captions.images, captions.captions, strict=True):
+            found[str(image)]["en"].append(caption)
+    if not found:
+        raise InputError(f"{folder} has no annotations/captions_NAME.json", field="coco")
+    return found
+
+
+def coco_things(folder: Path) -> dict[str, list[tuple[list[float], str]]]:
+    """File name of each photo → box and name of each thing on it that is not tiny."""
+    found: dict[str, list[tuple[list[float], str]]] = defaultdict(list)
+    for path in sorted(folder.glob("annotations/instances_*.json")):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        files = {image["id"]: Path(image["file_name"]).name for image in content["images"]}
+        names = {category["id"]: category["name"] for category in content["categories"]}
+        for row in content["annotations"]:
+            left, top, width, height = row["bbox"]
+            if min(width, height) >= _MIN_SIDE:
+                box = [left, top, left + width, top + height]
+                found[files[row["image_id"]]].append((box, names[row["category_id"]]))
+    return found
+
+
+def region_accuracy(scorer: InfoMetIC, photos: Photos, folder: Path) -> dict[str, Any]:
     """Share of the boxes of named things that are mentioned, and of unnamed ones that are not; chance is 0.5.
 
-    A thing is named by a caption that has its COCO name or a form of it (`_is_named`); of the others only
-    those count that no caption of the photo names.
+    A thing is named by a caption that has its COCO name or a form of it; of the others only those count that
+    no caption of the photo names.
     """
-    photos = {path.name: path for path in folder.rglob("*")}
-    rows = []
-    for file in sorted(folder.glob("annotations/instances_*.json")):
-        rows += _regions(photos, file)
-    if not rows:
-        raise InputError(f"{folder} has no photo with captions and boxes", field="boxes")
-    files, captions, boxes, labels = map(list, zip(*rows, strict=True))
+    things, rows = coco_things(folder), []
+    for file in sorted(photos):
+        own = things.get(Path(file).name, [])
+        rows += [(file, caption, [box for box, _ in own]) for caption in photos[file]["en"] if own]
+    files, captions, boxes = map(list, zip(*rows, strict=True))
     scores = scorer.score(captions, files, boxes=boxes, language="en")
-    mentioned: dict[bool | None, list[bool]] = defaultdict(list)
-    for detail, own in zip(scores.details, labels, strict=True):
-        for region, label in zip(detail["regions"], own, strict=True):
-            mentioned[label].append(region["mentioned"] == label)
+    mentioned: dict[bool, list[bool]] = {True: [], False: []}
+    for detail, (file, caption, _) in zip(scores.details, rows, strict=True):
+        for region, (_, name) in zip(detail["regions"], things[Path(file).name], strict=True):
+            named = _is_named(name, caption)
+            if named or not any(_is_named(name, other) for other in photos[file]["en"]):
+                mentioned[named].append(region["mentioned"] == named)
     found, left = mean(mentioned[True]), mean(mentioned[False])
     return {
         "photos": len(set(files)),
@@ -257,81 +287,57 @@ def region_accuracy(scorer: InfoMetIC, folder: Path) -> dict[str, Any]:
     }
 
 
-def _regions(
-    photos: Mapping[str, Path], instances: Path
-) -> Iterator[tuple[str, str, list[list[float]], list[bool | None]]]:
-    """Photo, caption, boxes, and of each whether it is named by the caption; None if by another one only."""
-    captions_file = instances.with_name(instances.name.replace("instances", "captions"))
-    content = json.loads(instances.read_text(encoding="utf-8"))
-    names = {category["id"]: category["name"] for category in content["categories"]}
-    captions: dict[int, list[str]] = defaultdict(list)
-    for row in json.loads(captions_file.read_text(encoding="utf-8"))["annotations"]:
-        captions[row["image_id"]].append(row["caption"])
-    boxes: dict[int, list[list[float]]] = defaultdict(list)
-    named_by: dict[int, list[list[str]]] = defaultdict(list)  # of each box the captions that name it
-    for row in content["annotations"]:
-        left, top, width, height = row["bbox"]
-        photo, name = row["image_id"], names[row["category_id"]]
-        if min(width, height) >= _MIN_SIDE:
-            boxes[photo].append([left, top, left + width, top + height])
-            named_by[photo].append([caption for caption in captions[photo] if _is_named(name, caption)])
-    for image in sorted(content["images"], key=lambda image: image["id"]):
-        photo, file = image["id"], photos.get(Path(image["file_name"]).name)
-        for caption in captions[photo] if file and boxes[photo] else ():
-            labels = [True if caption in by else None if by else False for by in named_by[photo]]
-            yield str(file), caption, boxes[photo], labels
-
-
-_ALSO: Mapping[str, str] = beside(__file__, "names_in_captions.yaml")
-
-
 def _is_named(name: str, text: str) -> bool:
     words = text.lower().replace(".", " ").replace(",", " ").split()
     return f" {name}" in f" {' '.join(words)}" or any(word in words for word in _ALSO.get(name, "").split())
 
 
-def measure(scorer: InfoMetIC, photos: Photos, seed: int = 0) -> dict[str, Any]:
+def measure(scorer: InfoMetIC, photos: Photos, coco: Photos, seed: int = 0) -> dict[str, Any]:
+    """Name of each group of captions → its `report`: languages, and English captions of COCO's photos."""
     cases = {language: language_cases(photos, language, _MOST, seed) for language in _LANGUAGES}
-    scored = score_cases(scorer, [case for own in cases.values() for case in own])
-    return {language: report(own, scored) for language, own in cases.items() if own}
+    cases[COCO] = language_cases(coco, "en", _MOST, seed)
+    details = details_of(scorer, [case for own in cases.values() for case in own])
+    return {name: report(own, details) for name, own in cases.items() if own}
 
 
-def table(result: Mapping[str, Any]) -> Report:
+def tables(result: Mapping[str, Any]) -> Iterator[Table | str]:
     found = list(result["languages"].values())
     rows = [["photos", *(str(own["photos"]) for own in found)]]
     for kind in KINDS:
         for name in OUTCOMES:
-            shares = (percent(own["kinds"][kind][name]) for own in found)
+            shares = (in_percent(own["kinds"][kind][name]) for own in found)
             rows.append([f"{kind}: {name.replace('_', ' ')}", *shares])
     for name in (*SHARES, "calibration_error"):
-        rows.append([name.replace("_", " "), *(percent(own[name]) for own in found)])
-    parts = [Table(["%", *result["languages"]], rows), f"marks: {result['marks']}"]
-    if "regions" in result:
-        parts.append(f"regions: {json.dumps(result['regions'])}")
-    return Report("", parts)
+        rows.append([name.replace("_", " "), *(in_percent(own[name]) for own in found)])
+    yield Table(["%", *result["languages"]], rows)
+    yield from (f"{name}: {json.dumps(result[name])}" for name in ("marks", "regions") if name in result)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     import capscore
 
-    parser = study_parser("believable_marks", __doc__, data_required=False)
-    parser.add_argument("--rows", type=Path, required=True, help="file of mark_calibration.rows")
-    parser.add_argument("--boxes", type=Path, help="folder in COCO's layout, for regions")
-    parser.add_argument("--backbone", default=default_backbone("infometic"))
-    parser.add_argument("--weights")
-    parser.add_argument("--marks", help="folder of a mark calibration; default: the one that ships")
-    given = parser.parse_args(argv)
+    others = {
+        "data": "folder with xflickrco, for Spanish",
+        "coco": "folder in COCO's layout",
+        "backbone": "default: that of the metric",
+        "weights": "weights of the network; default: those that ship",
+        "marks": "mark calibration; default: the one that ships",
+        **FILES,
+    }
+    given = read_options(__doc__, argv, {"rows": "file of mark_calibration.rows"}, others)
+    (backbone,) = given.backbone or [default_backbone("infometic")]
     options = {"weights": given.weights, "marks": given.marks, "false_alarms": 0.05}
-    scorer = capscore.load("infometic", backbone=given.backbone, **options)
+    scorer = capscore.load("infometic", backbone=backbone, **options)
     photos = read_measured(given.rows)
     if given.data:
         measured = {Path(file).name: file for file in photos}
         for name, text in translated(given.data / "xflickrco", "xflickrco", "es", measured, ("test",)):
             photos[measured[name]]["es"] = [text]
-    result: dict[str, Any] = {"marks": scorer.marks, "languages": measure(scorer, photos)}
-    if given.boxes:
-        result["regions"] = region_accuracy(scorer, given.boxes)
-    write_results(given, result, table(result).markdown())
+    coco = coco_captions(given.coco) if given.coco else {}
+    result: dict[str, Any] = {"marks": scorer.marks, "languages": measure(scorer, photos, coco)}
+    if coco and any(given.coco.glob("annotations/instances_*.json")):
+        result["regions"] = region_accuracy(scorer, coco, given.coco)
+    write_results(given, result, [*tables(result)])
 
 
 if __name__ == "__main__":

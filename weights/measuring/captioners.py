@@ -10,7 +10,6 @@ caption of people is scored beside the other four, for `capscore compare --publi
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +17,8 @@ from pathlib import Path
 from capscore.files.photo_names import KnownNames
 from training.engine.config import main as run_as_command
 from weights.making.jsonl import write_lines
+
+from .figures import read_options
 
 # system, as it is published → its file
 SYSTEMS = {
@@ -49,20 +50,21 @@ def rows_by_system(captions: Path, photos: Path) -> dict[str, list[Row]]:
     for stem, number in sorted(known.items()):
         listed = [text.strip() for text in references[number][:N_REFERENCES]]
         for at, of_person in enumerate(listed):
-            others = [text for place, text in enumerate(listed) if place != at]
+            shared = {"id": f"{number}-{at}", "image": str(files[stem].absolute())}
+            others = [*listed[:at], *listed[at + 1 :]]
             for name, rows in found.items():
                 caption = of_person if name == PEOPLE else systems[name][number]
-                shared = {"id": f"{number}-{at}", "image": str(files[stem].absolute())}
                 rows.append({**shared, "caption": caption, "references": others})
     return found
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--captions", type=Path, required=True, help="folder of the released captions")
-    parser.add_argument("--photos", type=Path, required=True, help="folder of photos of COCO val2014")
-    parser.add_argument("--rows", type=Path, required=True, help="folder for a file of rows per captioner")
-    given = parser.parse_args(argv)
+    required = {
+        "captions": "folder of the released captions",
+        "photos": "folder of photos of COCO val2014",
+        "rows": "folder for a file of rows per captioner",
+    }
+    given = read_options(__doc__, argv, required, {})
     for name, rows in rows_by_system(given.captions, given.photos).items():
         write_lines(given.rows / f"{name}.jsonl", rows)
         print(f"{given.rows / name}.jsonl: {len(rows):,} captions")

@@ -5,8 +5,8 @@
 In: a JSON Lines file with the photo, caption and language of each row, such as that of
 `weights.measuring.held_out`. Out, per change and language: how far the mean moves, the share of captions that
 move by more than .02, and of those that score lower. A caption is written in another way, of
-ways_of_writing.json and `WAYS`, gets an opener of openers.json, or a wrong word; all captions of a photo, as
-one paragraph, get sentences of another photo.
+ways_of_writing.json and `WAYS`, gets an opener of openers.json, a dangling end, or a wrong word; all captions
+of a photo, as one paragraph, get sentences of another photo.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import random
 import re
 import string
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -27,11 +27,11 @@ import capscore
 from capscore.benchmarks.protocols.recall import COSINE_TIE
 from capscore.errors import RowWarning
 from capscore.metrics.base import Scorer
-from capscore.tables import Report, Table
+from capscore.tables import Table
 from training.engine.config import main as run_as_command
-from weights.making.jsonl import beside, read_lines, with_texts
+from weights.making.jsonl import beside
 
-from .figures import percent, study_parser, write_results
+from .figures import FILES, in_percent, read_options, read_rows, write_results
 from .planted_words import LANGUAGES
 from .planting import plant
 
@@ -43,6 +43,7 @@ OPENERS: Mapping[str, list[str]] = beside(__file__, "openers.json")
 MOVED = 0.02  # a change of one caption's score that counts
 KINDS = {"same_kind": "a noun of the same kind", "colour": "another colour", "number": "another number"}
 ADDED = (1, 3)
+ENDS = ("on a", "with a")  # of an English caption that stops in mid-phrase
 
 
 class Changed(NamedTuple):
@@ -99,7 +100,7 @@ WAYS: dict[str, Callable[[str], str]] = {
 
 
 def changes_of(rows: Captions, ways: Mapping[str, Callable[[str], str]] = WAYS) -> Changes:
-    """Every change of captions: ways of writing, openers, wrong words, sentences of another photo."""
+    """Every change of captions: ways of writing, openers, ends, wrong words, sentences of another photo."""
     found: Changes = {name: [] for name in ways}
     by_photo: dict[str, dict[str, list[str]]] = {}
     for row in rows:
@@ -109,6 +110,8 @@ def changes_of(rows: Captions, ways: Mapping[str, Callable[[str], str]] = WAYS) 
         for number, opener in enumerate(OPENERS.get(language, ()), 1):
             lower = caption if language == "de" else caption[:1].lower() + caption[1:]
             written[f"opener {number}"] = opener + lower
+        for end in ENDS if language == "en" else ():
+            written[f"… {end}"] = f"{caption.rstrip(' .')} {end}"
         for name, text in written.items():
             found.setdefault(name, []).append(Changed(image, language, caption, text))
     for kind, said in KINDS.items():
@@ -122,46 +125,40 @@ def changes_of(rows: Captions, ways: Mapping[str, Callable[[str], str]] = WAYS) 
     return found
 
 
-def _longer(by_photo: Mapping[str, Mapping[str, Sequence[str]]], n: int) -> Sequence[Changed]:
+def _longer(by_photo: Mapping[str, Mapping[str, Sequence[str]]], n: int) -> Iterator[Changed]:
     """A photo's captions of a language as one paragraph, with n sentences of another photo."""
-    longer = []
     for language in dict.fromkeys(language for captions in by_photo.values() for language in captions):
         own = [(image, captions[language]) for image, captions in by_photo.items() if language in captions]
-        if len(own) == 1:
-            continue  # there is no other photo
-        for at, (image, texts) in enumerate(own):
+        for at, (image, texts) in enumerate(own) if len(own) > 1 else ():
             _, other = own[(at + len(own) // 2) % len(own)]
             before, after = (" ".join(map(_sentence, some)) for some in (texts, [*texts, *other[:n]]))
-            longer.append(Changed(image, language, before, after))
-    return longer
+            yield Changed(image, language, before, after)
 
 
 def measure(scorer: Scorer, changes: Changes) -> dict[str, dict[str, dict[str, float]]]:
     """Change → language → number of texts that it changes, change of the mean, shares that move and fall."""
-    known: dict[tuple[str, str], float] = {}
+    pairs: dict[tuple[str, str], None] = {}
+    for listed in changes.values():
+        for row in listed:
+            pairs |= {(row.image, row.before): None, (row.image, row.after): None}
+    images, texts = zip(*pairs, strict=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RowWarning)  # texts look odd on purpose
+        scores = dict(zip(pairs, scorer.score(texts, images).scores.tolist(), strict=True))
     found: dict[str, dict[str, dict[str, float]]] = {}
     for name, listed in changes.items():
-        pairs = [(row.image, text) for row in listed for text in (row.before, row.after)]
-        if new := list(dict.fromkeys(pair for pair in pairs if pair not in known)):
-            images, texts = zip(*new, strict=True)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", RowWarning)  # texts look odd on purpose
-                known |= zip(new, scorer.score(texts, images).scores.tolist(), strict=True)
         moved: dict[str, list[float]] = {}
         for row in listed:
             if row.before != row.after:
-                change = known[row.image, row.after] - known[row.image, row.before]
+                change = scores[row.image, row.after] - scores[row.image, row.before]
                 moved.setdefault(row.language, []).append(change)
-        found[name] = {
-            language: {
-                "n": len(values),
-                "change": float(np.mean(values)),
-                "moved": float(np.mean(np.abs(values) > MOVED)),
-                "lower": float(np.mean(np.array(values) < -COSINE_TIE)),
-            }
-            for language, values in moved.items()
-        }
+        found[name] = {language: _counted(np.array(values)) for language, values in moved.items()}
     return found
+
+
+def _counted(changes: np.ndarray) -> dict[str, float]:
+    moved, lower = np.mean(np.abs(changes) > MOVED), np.mean(changes < -COSINE_TIE)
+    return {"n": len(changes), "change": float(changes.mean()), "moved": float(moved), "lower": float(lower)}
 
 
 def table(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Table:
@@ -172,7 +169,7 @@ def table(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Table:
         for language in languages:
             cell = ""
             if own := parts.get(language):
-                cell = f"{own['change']:+.4f} {percent(own['moved'])} {percent(own['lower'])}"
+                cell = f"{own['change']:+.4f} {in_percent(own['moved'])} {in_percent(own['lower'])}"
             line.append(cell)
         lines.append(line)
     title = f"change of the mean; captions that move by more than {MOVED}, and that score lower, %"
@@ -180,18 +177,19 @@ def table(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Table:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = study_parser("changed_captions", __doc__, data_required=False)
-    parser.add_argument("--rows", type=Path, required=True, help="JSON Lines: image, caption, language")
-    parser.add_argument("--languages", default="", help="comma-separated; default: all of the file")
-    parser.add_argument("--backbone", default="embedded")
-    args = parser.parse_args(argv)
-    convert = with_texts("image", "caption", "language")
-    rows = list(read_lines(args.rows, convert, "rows", "row with image, caption and language"))
-    if args.languages:
-        rows = [row for row in rows if row["language"] in args.languages.split(",")]
-    scorer = capscore.load("mcs", backbone=args.backbone, progress=False, cache=False)
+    others = {
+        "languages": "comma-separated; default: all of the file",
+        "backbone": "name or folder; default: embedded",
+        **FILES,
+    }
+    given = read_options(__doc__, argv, {"rows": "file of photos, captions and languages"}, others)
+    rows = read_rows(given.rows, "image", "caption", "language")
+    if given.languages:
+        rows = [row for row in rows if row["language"] in given.languages.split(",")]
+    (backbone,) = given.backbone or ["embedded"]
+    scorer = capscore.load("mcs", backbone=backbone, progress=False, cache=False)
     found = measure(scorer, changes_of(rows))
-    write_results(args, found, Report("", [table(found)]).markdown())
+    write_results(given, found, [table(found)])
 
 
 if __name__ == "__main__":

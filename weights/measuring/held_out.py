@@ -1,31 +1,29 @@
 """Captions of photos that no weights of ours learned from → files for `capscore robustness`.
 
-    python -m weights.measuring.held_out --flickr8k flickr8k --out held_out
-    python -m weights.measuring.held_out --flickr8k flickr8k --photos Flicker8k_Dataset \
-        --xflickrco xflickrco --multi30k multi30k --descriptions DutchDescriptions/Data --out held_out
-    python -m weights.measuring.held_out --dutch Test --multi30k multi30k --out held_out
-    python -m weights.measuring.held_out --xtd10 XTD10 --trained captions.jsonl --out held_out
+    python -m weights.measuring.held_out --data DATA --out held_out
+    python -m weights.measuring.held_out --data DATA --photos Flicker8k_Dataset \
+        --descriptions DutchDescriptions/Data --xtd10 XTD10 --trained captions.jsonl --out held_out
 
-In: Flickr8k's text files, and, for photos with captions in several languages, `multilingual_captions.json`
-({photo: {language: [captions]}}) with the folder `images`. Out: `photos.jsonl` (photo, caption, language) and
-`english.jsonl`, the test split's captions, the first of each photo standing for it. With the folder of
-all of Flickr8k's photos also `calibration.jsonl`: those of `photos.jsonl`, and captions of the photos that
-XFlickr&CO and Multi30k test, too, with Dutch and German ones of van Miltenburg et al. (2017).
+In: the official files, in the folders flickr8k, multi30k and xflickrco; for photos with captions in several
+languages `flickr8k/multilingual_captions.json` ({photo: {language: [captions]}}) and `flickr8k/images`. Out:
 
-Or in: the Dutch descriptions of Flickr30k's test photos (van Miltenburg et al. 2017) and Multi30k's files,
-whose `test_2016_flickr` has the same photos in the same order. Out: `dutch.jsonl`.
+- `photos.jsonl`: photo, caption and language;
+- `english.jsonl`: the captions of Flickr8k's test split, the first of each photo standing for it;
+- with the folder of all of Flickr8k's photos, `calibration.jsonl`: those of `photos.jsonl`, and captions of
+  photos that XFlickr&CO and Multi30k test, too, with German and Dutch descriptions;
+- with the descriptions of Flickr30k's test photos (van Miltenburg et al. 2017), `dutch.jsonl`: Multi30k's
+  `test_2016_flickr` has the same photos in the same order;
+- with the captions of XTD10's 1,000 COCO photos (Aggarwal and Kale 2020) and those of the training,
+  `xtd10.jsonl`, without photos that any caption of the training describes.
 
-Or in: the captions of XTD10's 1,000 COCO photos in seven languages (Aggarwal and Kale 2020), and captions of
-the training. Out: `xtd10.jsonl`, without photos that any caption of the training describes. In both, the
-English caption stands for the photo.
+In the last two, the English caption stands for the photo.
 """
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from capscore.benchmarks.data.annotation_files import AnnotationSource
@@ -37,8 +35,10 @@ from weights.making.held_out import Photo, photo_of
 from weights.making.jsonl import write_lines
 from weights.making.package_texts import photo_name
 
+from .figures import noting, read_options, read_rows
+
 XTD10 = ("es", "it", "ko", "pl", "ru", "tr", "zh")
-Rows = list[dict[str, str]]
+Rows = Iterator[dict[str, str]]
 # test sets of Flickr30k's photos: benchmark → its split, and languages with captions that people wrote
 SHARED = {
     "xflickrco": ("test", ("de", "en", "es", "ja", "ru", "tr", "zh")),
@@ -50,22 +50,22 @@ DESCRIBED = {"nl": ("Dutch/Test", "test.[0-4]"), "de": ("German/Test", "de_test.
 MAX_DESCRIBED = 100
 
 
-def photo_rows(folder: Path) -> Rows:
+def photo_rows(flickr8k: Path) -> Rows:
     """One row per caption of an available photo, without machine translations (`hi_mt`)."""
-    listed = json.loads((folder / "multilingual_captions.json").read_text(encoding="utf-8"))
-    return [
-        {"image": str((folder / "images" / photo).resolve()), "caption": caption, "language": language}
-        for photo, languages in listed.items()
-        if (folder / "images" / photo).is_file()
-        for language, captions in languages.items()
-        if isinstance(captions, list) and not language.endswith("_mt")
-        for caption in captions
-    ]
+    listed = json.loads((flickr8k / "multilingual_captions.json").read_text(encoding="utf-8"))
+    for photo, languages in listed.items():
+        image = flickr8k / "images" / photo
+        for language, captions in languages.items():
+            if image.is_file() and isinstance(captions, list) and not language.endswith("_mt"):
+                yield from _of_photo(image, language, captions)
 
 
-def shared_rows(
-    photos: Path, xflickrco: Path, multi30k: Path, descriptions: Path | None, apart: Iterable[str]
-) -> Rows:
+def _of_photo(image: Path, language: str, captions: Iterable[str]) -> Rows:
+    for caption in captions:
+        yield {"image": str(image.resolve()), "caption": caption, "language": language}
+
+
+def shared_rows(data: Path, photos: Path, descriptions: Path | None, apart: Iterable[str]) -> Rows:
     """One row per caption of a photo of Flickr8k that a test set of Flickr30k's photos shares.
 
     `photos` is the folder of all of Flickr8k's photos, of which those named in `apart` are left out.
@@ -74,64 +74,51 @@ def shared_rows(
     names = {photo_of(path.name): path.name for path in sorted(photos.iterdir())}
     names = {photo: name for photo, name in names.items() if photo not in known}
     found: dict[str, list[tuple[str, str]]] = {}
-    for (slug, (split, languages)), folder in zip(SHARED.items(), (xflickrco, multi30k), strict=True):
+    for slug, (split, languages) in SHARED.items():
         for language in languages:
-            found.setdefault(language, []).extend(
-                translated(folder, slug, language, names.values(), (split,))
-            )
-    listed = [photo_of(name) for name in _lines(multi30k / "image_splits" / "test_2016_flickr.txt")]
-    at = [line for line, photo in enumerate(listed) if photo in names][:MAX_DESCRIBED]
-    for language, (folder_name, pattern) in DESCRIBED.items() if descriptions else ():
-        for path in sorted((descriptions / folder_name).glob(pattern)):
+            captions = translated(data / slug, slug, language, names.values(), (split,))
+            found.setdefault(language, []).extend(captions)
+    listed = _lines(data / "multi30k" / "image_splits" / "test_2016_flickr.txt")
+    at = [line for line, name in enumerate(listed) if photo_of(name) in names][:MAX_DESCRIBED]
+    for language, (folder, pattern) in DESCRIBED.items() if descriptions else ():
+        for path in sorted((descriptions / folder).glob(pattern)):
             texts = _lines(path)
-            found.setdefault(language, []).extend((names[listed[line]], texts[line]) for line in at)
-    rows = []
+            found.setdefault(language, []).extend((names[photo_of(listed[n])], texts[n]) for n in at)
     for language, captions in found.items():
         for name, text in captions:
-            if text.strip():
-                image = str((photos / name).resolve())
-                rows.append({"image": image, "caption": text.strip(), "language": language})
-    return rows
+            yield from _of_photo(photos / name, language, [text.strip()] if text.strip() else [])
 
 
-def english_rows(folder: Path) -> Rows:
+def english_rows(flickr8k: Path) -> Rows:
     """Captions two to five of every photo in the test split; the first stands for the photo."""
-    test = set(listed_photos(AnnotationSource(folder / "Flickr_8k.testImages.txt")))
+    test = set(listed_photos(AnnotationSource(flickr8k / "Flickr_8k.testImages.txt")))
     first: dict[str, str] = {}
-    found = []
-    for _, _, photo, caption in token_captions(AnnotationSource(folder / "Flickr8k.token.txt")):
+    for _, _, photo, caption in token_captions(AnnotationSource(flickr8k / "Flickr8k.token.txt")):
         if photo in first:
-            found.append(_row(photo, first[photo], caption, "en"))
+            yield _row(photo, first[photo], caption, "en")
         elif photo in test:
             first[photo] = caption
-    return found
 
 
 def dutch_rows(folder: Path, multi30k: Path) -> Rows:
     english = gzip.decompress((multi30k / "test_2016_flickr.en.gz").read_bytes()).decode("utf-8").splitlines()
-    found = []
-    for number in range(5):
-        described = zip(_lines(folder / f"test.{number}"), english, strict=True)
-        for photo, (caption, stand_in) in enumerate(described):
+    for path in sorted(folder.glob("test.[0-4]")):
+        for photo, (caption, stand_in) in enumerate(zip(_lines(path), english, strict=True)):
             if caption.strip():
-                found.append(_row(str(photo), stand_in, caption, "nl"))
-    return found
+                yield _row(str(photo), stand_in, caption, "nl")
 
 
-def xtd10_rows(folder: Path, trained: Path | None = None) -> Rows:
+def xtd10_rows(folder: Path, trained: Path) -> Rows:
     """One caption per photo and language, of photos that no caption in the file `trained` describes."""
-    known = {described_photo(json.loads(line)["id"]) for line in (_lines(trained) if trained else ())}
-    if trained and known <= {None}:
+    known = {described_photo(row["id"]) for row in read_rows(trained, "id")}
+    if known <= {None}:
         raise InputError(f"{trained}: no id names a photo, so nothing tells which photos were trained on")
     photos, english = _lines(folder / "test_image_names.txt"), _lines(folder / "test_1kcaptions_en.txt")
-    return [
-        _row(photo, stand_in, caption, language)
-        for language in XTD10
-        for photo, stand_in, caption in zip(
-            photos, english, _lines(folder / f"test_1kcaptions_{language}.txt"), strict=True
-        )
-        if photo_of(photo) not in known
-    ]
+    for language in XTD10:
+        captions = _lines(folder / f"test_1kcaptions_{language}.txt")
+        for photo, stand_in, caption in zip(photos, english, captions, strict=True):
+            if photo_of(photo) not in known:
+                yield _row(photo, stand_in, caption, language)
 
 
 def described_photo(name: str) -> Photo | None:
@@ -155,13 +142,12 @@ def translated(
     """
     names = {photo_of(photo): photo for photo in photos}
     builder = benchmark_builder(slug, language, data_dir=folder, images=False)
-    return [
-        (names[photo], text)
-        for split in splits or builder.splits()
-        for _, row in builder.checked_rows(split)
-        if (photo := photo_of(row["image_id"])) in names
-        for text in row["references"]
-    ]
+    found = []
+    for split in splits or builder.splits():
+        for _, row in builder.checked_rows(split):
+            if (photo := photo_of(row["image_id"])) in names:
+                found += [(names[photo], text) for text in row["references"]]
+    return found
 
 
 def _row(photo: str, stand_in: str, caption: str, language: str) -> dict[str, str]:
@@ -173,35 +159,36 @@ def _lines(path: Path) -> list[str]:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--flickr8k", type=Path, help="folder of its files")
-    parser.add_argument("--dutch", type=Path, help="folder of test.0 to test.4")
-    parser.add_argument("--multi30k", type=Path, help="folder of its files, for --dutch and --photos")
-    parser.add_argument("--photos", type=Path, help="folder of all of Flickr8k's photos, for --flickr8k")
-    parser.add_argument("--xflickrco", type=Path, help="folder of its files, for --photos")
-    parser.add_argument("--descriptions", type=Path, help="folder of Dutch/Test, German/Test, for --photos")
-    parser.add_argument("--xtd10", type=Path, help="folder of test_1kcaptions_en.txt and others")
-    parser.add_argument("--trained", type=Path, help="captions of the training, for --xtd10")
-    parser.add_argument("--out", type=Path, required=True, help="folder for the files")
-    options = parser.parse_args(argv)
-    written = {}
-    if options.flickr8k:
-        written = {"photos": photo_rows(options.flickr8k), "english": english_rows(options.flickr8k)}
-    if options.flickr8k and options.photos and options.xflickrco and options.multi30k:
+    required = {"data": "folder of the official files", "out": "folder for the files"}
+    others = {
+        "photos": "folder of all of Flickr8k's photos, for calibration.jsonl",
+        "descriptions": "folder of Dutch/Test and German/Test",
+        "xtd10": "folder of test_1kcaptions_en.txt and others",
+        "trained": "file of captions of the training, for --xtd10",
+    }
+    given = read_options(__doc__, argv, required, others)
+    written: dict[str, list[dict[str, str]]] = {}
+    missing: dict[str, str] = {}
+    for name, read in (("photos", photo_rows), ("english", english_rows)):
+        with noting(missing, name):
+            written[name] = [*read(given.data / "flickr8k")]
+    if given.photos:
         apart = {Path(row["image"]).name for row in written["photos"]}
-        more = (options.photos, options.xflickrco, options.multi30k, options.descriptions)
-        written["calibration"] = written["photos"] + shared_rows(*more, apart)
-    if options.dutch and options.multi30k:
-        written["dutch"] = dutch_rows(options.dutch, options.multi30k)
-    if options.xtd10 and options.trained:
-        written["xtd10"] = xtd10_rows(options.xtd10, options.trained)
-    if not written:
-        parser.error("expected --flickr8k, or --dutch and --multi30k, or --xtd10 and --trained")
+        shared = shared_rows(given.data, given.photos, given.descriptions, apart)
+        written["calibration"] = [*written["photos"], *shared]
+    if given.descriptions:
+        written["dutch"] = [*dutch_rows(given.descriptions / "Dutch/Test", given.data / "multi30k")]
+    if given.xtd10:
+        if given.trained is None:
+            raise InputError("--xtd10 needs --trained, the captions of the training")
+        written["xtd10"] = [*xtd10_rows(given.xtd10, given.trained)]
     for name, rows in written.items():
-        write_lines(options.out / f"{name}.jsonl", rows)
-        print(f"{options.out / name}.jsonl: {len(rows):,} captions")
+        if not rows:
+            raise InputError(f"there is no caption for {name}.jsonl")
+        write_lines(given.out / f"{name}.jsonl", rows)
+        print(f"{given.out / name}.jsonl: {len(rows):,} captions")
+    for name, why in missing.items():
+        print(f"{given.out / name}.jsonl: not written: {why}")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
 """Nouns, colours, numbers and verbs of six languages in the forms in which one can stand for another.
 
-In: the lexicon `planted_words.txt`, and `planted_rules.yaml`. Out: `NOUNS`, `COLOURS`, `NUMBERS`, `VERBS`,
-concepts with their forms in English, German, French, Spanish, Portuguese and Chinese; `KEEPS`, what the words
-after a verb must be.
+In: the lexicon `planted_words.txt`, and `planted_rules.yaml`. Out: `TABLES`, concepts with their forms in
+English, German, French, Spanish, Portuguese and Chinese.
 
 A form has a slot, which says what it agrees with: gender and number, in German the case, of verbs the person.
 A word can stand for another if it has the same form in every slot that the other one may be in.
@@ -10,7 +9,7 @@ A word can stand for another if it has the same form in every slot that the othe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,15 +17,8 @@ from typing import Any
 from weights.making.jsonl import beside
 
 LANGUAGES = ("en", "de", "fr", "es", "pt", "zh")
-
-PLANTED_NUMBERS = ("3", "4", "5", "6", "7")
-# verbs of motion replace only each other: directions ("into") do not suit verbs of rest
-MOTION = frozenset(("run", "jump", "walk", "swim", "dance", "climb"))
-
 RULES: dict[str, Any] = beside(__file__, "planted_rules.yaml")
-FAR: Mapping[str, Sequence[str]] = RULES["far"]
-ALSO: Mapping[str, Sequence[str]] = RULES["also"]
-KEEPS: Mapping[str, Mapping[str, str]] = RULES["keeps"]
+_LEXICON = Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").splitlines()
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +26,8 @@ class Variant:
     """One way to write a concept in a language: slot → form, and Chinese measure words that go with it."""
 
     forms: dict[str, str]
-    replaced: bool = True  # whether it is replaced where it is found
-    measures: str = ""
+    replaced: bool  # whether it is replaced where it is found
+    measures: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,16 +36,13 @@ class Concept:
 
     name: str
     group: str
-    variants: dict[str, tuple[Variant, ...]]  # language → the ways to write it, the preferred one first
+    variants: dict[str, list[Variant]]  # language → the ways to write it, the preferred one first
     mentions: dict[str, frozenset[str]]  # language → words that say it, lower-cased; every form is one
 
 
-_LEXICON = Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").splitlines()
-
-
-def _concepts(table: str, variant: Callable[[str, str], Variant]) -> tuple[Concept, ...]:
+def _concepts(table: str) -> Iterator[Concept]:
     """The concepts of a table of the lexicon, which describes its format."""
-    found, group = [], None
+    group = None
     for line in _LEXICON:
         if line.startswith("["):
             name, _, group = line.strip("[]").partition(": ")
@@ -63,50 +52,34 @@ def _concepts(table: str, variant: Callable[[str, str], Variant]) -> tuple[Conce
             variants, mentions = {}, {}
             for language, cell in zip(LANGUAGES, cells, strict=True):
                 planted, _, others = cell.partition("~")
-                made = [variant(t.strip(), language) for t in planted.split(",") if t.strip("- ")]
-                forms = [form for item in made for form in item.forms.values()]
-                variants[language] = tuple(made)
+                texts = [text.strip() for text in planted.split(",") if text.strip("- ")]
+                variants[language] = [_variant(text, table, language) for text in texts]
+                forms = [form for item in variants[language] for form in item.forms.values()]
                 mentions[language] = frozenset(word.lower() for word in (*forms, *others.split()))
-            found.append(Concept(name, group, variants, mentions))
-    return tuple(found)
+            yield Concept(name, group, variants, mentions)
 
 
-def _noun(text: str, language: str) -> Variant:
+def _variant(text: str, table: str, language: str) -> Variant:
     """ "m Hund Hunde" → its forms."""
-    replaced, text = not text.startswith("+"), text.removeprefix("+")
-    if language == "zh":
-        word, measures = text.split()
-        return Variant({"": word}, replaced, measures)
-    gender, *forms = text.split() if language != "en" else ("", *text.split())
-    if forms[0].startswith("="):
-        return Variant({f"{gender} mass": forms[0][1:]}, replaced)
-    singular, plural = forms
-    slots = {"sg": singular, "pl": plural}
-    if language == "de":
-        direct, _, oblique = singular.partition("/")
-        dative = plural if plural.endswith(("n", "s")) else plural + "n"
-        slots = {"sg direct": direct, "sg oblique": oblique or direct}
-        slots |= {"pl direct": plural, "pl dative": dative}
-    return Variant({f"{gender} {slot}": form for slot, form in slots.items() if form != "-"}, replaced)
+    words, measures = text.removeprefix("+").split(), ""
+    slots = RULES["slots"][table].get(language) or RULES["slots"][table]["others"]
+    if table == "nouns" and language == "zh":
+        words, measures = words[:1], words[1]
+    elif table == "nouns":
+        gender = "" if language == "en" else words.pop(0)
+        if words[0].startswith("="):
+            words, slots = [words[0][1:]], ["mass"]
+        elif language == "de":
+            (direct, _, oblique), plural = words[0].partition("/"), words[1]
+            dative = plural if plural.endswith(("n", "s")) else plural + "n"
+            words = [direct, oblique or direct, plural, dative]
+        slots = [f"{gender} {slot}" for slot in slots]
+    elif table == "colours" and language == "de":
+        words = [text + ending for ending in slots]
+    elif table == "verbs" and language == "zh" and len(words) == 1:
+        slots = ["with an object"]
+    forms = {slot: form for slot, form in zip(slots, words, strict=True) if form != "-"}
+    return Variant(forms, not text.startswith("+"), measures)
 
 
-def _colour(text: str, language: str) -> Variant:
-    if language == "de":
-        return Variant({ending: text + ending for ending in RULES["german_endings"]})
-    return Variant({"": text}) if language in ("en", "zh") else _slotted(text, RULES["colour_slots"])
-
-
-def _verb(text: str, language: str) -> Variant:
-    if language == "zh" and " " not in text:
-        return Variant({"with an object": text})
-    return _slotted(text, RULES["verb_slots"][language])
-
-
-def _slotted(text: str, slots: Sequence[str]) -> Variant:
-    return Variant({slot: form for slot, form in zip(slots, text.split(), strict=True) if form != "-"})
-
-
-NOUNS = _concepts("nouns", _noun)
-COLOURS = _concepts("colours", _colour)
-NUMBERS = _concepts("numbers", lambda text, language: Variant({"": text}))
-VERBS = _concepts("verbs", _verb)
+TABLES = {table: tuple(_concepts(table)) for table in ("nouns", "colours", "numbers", "verbs")}

@@ -8,37 +8,25 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from .planted_words import (
-    ALSO,
-    COLOURS,
-    FAR,
-    KEEPS,
-    LANGUAGES,
-    MOTION,
-    NOUNS,
-    NUMBERS,
-    PLANTED_NUMBERS,
-    RULES,
-    VERBS,
-    Concept,
-    Variant,
-)
+from .planted_words import LANGUAGES, RULES, TABLES, Concept
 
-KINDS = ("blatant", "same_kind", "colour", "number", "verb")
-_TABLES = {"blatant": NOUNS, "same_kind": NOUNS, "colour": COLOURS, "number": NUMBERS, "verb": VERBS}
-# least distance of a planted number from every mentioned number
-_NUMBERS_APART = 2
-# words at which a dropped clause begins
-CLAUSES: Mapping[str, Sequence[str]] = RULES["clauses"]
-_KEPT_WORDS, _DROPPED_WORDS = 3, 2
-_CLAUSE_CHARACTERS = 4
+# kind of error → table of words
+KINDS = {"blatant": "nouns", "same_kind": "nouns", "colour": "colours", "number": "numbers", "verb": "verbs"}
+ALSO: Mapping[str, Sequence[str]] = RULES["also"]
+# numbers that are planted, and their least distance from every mentioned number
+PLANTED_NUMBERS, _NUMBERS_APART = ("3", "4", "5", "6", "7"), 2
+_KEPT_WORDS, _DROPPED_WORDS, _KEPT_CHARACTERS = 3, 2, 4
 # German words of at most this many letters are not second parts of others: drei does not end in Ei
 _SHORT = 3
 _ENDINGS = ("", "s", "es", "n", "en")
+_MEASURED = re.compile(
+    "[一二两三四五六七八九十几这那每]([个只条匹辆艘张把名位座头些架台列顶件双副面堵片块根碗杯瓶本部家间])"
+)
+_COUNTED, _CHINESE_NUMBERS = "个只条名位辆匹张头艘人", "一二两三四五六七八九十"
 
 
 class Planted(NamedTuple):
@@ -52,6 +40,8 @@ class Planted(NamedTuple):
 
 
 class _Found(NamedTuple):
+    """A word of a caption that another of its table could replace, if it has the same form in all slots."""
+
     start: int
     end: int
     concept: Concept
@@ -67,12 +57,12 @@ def plant(
     Nothing is planted that any of the photo's captions mentions. `kind` is one of `KINDS`: a noun of a group
     far from the replaced one's ("blatant"), one of its own group ("same_kind"), a colour, number or verb.
     """
-    table = _TABLES[kind]
-    mentioned = mentions(captions, table)
+    mentioned = mentions(captions, KINDS[kind])
     for caption in shuffled(captions.get(language, ()), rng):
-        found = _occurrences(caption, language, table)
-        forms = [_replacements(caption, item, language, kind, mentioned) for item in found]
-        choices = [(item, own) for item, own in zip(found, forms, strict=True) if own]
+        choices = []
+        for found in _occurrences(caption, language, KINDS[kind]):
+            if forms := [*_replacements(caption, found, language, kind, mentioned)]:
+                choices.append((found, forms))
         if choices:
             (start, end, *_), forms = rng.choice(choices)
             concept, form = rng.choice(forms)
@@ -88,46 +78,48 @@ def shuffled(captions: Sequence[str], rng: random.Random) -> list[str]:
 
 
 def drop_clause(caption: str, language: str) -> str | None:
-    """A caption up to where its first clause with `CLAUSES` begins, or None.
+    """A caption up to where its first clause with a word of `clauses` begins, or None.
 
     At least three words stay (Chinese: four characters), two go, and no colour is torn from another. A
     Chinese caption without such a clause loses what stands before its last 的, at least four characters.
     """
-    starts = "|".join(map(re.escape, CLAUSES[language]))
+    starts = "|".join(map(re.escape, RULES["clauses"][language]))
     for place in re.finditer(f"(?=({starts}))", caption):
         kept, dropped = caption[: place.start()], caption[place.end(1) :]
-        last = _tokens(kept)[-1].group().lower() if _tokens(kept) else ""
-        is_colour = any(last in colour.mentions[language] for colour in COLOURS)
+        last = "".join(_words(kept)[-1:]).lower()
+        is_colour = any(last in colour.mentions[language] for colour in TABLES["colours"])
         is_long = _length(kept, language) >= _KEPT_WORDS and _length(dropped, language) >= _DROPPED_WORDS
         if is_long and not is_colour:
             return kept.rstrip()
     if language == "zh":
         before, _, after = caption.rpartition("的")
-        if len(before) >= _CLAUSE_CHARACTERS and _tokens(after):
+        if len(before) >= _KEPT_CHARACTERS and _words(after):
             return after
     return None
 
 
 def _length(text: str, language: str) -> float:
-    words = _tokens(text)
-    if language == "zh":
-        return sum(len(word.group()) for word in words) * _KEPT_WORDS / _CLAUSE_CHARACTERS
-    return len(words)
+    words = _words(text)
+    return len("".join(words)) * _KEPT_WORDS / _KEPT_CHARACTERS if language == "zh" else len(words)
 
 
-def mentions(captions: Mapping[str, Sequence[str]], table: Sequence[Concept]) -> frozenset[str]:
+_TOKEN = re.compile(r"[^\W\d_]+|\d+")
+_words = _TOKEN.findall
+
+
+def mentions(captions: Mapping[str, Sequence[str]], table: str) -> frozenset[str]:
     """Names of a table's concepts that any of a photo's captions mentions in any of `LANGUAGES`.
 
     German words also mention what they end on (Rennhund), Chinese ones what they hold.
     """
     texts = ((caption, language) for language in LANGUAGES for caption in captions.get(language, ()))
-    return frozenset().union(*(_mentioned(*text, tuple(table)) for text in texts))
+    return frozenset().union(*(_mentioned(*text, table) for text in texts))
 
 
 @lru_cache(maxsize=1 << 16)
-def _mentioned(caption: str, language: str, table: tuple[Concept, ...]) -> frozenset[str]:
+def _mentioned(caption: str, language: str, table: str) -> frozenset[str]:
     text = caption.lower()
-    words = {word.group() for word in _tokens(text)}
+    words = set(_words(text))
 
     def says(concept: Concept) -> bool:
         said = concept.mentions[language]
@@ -139,146 +131,110 @@ def _mentioned(caption: str, language: str, table: tuple[Concept, ...]) -> froze
                 return True
         return not said.isdisjoint(words)
 
-    return frozenset(concept.name for concept in table if says(concept))
-
-
-def _tokens(text: str) -> list[re.Match[str]]:
-    return list(re.finditer(r"[^\W\d_]+|\d+", text))
+    return frozenset(concept.name for concept in TABLES[table] if says(concept))
 
 
 @cache
-def _index(table: tuple[Concept, ...], language: str) -> dict[str, list[tuple[Concept, str, str]]]:
-    """Lower-cased form → its concept, slot and measure words."""
+def _index(table: str, language: str) -> dict[str, list[tuple[Concept, str, str]]]:
+    """Lower-cased form that may be replaced → its concept, slot and measure words."""
     index: dict[str, list[tuple[Concept, str, str]]] = {}
-    for concept, variant in ((each, item) for each in table for item in each.variants[language]):
-        for slot, form in variant.forms.items():
-            places = index.setdefault(form.lower(), [])
-            if variant.replaced:
-                places.append((concept, slot, variant.measures))
+    for concept in TABLES[table]:
+        for variant in concept.variants[language]:
+            for slot, form in variant.forms.items() if variant.replaced else ():
+                index.setdefault(form.lower(), []).append((concept, slot, variant.measures))
     return index
 
 
 @cache
-def _chinese(table: tuple[Concept, ...]) -> re.Pattern[str]:
-    """All words of a table, longest first, so that none is found within another."""
-    words = {word for concept in table for word in concept.mentions["zh"]}
+def _pattern(table: str, language: str) -> re.Pattern[str]:
+    """What a word is; in Chinese one of the table, longest first, so that none is found within another."""
+    if language != "zh":
+        return _TOKEN
+    words = {word for concept in TABLES[table] for word in concept.mentions["zh"]}
     return re.compile("|".join(sorted(words, key=lambda word: (-len(word), word))))
 
 
-_BEFORE_ONE, _AFTER_ONE = RULES["before_one"], RULES["after_one"]
-_MEASURED = re.compile(
-    "[一二两三四五六七八九十几这那每]([个只条匹辆艘张把名位座头些架台列顶件双副面堵片块根碗杯瓶本部家间])"
-)
-_COUNTED = "个只条名位辆匹张头艘人"
-
-
-def _occurrences(caption: str, language: str, table: tuple[Concept, ...]) -> list[_Found]:
+def _occurrences(caption: str, language: str, table: str) -> Iterator[_Found]:
     """Words of a table in a caption, in order, that another word of the table could replace."""
-    index = _index(table, language)
-    words = list(_chinese(table).finditer(caption)) if language == "zh" else _tokens(caption)
-    found = []
+    words = list(_pattern(table, language).finditer(caption))
     for place, word in enumerate(words):
-        entries = index.get(word.group().lower(), [])
-        if len({concept.name for concept, _, _ in entries}) != 1:
-            continue
-        concept = entries[0][0]
-        slots = frozenset(slot for _, slot, _ in entries)
-        start, end = word.span()
-        if language == "zh":
-            fits = _fits_chinese(caption, start, end, table)
-        else:
+        entries = _index(table, language).get(word.group().lower(), [])
+        if len({concept.name for concept, _, _ in entries}) == 1:
+            concept, _, measures = entries[0]
+            slots = frozenset(slot for _, slot, _ in entries)
             following = words[place + 1].group().lower() if place + 1 < len(words) else ""
-            fits = _fits(caption, start, end, following, concept.group, language, table)
-            if language == "de" and table is NOUNS:
+            fits = _fits_chinese if language == "zh" else _fits
+            if language == "de" and table == "nouns":
                 slots = _of_number(slots, [other.group().lower() for other in words[:place]])
-        if fits and slots:
-            found.append(_Found(start, end, concept, slots, entries[0][2]))
-    return found
+            if slots and fits(caption, *word.span(), following, concept.group, language, table):
+                yield _Found(*word.span(), concept, slots, measures)
 
 
-def _fits(
-    caption: str, start: int, end: int, following: str, group: str, language: str, table: tuple[Concept, ...]
-) -> bool:
+def _fits(caption: str, start: int, end: int, following: str, group: str, language: str, table: str) -> bool:
     if "-" in (caption[start - 1 : start], caption[end : end + 1]):
         return False
-    if table is NOUNS and language == "en":  # the first part of a compound: a water bottle
-        is_noun = any(following in concept.mentions["en"] for concept in NOUNS)
-        return not (caption[end : end + 1] == " " and is_noun and following not in _index(VERBS, "en"))
-    if table is not VERBS:
+    if table == "nouns" and language == "en":  # the first part of a compound: a water bottle
+        is_noun = any(following in concept.mentions["en"] for concept in TABLES["nouns"])
+        return not (caption[end : end + 1] == " " and is_noun and following not in _index("verbs", "en"))
+    if table != "verbs":
         return True
     ends_here = not re.match(r"\s*[\w']", caption[end:])
-    return group == "move" if ends_here else following in KEEPS[group][language].split()
+    return group == "move" if ends_here else following in RULES["keeps"][group][language].split()
 
 
-def _fits_chinese(caption: str, start: int, end: int, table: tuple[Concept, ...]) -> bool:
+def _fits_chinese(
+    caption: str, start: int, end: int, _following: str, _group: str, _language: str, table: str
+) -> bool:
     before, after = caption[start - 1 : start], caption[end : end + 1]
-    if table is NUMBERS:
-        return bool(after) and after in _COUNTED and before not in tuple("一二两三四五六七八九十")
-    if table is NOUNS and end - start == 1:
-        return before in ("", *_BEFORE_ONE) and after in ("", *_AFTER_ONE)
-    return True
-
-
-_ONE, _MANY = (frozenset(RULES[name].split()) for name in ("one", "many"))
+    if table == "numbers":
+        return bool(after) and after in _COUNTED and (not before or before not in _CHINESE_NUMBERS)
+    if table != "nouns" or end - start > 1:
+        return True
+    return before in RULES["before_one"] and after in RULES["after_one"]  # it may be part of a longer word
 
 
 def _of_number(slots: frozenset[str], before: Sequence[str]) -> frozenset[str]:
     """The slots that fit the nearest determiner, where a German word may be singular or plural."""
     numbers = {slot.split()[1] for slot in slots}
-    if numbers != {"sg", "pl"}:
-        return slots
-    for word in reversed(before[-3:]):
-        if word in _ONE | _MANY:
-            number = "sg" if word in _ONE else "pl"
-            return frozenset(slot for slot in slots if slot.split()[1] == number)
+    for word in reversed(before[-3:]) if numbers == {"sg", "pl"} else ():
+        for number, name in (("sg", "one"), ("pl", "many")):
+            if word in RULES[name].split():
+                return frozenset(slot for slot in slots if slot.split()[1] == number)
     return slots
 
 
 def _replacements(
     caption: str, found: _Found, language: str, kind: str, mentioned: frozenset[str]
-) -> list[tuple[str, str]]:
+) -> Iterator[tuple[str, str]]:
     """Possible replacements: names of concepts and their forms, capitalised as in the caption."""
     own = found.concept
     excluded = {own.name, *mentioned, *(name for name, others in ALSO.items() if own.name in others)}
     excluded.update(other for name in (own.name, *mentioned) for other in ALSO.get(name, ()))
-    groups = FAR[own.group] if kind == "blatant" else (own.group,)
-    replacements = []
-    for concept in _TABLES[kind]:
-        if concept.group not in groups or concept.name in excluded:
-            continue
-        if kind == "number" and (
-            concept.name not in PLANTED_NUMBERS
-            or min(abs(int(concept.name) - int(other)) for other in (own.name, *mentioned)) < _NUMBERS_APART
-        ):
-            continue
-        if own.name in MOTION and concept.name not in MOTION:
-            continue
-        form = _form(concept.variants[language], caption, found, language)
-        if form:
-            capital = caption[found.start].isupper()
-            first = form[0].upper() if capital else form[0].lower()
-            replacements.append((concept.name, first + form[1:]))
-    return replacements
+    groups = RULES["far"][own.group] if kind == "blatant" else [own.group]
+    for concept in TABLES[KINDS[kind]]:
+        fits = concept.group in groups and concept.name not in excluded
+        if fits and kind == "number":
+            apart = min(abs(int(concept.name) - int(other)) for other in (own.name, *mentioned))
+            fits = concept.name in PLANTED_NUMBERS and apart >= _NUMBERS_APART
+        if own.name in RULES["motion"]:
+            fits = fits and concept.name in RULES["motion"]
+        if fits and (form := _form(concept, caption, found, language)):
+            first = form[0].upper() if caption[found.start].isupper() else form[0].lower()
+            yield concept.name, first + form[1:]
 
 
-def _form(variants: Sequence[Variant], caption: str, found: _Found, language: str) -> str:
-    """The first form that is right in every slot of the replaced one, or ""."""
+def _form(concept: Concept, caption: str, found: _Found, language: str) -> str:
+    """The first form of a concept that is right in every slot of the replaced one, or ""."""
+    article = "".join(_words(caption[: found.start])[-1:]).lower()
     replaced = caption[found.start : found.end]
-    before = _tokens(caption[: found.start])
-    article = before[-1].group().lower() if before else ""
-    for variant in variants:
-        forms = {variant.forms.get(slot) for slot in found.slots}
-        if len(forms) != 1 or None in forms:
+    clause = re.split("[，。、]", caption[: found.start])[-1]
+    counted = set(_MEASURED.findall(clause)) & set(found.measures)
+    for variant in concept.variants[language]:
+        form, *others = {variant.forms.get(slot) for slot in found.slots}
+        if form is None or others or not counted <= set(variant.measures):
             continue
-        (form,) = forms
-        if language == "zh":
-            clause = re.split("[，。、]", caption[: found.start])[-1]
-            counted = set(_MEASURED.findall(clause)) & set(found.measures)
-            if not counted <= set(variant.measures):
-                continue
-        elif _onset(form, language, article) != _onset(replaced, language, article):
-            continue
-        return form
+        if _onset(form, language, article) == _onset(replaced, language, article):
+            return form
     return ""
 
 

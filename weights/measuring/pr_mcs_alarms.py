@@ -5,13 +5,13 @@
 
 In: fine-tuned backbones, the official files (folders multi30k, xflickrco, and, for the captions of captioning
 models, capeval1k, composite, polaris, thumb), and the files of `weights.measuring.held_out`. Out: the tables
-of `capscore robustness` for each set of captions, and what the other parts give, in one JSON file and one of
-Markdown. Agreement with people, and search, are those of `weights.measuring.image_tower`.
+of `capscore robustness` for each set of captions, and what the other parts give. What is not there is listed
+as not measured.
 
 Each backbone is compared with MCS on the backbone that it was fine-tuned from. Where there are no photos, an
 English caption replaces each, embedded by that plain backbone: scores of a tuned tower and of its base are
 comparable only if both look at the same thing. A caption of a captioning model replaces its own photo, so
-that MCS is full and the score is the share that is kept. What is not there is listed as not measured.
+that MCS is full and the score is the share that is kept.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +40,7 @@ from capscore.benchmarks.robustness import (
 from capscore.benchmarks.robustness.run import alarms, measure, measure_degrees, measure_styles
 from capscore.embedding.cache import resolve_cache
 from capscore.embedding.embedder import EmbeddedRows, Embedder
-from capscore.errors import CapscoreError, InputError
+from capscore.errors import InputError
 from capscore.infometic.words import caption_words
 from capscore.metrics.mcs import MCS
 from capscore.metrics.with_backbone import row_cosines
@@ -49,7 +48,7 @@ from capscore.statistics.bootstrap import NO_INTERVALS
 from capscore.tables import Report, Table
 from training.engine.config import main as run_as_command
 
-from .figures import percent, study_parser, write_results
+from .figures import FILES, in_percent, noting, read_options, read_rows, write_results
 
 LEAST = 50  # a language with fewer captions is not measured
 SAMPLE, BY_DEGREE, OF_MODELS = 500, 100, 1000  # captions of a set, of a curve, of models per data set
@@ -57,13 +56,8 @@ REPLACED = "no photo was opened: an English caption, embedded by the plain tower
 MODELS = ("capeval1k", "composite", "thumb", "polaris")
 TRANSLATED = {"multi30k": ("de", "fr", "cs"), "xflickrco": ("de", "es", "ja", "zh", "ru", "tr")}
 
-
-class Tower(NamedTuple):
-    """A fine-tuned backbone, and the plain one that it was fine-tuned from."""
-
-    name: str
-    own: Embedder
-    plain: Embedder
+Towers = Mapping[str, Embedder]  # name → fine-tuned backbone
+Measured = dict[str, SetResult]  # of a set of captions: as published, and with every object moved
 
 
 class TextsForPhotos(Embedder):
@@ -91,33 +85,28 @@ def with_texts(data: str, rows: Iterable[tuple[str, str, str, str]]) -> list[Cap
     found: dict[str, CaptionSet] = {}
     for language, caption, photo, text in rows:
         new = CaptionSet(data, "", "", language, [], [], [], notes=(REPLACED,))
-        captions = found.setdefault(language, new)
-        captions.captions.append(caption)
-        captions.image_ids.append(photo)
-        captions.images.append(text)
+        own = found.setdefault(language, new)
+        own.captions.append(caption)
+        own.image_ids.append(photo)
+        own.images.append(text)
     return list(found.values())
 
 
 def file_with_texts(path: Path) -> list[CaptionSet]:
     """The captions of a file of `weights.measuring.held_out`, each with a text in place of its photo."""
-    rows = []
-    for row in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
-        rows.append((row["language"], row["caption"], row["stand_in"], row["stand_in"]))
-    return with_texts(path.name, rows)
+    rows = read_rows(path, "language", "caption", "stand_in")
+    return with_texts(path.name, ((r["language"], r["caption"], r["stand_in"], r["stand_in"]) for r in rows))
 
 
 def translated_with_texts(slug: str, language: str, folder: Path) -> list[CaptionSet]:
     """The captions of a benchmark's language, with the first English caption in place of each photo."""
-    english: dict[str, str] = {}
-    _, rows = read_benchmark(Configuration(slug, "en", folder), images=False)
-    for _, row in rows:
-        english.setdefault(row["image_id"], row["references"][0])
-    _, rows = read_benchmark(Configuration(slug, language, folder), images=False)
-    found = []
-    for _, row in rows:
-        photo = row["image_id"]
-        found += [(language, caption, photo, english[photo]) for caption in row["references"]]
-    return with_texts(slug, dict.fromkeys(found))
+    found: dict[str, list[tuple[str, str]]] = {}
+    for code in ("en", language):
+        _, rows = read_benchmark(Configuration(slug, code, folder), images=False)
+        found[code] = [(row["image_id"], caption) for _, row in rows for caption in row["references"]]
+    english = dict(reversed(found["en"]))
+    rows = ((language, caption, photo, english[photo]) for photo, caption in found[language])
+    return with_texts(slug, dict.fromkeys(rows))
 
 
 def model_captions(slug: str, data: Path) -> list[str]:
@@ -138,16 +127,13 @@ def written_alike(captions: Iterable[str], most: int = OF_MODELS) -> list[str]:
     return [texts[row] for row in sorted(chosen)]
 
 
-def measure_set(captions: CaptionSet, towers: Sequence[Tower]) -> dict[str, SetResult]:
-    """Drops of each backbone on a set of captions: as published, with styles and degrees, and with every
-    object moved."""
-    plain = towers[0].plain
+def measure_set(captions: CaptionSet, towers: Towers, plain: Embedder) -> Measured:
+    """Drops of each backbone on a set of captions, as published with styles and degrees."""
 
     def scorer(embedder: Embedder) -> MCS:
         return MCS(TextsForPhotos(embedder, plain) if REPLACED in captions.notes else embedder)
 
-    plain_name = f"mcs@{plain.backbone.name}"
-    tuned = {tower.name: scorer(tower.own) for tower in towers}
+    plain_name, tuned = f"mcs@{plain.backbone.name}", {name: scorer(own) for name, own in towers.items()}
     scorers = {plain_name: scorer(plain), **tuned}
     every = RobustnessOptions(kinds=("all",), sampling=NO_INTERVALS)
     moved = RobustnessOptions(kinds=("substitution",), order="every", sampling=NO_INTERVALS)
@@ -189,110 +175,81 @@ def gaming(captions: Sequence[str]) -> dict[str, list[str]]:
     }
 
 
-def kept_of_texts(tower: Tower, texts: Sequence[str]) -> np.ndarray:
-    """Score of each text as a share of its MCS, with the text itself in place of its photo, (n,)."""
-    own, other = (each.texts(list(texts), prefix=each.backbone.prefix) for each in (tower.own, tower.plain))
-    return np.maximum(row_cosines(own.matrix, own.index, other.matrix, other.index), 0)
+def measure_sets(
+    towers: Towers, plain: Embedder, data: Path, held_out: Path, missing: dict[str, str]
+) -> list[Measured]:
+    found = []
+    for title, read in caption_sets(data, held_out):
+        with noting(missing, title):
+            for captions in read():
+                if len(captions) >= LEAST:
+                    with noting(missing, f"{title}, {captions.language}"):
+                        found.append(measure_set(captions.sample(SAMPLE, 0), towers, plain))
+    return found
 
 
-class Study:
-    """What is measured of some backbones, and in `missing` what cannot be measured, and why."""
-
-    def __init__(self, towers: Sequence[Tower]) -> None:
-        self.towers = towers
-        self.sets: list[dict[str, SetResult]] = []
-        self.models: dict[str, dict[str, Any]] = {}  # data set → backbone → false alarms
-        self.gaming: dict[str, dict[str, float]] = {}  # what is done to captions → backbone → share kept
-        self.missing: dict[str, str] = {}
-
-    @contextmanager
-    def noting(self, what: str) -> Iterator[None]:
-        """A block that cannot be measured is missing, and the next block goes on."""
-        try:
-            yield
-        except (CapscoreError, OSError) as error:
-            self.missing[what] = str(error).splitlines()[0]
-
-    def measure_sets(self, data: Path, held_out: Path) -> None:
-        """Drops, false alarms and curves on every set of captions."""
-        for title, read in caption_sets(data, held_out):
-            with self.noting(title):
-                for captions in (part.sample(SAMPLE, 0) for part in read() if len(part) >= LEAST):
-                    with self.noting(f"{title}, {captions.language}"):
-                        self.sets.append(measure_set(captions, self.towers))
-
-    def measure_models(self, data: Path) -> None:
-        kept: dict[str, list[np.ndarray]] = {tower.name: [] for tower in self.towers}
-        for slug in MODELS:
-            with self.noting(f"captions of captioning models, {slug}"):
-                texts = written_alike(model_captions(slug, data))
-                for tower in self.towers:
-                    kept[tower.name].append(kept_of_texts(tower, texts))
-                self.models[slug] = {name: _alarms(parts[-1]) for name, parts in kept.items()}
-        if self.models:
-            self.models["all"] = {name: _alarms(np.concatenate(parts)) for name, parts in kept.items()}
-
-    def measure_gaming(self, held_out: Path) -> None:
-        """Shares that are kept of English captions which were changed as no one writes them."""
-        with self.noting("captions that game a metric"):
-            (english,) = (part for part in file_captions(held_out / "photos.jsonl") if part.language == "en")
-            for name, texts in gaming(list(dict.fromkeys(english.captions))).items():
-                kept = {tower.name: kept_of_texts(tower, texts) for tower in self.towers}
-                self.gaming[name] = {tower: float(values.mean()) for tower, values in kept.items()}
-
-    def document(self) -> dict[str, Any]:
-        names = [f"{tower.own.backbone.name}@{tower.own.backbone.revision}" for tower in self.towers]
-        sets = []
-        for measured in self.sets:
-            sets.append({name: Robustness([one]).to_dict() for name, one in measured.items()})
-        parts = {name: getattr(self, name) for name in ("models", "gaming", "missing")}
-        return {"backbones": names, "sets": sets, **parts}
-
-    def markdown(self) -> str:
-        reports: list[Report] = []
-        for data in dict.fromkeys(part["every_kind"].captions.data for part in self.sets):
-            own = [part.values() for part in self.sets if part["every_kind"].captions.data == data]
-            reports += [Robustness(list(column)).report() for column in zip(*own, strict=True)]
-        kept = []
-        for slug, by_name in self.models.items():
-            for name, part in by_name.items():
-                kept.append(
-                    [slug, name, f"{part['n']:,}", percent(part["below_half"]), percent(part["kept"])]
-                )
-        for changed, shares in self.gaming.items():
-            kept += [[changed, name, "", "", percent(share)] for name, share in shares.items()]
-        said = "Captions of models, in lower case without the stop, and English ones changed, in percent"
-        parts: list[Table | str] = [
-            Table(["captions", "metric", "n", "below half", "mean kept"], kept, said, 2),
-            *(f"not measured: {what}: {why}" for what, why in self.missing.items()),
-        ]
-        return "\n".join(report.markdown() for report in [*reports, Report("", parts)])
+def texts_to_keep(data: Path, held_out: Path, missing: dict[str, str]) -> dict[str, list[str]]:
+    """Captions of models by their data set, and all of them; English captions by what is done to them."""
+    found: dict[str, list[str]] = {}
+    for slug in MODELS:
+        with noting(missing, f"captions of captioning models, {slug}"):
+            found[slug] = written_alike(model_captions(slug, data))
+    if found:
+        found["all"] = [text for texts in found.values() for text in texts]
+    with noting(missing, "captions that game a metric"):
+        (english,) = (part for part in file_captions(held_out / "photos.jsonl") if part.language == "en")
+        found |= gaming(list(dict.fromkeys(english.captions)))
+    return found
 
 
-def _alarms(kept: np.ndarray) -> dict[str, Any]:
-    return alarms(kept, np.ones(len(kept)))
+def kept_of_texts(towers: Towers, plain: Embedder, texts: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Backbone → false alarms in texts, each of which is in place of its photo, so that MCS is full."""
+    found = {}
+    other = plain.texts(list(texts), prefix=plain.backbone.prefix)
+    for name, tower in towers.items():
+        own = tower.texts(list(texts), prefix=tower.backbone.prefix)
+        kept = np.maximum(row_cosines(own.matrix, own.index, other.matrix, other.index), 0)
+        found[name] = alarms(kept, np.ones(len(kept)))
+    return found
+
+
+def tables(sets: Sequence[Measured], texts: Mapping[str, Any]) -> Iterator[Table | Report]:
+    for data in dict.fromkeys(part["every_kind"].captions.data for part in sets):
+        own = [part.values() for part in sets if part["every_kind"].captions.data == data]
+        for column in zip(*own, strict=True):
+            yield Robustness(list(column)).report()
+    rows = []
+    for title, by_name in texts.items():
+        for name, part in by_name.items():
+            shares = in_percent(part["below_half"]), in_percent(part["kept"])
+            rows.append([title, name, f"{part['n']:,}", *shares])
+    said = "Captions of models, in lower case without the stop, and English ones changed, in percent"
+    yield Table(["captions", "metric", "n", "below half", "mean kept"], rows, said, 2)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = study_parser("pr_mcs_alarms", __doc__)
-    parser.add_argument("--held-out", type=Path, required=True, help="folder of weights.measuring.held_out")
-    parser.add_argument("--backbone", action="append", help="default: embedded-pr-mcs; repeatable")
-    given = parser.parse_args(argv)
+    required = {"data": "folder of the official files", "held-out": "folder of weights.measuring.held_out"}
+    others = {"backbone": "name or folder; repeatable; default: embedded-pr-mcs", **FILES}
+    given = read_options(__doc__, argv, required, others)
     for category in (capscore.BenchmarkWarning, capscore.LanguageWarning):
         warnings.simplefilter("ignore", category)
-    specs = given.backbone or ["embedded-pr-mcs"]
-    tuned = [capscore.load_backbone(spec) for spec in specs]
-    base, *others = {backbone.tuned_from or spec for backbone, spec in zip(tuned, specs, strict=True)}
+    tuned = {spec: capscore.load_backbone(spec) for spec in given.backbone or ["embedded-pr-mcs"]}
+    base, *others = {backbone.tuned_from or spec for spec, backbone in tuned.items()}
     if others:
         raise InputError(f"--backbone: one base is expected, not {', '.join(sorted([base, *others]))}")
-    cache = resolve_cache(None)
+    cache, missing = resolve_cache(None), dict[str, str]()
     plain = Embedder(capscore.load_backbone(base), cache=cache)
-    own = [Embedder(backbone, cache=cache) for backbone in tuned]
-    study = Study([Tower(Path(spec).name, each, plain) for spec, each in zip(specs, own, strict=True)])
-    study.measure_sets(given.data, given.held_out)
-    study.measure_models(given.data)
-    study.measure_gaming(given.held_out)
-    write_results(given, study.document(), study.markdown())
+    towers = {Path(spec).name: Embedder(backbone, cache=cache) for spec, backbone in tuned.items()}
+    sets = measure_sets(towers, plain, given.data, given.held_out, missing)
+    listed = texts_to_keep(given.data, given.held_out, missing)
+    texts = {title: kept_of_texts(towers, plain, own) for title, own in listed.items()}
+    document = {
+        "backbones": [f"{own.backbone.name}@{own.backbone.revision}" for own in towers.values()],
+        "sets": [{name: Robustness([one]).to_dict() for name, one in part.items()} for part in sets],
+        "texts": texts,
+        "missing": missing,
+    }
+    write_results(given, document, [*tables(sets, texts)], missing)
 
 
 if __name__ == "__main__":

@@ -3,29 +3,26 @@
     python -m weights.measuring.summary --run build/training
 
 In: the folder into which `make measure-embedded`, `measure-embedded-infometic` and `…-image-tower` wrote
-`pr_mcs.json`, `marks.json` and `image_tower.json`; what they lack is listed as not measured. Out: a table in
-Markdown of the figures of `summary.yaml`, which has those of the weights that ship, by the same commands.
+their results; what they lack is listed as not measured. Out: a table in Markdown of the figures of
+`summary.yaml`, which has those of the weights that ship, by the same commands.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from capscore.errors import InputError
-from capscore.tables import Report, Table, fixed
+from capscore.tables import Table, fixed, percent
 from training.engine.config import main as run_as_command
 from weights.making.jsonl import beside
 
+from .figures import FILES, read_options, write_results
+
 # Key of a figure, and its value in percent.
 Measured = Iterator[tuple[str, float | None]]
-_HOLDS: dict[str, Callable[[float, float], bool]] = {
-    "at least": lambda value, bound: value >= bound,
-    "at most": lambda value, bound: value <= bound,
-}
 
 
 class Wanted(NamedTuple):
@@ -42,17 +39,25 @@ def of_pr_mcs(document: Mapping[str, Any]) -> Measured:
         (run,) = measured["every_kind"]["runs"]
         key = f"pr_mcs/{run['data']}/{run['language']}"
         statistics = {one["name"]: one["measured"] for one in run["results"][-1]["statistics"]}
-        yield f"{key}/drop", _percent(statistics["drop_average"], -100)
+        yield f"{key}/drop", -100 * statistics["drop_average"]
         for styles in measured["every_kind"].get("styles", []):
             for name, numbers in styles["results"][-1]["styles"].items():
-                yield f"{key}/below half/{name}", _percent(numbers["below_half"])
-    for name, kept in document["gaming"].items():
-        yield f"pr_mcs/gaming/{name}", 100 * [*kept.values()][-1]
+                yield f"{key}/below half/{name}", percent(numbers["below_half"])
+    for name, found in document["texts"].items():
+        yield f"pr_mcs/kept/{name}", percent([*found.values()][-1]["kept"])
 
 
 def of_image_tower(document: Mapping[str, Any]) -> Measured:
-    for figure in document["backbones"][-1]["measures"]:
-        yield f"image_tower/{figure['key']}", figure["value"]
+    """R@k by language, and agreement by benchmark, configuration and metric, of the last backbone."""
+    for language, found in [*document["search"].values()][-1].items():
+        for name in ("r@1", "r@5", "r@10"):
+            yield f"search/{language}/{name}", found[name][0]
+    for run in document["runs"]:
+        for result in run["results"]:
+            metric = result["metric"].partition("@")[0]
+            for one in result["statistics"]:
+                key = f"{run['benchmark']}/{run['config']}/{metric}/{one['name']}"
+                yield key, percent(one["measured"])
 
 
 def of_marks(document: Mapping[str, Any]) -> Measured:
@@ -61,17 +66,21 @@ def of_marks(document: Mapping[str, Any]) -> Measured:
         marked = {kind: shares["marked"] for kind, shares in found["kinds"].items()}
         for name, share in {**found, **marked}.items():
             if name != "kinds":
-                yield f"marks/{language}/{name}", _percent(share)
+                yield f"marks/{language}/{name}", percent(share)
 
 
-def _percent(share: float | None, of_one: float = 100) -> float | None:
-    return None if share is None else of_one * share
+def of_changes(document: Mapping[str, Any]) -> Measured:
+    """How far the mean moves, by language and change."""
+    for change, by_language in document.items():
+        for language, found in by_language.items():
+            yield f"changes/{language}/{change}", percent(found["change"])
 
 
 STUDIES: dict[str, Callable[[Mapping[str, Any]], Measured]] = {
     "pr_mcs.json": of_pr_mcs,
     "image_tower.json": of_image_tower,
     "marks.json": of_marks,
+    "changed_captions.json": of_changes,
 }
 
 
@@ -86,7 +95,7 @@ def measured_figures(folder: Path) -> dict[str, float | None]:
         if (path := folder / name).exists():
             try:
                 found.update(read(json.loads(path.read_text(encoding="utf-8"))))
-            except (ValueError, KeyError, TypeError, IndexError) as error:
+            except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
                 said = f"{type(error).__name__}: {error}"
                 raise InputError(f"{path} is not what weights.measuring writes ({said})") from None
     if not found:
@@ -94,24 +103,20 @@ def measured_figures(folder: Path) -> dict[str, float | None]:
     return found
 
 
-def summary(wanted: Sequence[Wanted], found: Mapping[str, float | None]) -> Report:
+def main(argv: Sequence[str] | None = None) -> None:
+    given = read_options(__doc__, argv, {"run": "folder of the studies' results"}, FILES)
+    found = measured_figures(given.run)
     rows = []
-    for figure in wanted:
+    for figure in read_wanted():
         value = found.get(figure.key)
         held = "not measured"
         if value is not None:
-            held = "yes" if _HOLDS[figure.holds](value, figure.bound) else "no"
+            is_held = value >= figure.bound if figure.holds == "at least" else value <= figure.bound
+            held = "yes" if is_held else "no"
         bound = f"{figure.holds} {figure.bound:g}"
         rows.append([figure.title, fixed(figure.shipped, 1), fixed(value, 1), bound, held])
     heads = ("in percent", "shipped", "this run", "to hold", "held")
-    return Report("", [Table(heads, rows, "On photos that nothing was trained on")])
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--run", type=Path, required=True, help="folder of the studies' results")
-    given = parser.parse_args(argv)
-    print(summary(read_wanted(), measured_figures(given.run)).markdown())
+    write_results(given, found, [Table(heads, rows, "On photos that nothing was trained on")])
 
 
 if __name__ == "__main__":

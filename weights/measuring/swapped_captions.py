@@ -1,33 +1,31 @@
 """Captions in the place of right ones → how many are likely wrong by a metric, and how many right ones are.
 
-    python -m weights.measuring.swapped_captions --flickr8k flickr8k
+    python -m weights.measuring.swapped_captions --rows held_out/photos.jsonl
 
-In: a folder with `multilingual_captions.json` ({photo: {language: [captions]}}) and `images`. Each of 1,000
-captions is one of another photo in the language of a right one, drawn by a seed; some happen to fit. Out: a
-table in Markdown.
+In: a file of `weights.measuring.held_out`. Each of 1,000 captions is one of another photo in the language of
+a right one, drawn by a seed; some happen to fit.
 """
 
 from __future__ import annotations
 
-import argparse
 import random
-from pathlib import Path
+from collections.abc import Sequence
 
 import capscore
 from capscore.tables import Table
 
-from .held_out import photo_rows
+from .figures import FILES, read_options, read_rows, write_results
 
 SWAPPED, SEED = 1000, 7
 LANGUAGES = ("ar", "de", "en", "fr", "pt", "zh")
 METRICS = (["mcs"], ["fit"], ["mcs", "infometic"], ["infometic"])
+HEADINGS = ("metric", "found, six languages", "right ones marked", "found, English", "right ones marked")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--flickr8k", type=Path, required=True)
-    args = parser.parse_args()
-    right = [row for row in photo_rows(args.flickr8k) if row["language"] in LANGUAGES]
+def main(argv: Sequence[str] | None = None) -> None:
+    given = read_options(__doc__, argv, {"rows": "file of photos, captions and languages"}, FILES)
+    rows = read_rows(given.rows, "image", "caption", "language")
+    right = [row for row in rows if row["language"] in LANGUAGES]
     right.sort(key=lambda row: (row["image"], LANGUAGES.index(row["language"])))
     draws, swapped = random.Random(SEED), []
     for row in draws.choices(right, k=SWAPPED):
@@ -44,8 +42,7 @@ def main() -> None:
             n_right = len(found.likely_wrong()) - n_swapped
             line += [f"{100 * n_swapped / len(parts[0]):.0f} %", f"{100 * n_right / len(parts[1]):.1f} %"]
         lines.append(line)
-    headings = ("metric", "found, six languages", "right ones marked", "found, English", "right ones marked")
-    print(Table(headings, lines).markdown())
+    write_results(given, lines, [Table(HEADINGS, lines)])
 
 
 if __name__ == "__main__":

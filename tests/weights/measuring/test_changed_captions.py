@@ -66,6 +66,7 @@ def test_changes_of_captions_move_their_scores_as_computed_by_hand(tmp_path):
     found = study.measure(MCS(Embedder(Lower(), cache=None)), changes)
     assert found["UPPER"]["en"] == found["opener 1"]["en"] == {"n": 2, "change": 0, "moved": 0, "lower": 0}
     assert found["same"] == {} and found[study.KINDS["colour"]]["en"]["lower"] == 1
+    assert [row.after for row in changes["… on a"]] == ["Red wall on a", "Blue wall on a"]
     halved = found["1 of another photo"]["en"]
     assert halved["change"] == pytest.approx(2.5 * (0.5**0.5 - 1), abs=1e-6)
     assert (halved["n"], halved["moved"], halved["lower"]) == (2, 1, 1)

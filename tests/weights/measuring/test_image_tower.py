@@ -11,15 +11,13 @@ from PIL import Image
 from scipy.stats import kendalltau
 
 from capscore.benchmarks.protocols.recall import retrieval
-from capscore.benchmarks.tasks import TaskOptions
-from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
 from capscore.options import Sampling
 from tools.tiny.colours import WORDS, ColourBackbone
 from tools.tiny.official import write_json, write_lines
 from weights.measuring import image_tower as study
-from weights.measuring.figures import ratio
-from weights.measuring.image_tower import ranks
+from weights.measuring.image_tower import ranks, ratio
+from weights.measuring.summary import of_image_tower
 
 # photo → its colour; no two are alike but for the order of their parts, whose cosines would be tied
 COLOURS = {
@@ -39,60 +37,28 @@ ENGLISH = {
 CHINESE = [(photo, texts[1]) for photo, texts in ENGLISH.items()][:-1]
 # Multi30k's captions of one of the photos; the other photo is none of ours
 MULTI30K = {"en": ["red wall", "nothing of ours"], "de": ["blue", "x"]}
-COCO = {"COCO_val2014_000000000001.jpg": (230, 30, 20), "COCO_val2014_000000000002.jpg": (20, 200, 90)}
-RATED = [
-    ("COCO_val2014_000000000001.jpg", "red", "train", [5, 4]),
-    ("COCO_val2014_000000000001.jpg", "green and red", "val", [3, 4]),
-    ("COCO_val2014_000000000001.jpg", "blue", "test", [1, 1]),
-    ("COCO_val2014_000000000002.jpg", "green", "test", [4, 5]),
-    ("COCO_val2014_000000000002.jpg", "red", "train", [2, 1]),
-    ("COCO_val2014_000000000002.jpg", "blue and green", "val", [5, 3]),
-]
-
 # captions of two machines, with their ratings
 COMPOSITE = [("red and blue", 2), ("green", 4)]
 
 
-def expert_rows():
-    """(photo, caption's photo, its number, ratings) of every caption of another photo, in a fixed order."""
-    for one, photo in enumerate(COLOURS):
-        for other, owner in enumerate(COLOURS):
-            if owner != photo:
-                near = 1 + (3 * one + 2 * other) % 4
-                yield photo, owner, other % 2, sorted([near, max(1, near - 1), 1 + one % 3])
-
-
 def write_files(data, photos):
     """The official files, and the photos."""
-    flickr8k, multi30k, vicr = (data / name for name in ("flickr8k", "multi30k", "vicr"))
-    write_lines(flickr8k / "Flickr_8k.testImages.txt", COLOURS)
+    write_lines(data / "flickr8k" / "Flickr_8k.testImages.txt", COLOURS)
     tokens = [f"{photo}#{n}\t{text}" for photo, texts in ENGLISH.items() for n, text in enumerate(texts)]
-    write_lines(flickr8k / "Flickr8k.token.txt", [*tokens, "107_g.jpg#0\ta red train photo"])
-    expert, crowd = [], []
-    for photo, owner, n, given in expert_rows():
-        expert.append("\t".join([photo, f"{owner}#{n}", *map(str, given)]))
-        crowd.append(f"{photo}\t{owner}#{n}\t{(given[1] - 1) / 3:.12f}\t{given[1] - 1}\t{4 - given[1]}")
-    write_lines(flickr8k / "ExpertAnnotations.txt", expert)
-    write_lines(flickr8k / "CrowdFlowerAnnotations.txt", crowd)
+    write_lines(data / "flickr8k" / "Flickr8k.token.txt", [*tokens, "107_g.jpg#0\ta red train photo"])
     for split, names in (("train", ["101.jpg", "555.jpg"]), ("val", ["556.jpg"])):
-        write_lines(multi30k / "image_splits" / f"{split}.txt", names)
+        write_lines(data / "multi30k" / "image_splits" / f"{split}.txt", names)
         for language, lines in MULTI30K.items():
             content = "".join(f"{line}\n" for line in lines[: len(names)]).encode()
-            (multi30k / f"{split}.{language}.gz").write_bytes(gzip.compress(content))
-    lines = ["\ufeffimage,caption,subset,num_ratings,ratings,rating_2,rating_3"]
-    for photo, caption, subset, (first, second) in RATED:
-        lines.append(f"http://x/val2014/{photo},{caption},{subset},2,{first},{second},")
-    write_lines(vicr / "VICR_Sample250.csv", lines)
-    composite = [
-        {"img": f"flickr8k_{photo[:-4]}.npz", "caption": caption, "score": score}
-        for photo, texts in ENGLISH.items()
-        for caption, score in ((texts[0], 5), *COMPOSITE)
-    ]
+            (data / "multi30k" / f"{split}.{language}.gz").write_bytes(gzip.compress(content))
+    composite = []
+    for photo, texts in ENGLISH.items():
+        for caption, score in ((texts[0], 5), *COMPOSITE):
+            composite.append({"img": f"flickr8k_{photo[:-4]}.npz", "caption": caption, "score": score})
     write_json(data / "composite" / "umic_composite_8k_decoded.json", composite)
-    for folder, shown in (("flickr8k", COLOURS), ("coco_val2014", COCO)):
-        (photos / folder).mkdir(parents=True)
-        for name, colour in shown.items():
-            Image.new("RGB", (6, 4), colour).save(photos / folder / name, "PNG")
+    (photos / "flickr8k").mkdir(parents=True)
+    for name, colour in COLOURS.items():
+        Image.new("RGB", (6, 4), colour).save(photos / "flickr8k" / name, "PNG")
 
 
 def chinese(source, sources):
@@ -103,36 +69,38 @@ def chinese(source, sources):
     return [{"id": f"{source.name}/{photo}#zhc#0", "text": text} for photo, text in listed]
 
 
-@pytest.fixture(scope="module")
-def measured(tmp_path_factory):
-    """Key → figure as the command writes it, and its tables."""
-    folder = tmp_path_factory.mktemp("study")
-    write_files(folder / "data", folder / "photos")
+def measure(folder):
+    """What the command writes as JSON, and its tables."""
     given = {name: str(folder / name) for name in ("data", "photos", "sources", "output", "markdown")}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(study, "source_texts", chinese)
+        patch.setattr(study, "resolve_cache", lambda cache: None)
         patch.setattr("capscore.load_backbone", lambda name: ColourBackbone())
         study.main([f"--{name}={path}" for name, path in given.items()] + ["--backbone", "toy"])
-    (written,) = json.loads((folder / "output").read_text(encoding="utf-8"))["backbones"]
-    assert written["backbone"]["fingerprint"] == "colours-1"
-    figures = {figure["key"]: figure for figure in written["measures"]}
-    return figures, (folder / "markdown").read_text(encoding="utf-8")
+    return json.loads((folder / "output").read_text("utf-8")), (folder / "markdown").read_text("utf-8")
 
 
-def photo_rows(photos):
-    rows = np.array(list(photos), dtype=float)
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study")
+    write_files(folder / "data", folder / "photos")
+    return measure(folder)
+
+
+def unit_rows(rows):
+    rows = np.array(list(rows), dtype=float)
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 def text_rows(texts):
     """The toy reads four words of a text; one without a colour is as near to each."""
     counts = ([text.split()[:4].count(word) for word in WORDS] for text in texts)
-    return photo_rows([row if any(row) else [1, 1, 1] for row in counts])
+    return unit_rows([row if any(row) else [1, 1, 1] for row in counts])
 
 
 def expected_recall(captions, k):
     """Percent of captions whose photo is among the first k, by sorting; captions: (photo, text)."""
-    names, photos = list(COLOURS), photo_rows(COLOURS.values())
+    names, photos = list(COLOURS), unit_rows(COLOURS.values())
     hits = 0
     for photo, text in captions:
         cosines = photos @ text_rows([text])[0]
@@ -142,76 +110,61 @@ def expected_recall(captions, k):
 
 
 def test_each_language_is_searched_among_the_test_photos_and_compared_with_english(measured):
-    found, table = measured
+    document, table = measured
     english = [(photo, text) for photo, texts in ENGLISH.items() for text in texts]
-    key, shared = "retrieval/flickr8k_test", "101_a.jpg"
+    shared = "101_a.jpg"
     for language, captions, same in (
         ("en", english, None),
         ("zh", CHINESE, english[:-2]),
-        ("en_of_de", [(shared, "red wall")], None),
-        ("de", [(shared, "blue")], [(shared, "red wall")]),
+        ("en, Multi30k", [(shared, "red wall")], None),
+        ("de, Multi30k", [(shared, "blue")], [(shared, "red wall")]),
     ):
+        found = document["search"]["toy"][language]
         values = [expected_recall(captions, k) for k in (1, 5, 10)]
-        figures = [found[f"{key}/{language}/r@{k}"] for k in (1, 5, 10)]
-        assert [figure["value"] for figure in figures] == pytest.approx(values), language
-        assert figures[0]["n"] == len(captions)
+        assert [found[f"r@{k}"][0] for k in (1, 5, 10)] == pytest.approx(values), language
+        assert (found["captions"], found["photos"]) == (len(captions), len(dict(captions)))
         if same:
             share = 100 * values[1] / expected_recall(same, 5)
-            assert found[f"{key}/{language}/share_of_english_r@5"]["value"] == pytest.approx(share)
-    figure = found[f"{key}/en/r@1"]
-    assert figure["interval"][0] <= figure["value"] <= figure["interval"][1]
-    assert figure["note"] == "6 photos have captions, 6 are ranked"
-    assert figure["signature"].startswith("mcs|backbone:colours@w00000000|")
-    assert found[f"{key}/ar"]["missing"] == "arabic-flickr8k: not there"
-    assert "toy, ar, Arabic Flickr8k: not measured: arabic-flickr8k" in table
+            assert found["share of English r@5"][0] == pytest.approx(share)
+    value, low, high = document["search"]["toy"]["en"]["r@1"]
+    assert low <= value <= high and f"{value:.1f} [{low:.1f}–{high:.1f}]" in table
+    assert document["signatures"]["toy"].startswith("mcs|backbone:colours@w00000000|")
+    assert document["missing"]["text → image, colours, ar"] == "arabic-flickr8k: not there"
+    assert "- not measured: text → image, colours, ar: arabic-flickr8k" in table
 
 
-def rated_scores():
-    """(MCS, nearest reference's cosine, RefCLIPScore, ratings) of the expert's rows."""
-    photos = dict(zip(COLOURS, photo_rows(COLOURS.values()), strict=True))
-    for photo, owner, number, given in expert_rows():
-        text = text_rows([ENGLISH[owner][number]])[0]
-        mcs = 2.5 * max(float(photos[photo] @ text), 0)
-        near = max(float(row @ text) for row in text_rows(ENGLISH[photo]))
-        yield mcs, near, 2 * mcs * near / (mcs + near), given
-
-
-def test_agreement_is_tau_c_of_single_ratings_and_tau_b_with_the_share_of_yes(measured):
-    found, table = measured
-    rows = list(rated_scores())
-    given = [rating for row in rows for rating in row[3]]
-    for column, metric in enumerate(("mcs", "text_score", "ref_clip_score")):
-        scores = [row[column] for row in rows for _ in row[3]]
-        figure = found[f"expert/{metric}/tau_c"]
-        # the backbone computes in float32, which must not make or break ties
-        expected = kendalltau(np.round(scores, 6), given, variant="c").statistic
-        assert figure["value"] == pytest.approx(100 * expected, abs=1e-6)
-        assert figure["interval"][0] < figure["value"] < figure["interval"][1]
-        assert figure["n"] == 90
-    figure = found["expert/mcs/tau_c"]
-    shown = "{:.1f} [{:.1f}–{:.1f}]".format(figure["value"], *figure["interval"]).replace("-", "−")
-    assert table.index("### Flickr8k-Expert") < table.index(f"| MCS τ_c | 90 | {shown} |")
-    expected = kendalltau(np.round([row[0] for row in rows], 6), [row[3][1] for row in rows]).statistic
-    assert found["crowdflower/mcs/tau_b"]["value"] == pytest.approx(100 * expected, abs=1e-6)
+def test_agreement_is_that_of_the_benchmark_also_on_the_captions_of_machines_alone(measured):
+    document, table = measured
+    every, machines = document["runs"]
+    assert every["config"] == "flickr8k" and set(every["skipped"]) == {"fit@toy"}
+    names = ["mcs@toy", "ref_clip_score@toy", "text_score@toy"]
+    assert [result["metric"] for run in (every, machines) for result in run["results"]] == names * 2
+    figures = dict(of_image_tower(document))
+    for config, rated in (("flickr8k", 3), ("flickr8k, captions of machines alone", 2)):
+        cosines, ratings = [], []
+        for photo, colour in zip(ENGLISH, unit_rows(COLOURS.values()), strict=True):
+            for text, rating in ((ENGLISH[photo][0], 5), *COMPOSITE)[3 - rated :]:
+                cosines.append(colour @ text_rows([text])[0])
+                ratings.append(rating)
+        expected = kendalltau(np.round(cosines, 6), ratings, variant="c").statistic
+        assert figures[f"composite/{config}/mcs/tau_c"] == pytest.approx(100 * expected, abs=1e-6)
+    assert {"flickr8k_human, expert", "pascal50s, default"} <= document["missing"].keys()
+    assert "composite · flickr8k, captions of machines alone" in table
 
 
 @pytest.mark.parametrize(
-    ("gone", "key"),
+    ("gone", "what"),
     [
-        ("photos/flickr8k/104_d.jpg", "retrieval/flickr8k_test"),
-        ("data/flickr8k/Flickr8k.token.txt", "retrieval/flickr8k_test/en"),
-        ("data/flickr8k/ExpertAnnotations.txt", "expert/mcs/flatten"),
-        ("photos/coco_val2014", "vicr/mcs/flatten"),
-        ("data/composite", "composite/mcs/flatten"),
+        ("photos/flickr8k/104_d.jpg", "text → image, toy"),
+        ("data/flickr8k/Flickr8k.token.txt", "text → image, colours, en"),
+        ("data/composite", "composite, flickr8k"),
     ],
 )
-def test_a_missing_file_is_named_for_each_skipped_measurement(tmp_path, gone, key):
+def test_a_missing_file_is_named_for_what_is_not_measured(tmp_path, gone, what):
     write_files(tmp_path / "data", tmp_path / "photos")
     (tmp_path / gone).rename(tmp_path / "elsewhere")
-    embedder = Embedder(ColourBackbone(), cache=None)
-    given = embedder, tmp_path / "data", tmp_path / "photos", None, TaskOptions(sampling=Sampling(0))
-    figure = {figure.key: figure for figure in study.measure(*given)}[key]
-    assert figure.value is None and gone.rpartition("/")[2] in figure.missing
+    document, _ = measure(tmp_path)
+    assert gone.rpartition("/")[2] in document["missing"][what]
 
 
 FOUND, ALL, OTHER = np.array([[2, 0, 5, 1, 3], [5, 5, 5, 1, 4], [1, 2, 4, 1, 2]])
@@ -221,26 +174,24 @@ FOUND, ALL, OTHER = np.array([[2, 0, 5, 1, 3], [5, 5, 5, 1, 4], [1, 2, 4, 1, 2]]
     ("columns", "value"), [((FOUND, ALL), 1100 / 20), ((OTHER, ALL, FOUND, ALL), 1000 / 11)]
 )
 def test_shares_and_their_ratios_draw_whole_photos(columns, value):
-    found, interval = ratio(columns, TaskOptions(sampling=Sampling(200, seed=3, confidence=0.8)))
-    assert found == pytest.approx(value)
+    found = ratio(columns, Sampling(200, seed=3, confidence=0.8))
     samples = []
     for drawn in np.random.default_rng(3).integers(0, 5, (200, 5)):
         over, under, *others = (column[drawn].sum() for column in columns)
         if not others or others[0]:
             samples.append(100 * over / under * (others[1] / others[0] if others else 1))
-    assert interval == pytest.approx(tuple(np.quantile(samples, [0.1, 0.9])))
-    assert ratio([*columns[:-1], 0 * ALL], TaskOptions()) == (None, None)
-    assert ratio(columns, TaskOptions(sampling=Sampling(0))) == (pytest.approx(value), None)
+    assert found == pytest.approx((value, *np.quantile(samples, [0.1, 0.9])))
+    assert ratio([*columns[:-1], 0 * ALL], Sampling()) == (None, None, None)
+    assert ratio(columns, Sampling(0)) == (pytest.approx(value), None, None)
 
 
-def test_ranks_are_those_of_the_benchmark_s_protocol(monkeypatch):
+def test_ranks_are_those_of_the_benchmark_s_protocol():
     rng = np.random.default_rng(7)
-    photos = photo_rows(rng.normal(size=(12, 4))).astype(np.float32)
+    photos = unit_rows(rng.normal(size=(12, 4))).astype(np.float32)
     photos[5] = photos[3]  # a tie counts against the caption
     own = rng.integers(0, 12, 40)
-    texts = photo_rows(photos[own] + rng.normal(size=(40, 4))).astype(np.float32)
+    texts = unit_rows(photos[own] + rng.normal(size=(40, 4))).astype(np.float32)
     expected = retrieval(image_embeddings=photos, text_embeddings=texts, text_to_image=own)
-    monkeypatch.setattr(study, "_CAPTIONS", 7)
-    rank = ranks(texts, photos, own)
     for k in study.KS:
-        assert (rank <= k).mean() == pytest.approx(expected.value(f"text_to_image_r@{k}"), abs=1e-9)
+        found = (ranks(texts, photos, own) <= k).mean()
+        assert found == pytest.approx(expected.value(f"text_to_image_r@{k}"), abs=1e-9)

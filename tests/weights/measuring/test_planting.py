@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weights.measuring.believable_marks import language_cases
-from weights.measuring.planted_words import ALSO, COLOURS, FAR, LANGUAGES, MOTION, NOUNS, NUMBERS, VERBS
+from weights.measuring.planted_words import LANGUAGES, RULES, TABLES
 from weights.measuring.planting import KINDS, Planted, drop_clause, mentions, plant
+
+GROUPS = {concept.name: concept.group for concept in TABLES["nouns"]}
 
 
 def outcomes(caption, language, kind, **others):
@@ -21,17 +23,17 @@ def outcomes(caption, language, kind, **others):
 
 
 def test_every_concept_that_is_named_is_in_the_tables():
-    names = [concept.name for table in (NOUNS, COLOURS, NUMBERS, VERBS) for concept in table]
+    names = [concept.name for table in TABLES.values() for concept in table]
     assert len(names) == len(set(names))
-    assert {*ALSO, *(other for others in ALSO.values() for other in others), *MOTION} <= set(names)
-    groups = {concept.group for concept in NOUNS}
-    assert set(FAR) == groups
-    assert all(group not in others and set(others) <= groups for group, others in FAR.items())
+    also, groups = RULES["also"], set(GROUPS.values())
+    assert {*also, *(other for others in also.values() for other in others), *RULES["motion"]} <= set(names)
+    assert set(RULES["far"]) == groups
+    assert all(group not in others and set(others) <= groups for group, others in RULES["far"].items())
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_no_form_of_a_table_belongs_to_two_concepts(language):
-    for table in (NOUNS, COLOURS, NUMBERS, VERBS):
+    for table in TABLES.values():
         owner = {}
         for concept in table:
             for form in (form for variant in concept.variants[language] for form in variant.forms.values()):
@@ -103,7 +105,7 @@ MENTIONED = [
 
 @pytest.mark.parametrize(("language", "text", "names"), MENTIONED)
 def test_things_that_a_caption_mentions(language, text, names):
-    assert mentions({language: [text], "ar": ["…"]}, NOUNS) == names
+    assert mentions({language: [text], "ar": ["…"]}, "nouns") == names
 
 
 @settings(max_examples=20)
@@ -120,8 +122,7 @@ def test_nothing_that_is_mentioned_in_another_language_is_planted(said, kind, se
     found = plant(captions, "en", kind, random.Random(seed))
     mentioned = {name for code, _, names in said if code != "en" for name in names}
     assert found.original == "A dog" and found.concept not in {"dog", *mentioned}
-    groups = {concept.name: concept.group for concept in NOUNS}
-    assert (groups[found.concept] == "animal") == (kind == "same_kind")
+    assert (GROUPS[found.concept] == "animal") == (kind == "same_kind")
 
 
 def test_words_for_the_same_thing_are_not_planted():
@@ -142,11 +143,11 @@ def test_a_photo_has_its_errors_whatever_other_photos_there_are():
         [case for case in language_cases(given, "en", 12, seed) if case.kind in KINDS]
         for given, seed in ((photos, 3), ({"4.jpg": CAPTIONS}, 3), (photos, 4))
     )
-    assert alone == [case for case in every if case.row.photo == "4.jpg"] and others != every
+    assert alone == [case for case in every if case.photo == "4.jpg"] and others != every
     mixed = {language: own[::-1] * 2 for language, own in reversed(CAPTIONS.items())}
     assert language_cases({"4.jpg": mixed}, "en", 12, 3) == language_cases({"4.jpg": CAPTIONS}, "en", 12, 3)
     for case in alone:
-        before, after = case.row.caption[: case.start], case.row.caption[case.end :]
+        before, after = case.caption[: case.start], case.caption[case.end :]
         assert case.original.startswith(before) and case.original.endswith(after)
 
 

@@ -14,7 +14,6 @@ from capscore.embedding.embedder import Embedder
 from tools.tiny.colours import BLUE, RED, ColourBackbone
 from tools.tiny.official import write_jsonl, write_lines
 from weights.measuring import pr_mcs_alarms as study
-from weights.measuring.pr_mcs_alarms import Tower
 from weights.measuring.summary import of_pr_mcs
 
 pytestmark = pytest.mark.filterwarnings("ignore::capscore.TruncationWarning")
@@ -31,23 +30,21 @@ class Harsh(ColourBackbone):
         return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-TOWERS = {"plain": ColourBackbone(fingerprint="plain"), "harsh": Harsh(fingerprint="harsh")}
+BACKBONES = {"plain": ColourBackbone(fingerprint="plain"), "harsh": Harsh(fingerprint="harsh")}
+TEXTS = ["red red ball", "red car by a tree", "blue sea", "blue sky and blue sea"]
+PHOTOS = ["1_a.jpg", "1_a.jpg", "2_b.jpg", "2_b.jpg"]
+CAPTIONS = CaptionSet("toy", "", "", "en", TEXTS, PHOTOS, [RED, RED, BLUE, BLUE])
 
 
 @pytest.fixture
-def tower():
-    return Tower("harsh", *(Embedder(TOWERS[name], cache=None) for name in ("harsh", "plain")))
+def towers():
+    """Fine-tuned backbones by name, and the plain one."""
+    harsh, plain = (Embedder(BACKBONES[name], cache=None) for name in ("harsh", "plain"))
+    return {"harsh": harsh}, plain
 
 
-@pytest.fixture
-def captions():
-    texts = ["red red ball", "red car by a tree", "blue sea", "blue sky and blue sea"]
-    names, photos = ["1_a.jpg", "1_a.jpg", "2_b.jpg", "2_b.jpg"], [RED, RED, BLUE, BLUE]
-    return CaptionSet("toy", "", "", "en", texts, names, photos)
-
-
-def test_a_set_of_captions_has_drops_styles_and_curves(tower, captions):
-    runs, moved = study.measure_set(captions, [tower]).values()
+def test_a_set_of_captions_has_drops_styles_and_curves(towers):
+    runs, moved = study.measure_set(CAPTIONS, *towers).values()
     styles, degrees = runs.styles, runs.degrees
     assert [result.metric for result in runs.results] == ["mcs@colours", "harsh"]
     plain, harsh = (result.value("original_of_first") for result in runs.results)
@@ -58,26 +55,27 @@ def test_a_set_of_captions_has_drops_styles_and_curves(tower, captions):
     assert [*degrees.numbers["harsh"]] == ["repetition", "removal", "masking", "jumble", "substitution"]
 
 
-def test_texts_in_place_of_photos_are_embedded_by_the_plain_tower(tower, captions):
-    rows = zip(captions.captions, captions.image_ids, ["red", "red", "blue", "blue"], strict=True)
-    (texts,) = study.with_texts("toy", [("en", *row) for row in rows])
-    seen, read = (study.measure_set(part, [tower])["every_kind"].results for part in (captions, texts))
+def test_texts_in_place_of_photos_are_embedded_by_the_plain_tower(towers):
+    rows = zip("en en en en".split(), TEXTS, PHOTOS, ["red", "red", "blue", "blue"], strict=True)
+    (texts,) = study.with_texts("toy", rows)
+    seen, read = (study.measure_set(part, *towers)["every_kind"].results for part in (CAPTIONS, texts))
     # the toy's tower gives the word the embedding that it gives the colour
     for one, other in zip(seen, read, strict=True):
         assert other.scores == pytest.approx(one.scores, abs=1e-6)
         assert other.value("text_to_image_r@1") == one.value("text_to_image_r@1")
 
 
-def test_five_photos_make_a_paragraph_where_each_has_one_caption(captions):
-    assert study._with_paragraphs(captions) is captions
-    alone = replace(captions, image_ids=list("abcdef"))
+def test_five_photos_make_a_paragraph_where_each_has_one_caption():
+    assert study._with_paragraphs(CAPTIONS) is CAPTIONS
+    alone = replace(CAPTIONS, image_ids=list("abcdef"))
     assert study._with_paragraphs(alone).image_ids == [*"aaaaaf"]
 
 
-def test_captions_of_models_are_compared_with_themselves(tower):
-    kept = study.kept_of_texts(tower, ["red ball", "red ball and a red car"])
+def test_captions_of_models_are_compared_with_themselves(towers):
+    kept = study.kept_of_texts(*towers, ["red ball", "red ball and a red car"])["harsh"]
     # the cosine of red with what the harsh one makes of it
-    np.testing.assert_allclose(kept, [0.1 / np.sqrt(0.1**2 + 0.99**2 + 0.1**2), 1], atol=1e-6)
+    expected = (1 + 0.1 / np.sqrt(0.1**2 + 0.99**2 + 0.1**2)) / 2
+    assert kept["kept"] == pytest.approx(expected, abs=1e-6) and kept["below_half"] == 0.5
     given = ["A man riding a wave .", "a man riding  a wave", "two dogs.", " . ", "A cat"]
     assert study.written_alike(given, 10) == ["a man riding a wave", "two dogs", "a cat"]
     some = study.written_alike([f"caption {number}" for number in range(100)], 7)
@@ -85,8 +83,7 @@ def test_captions_of_models_are_compared_with_themselves(tower):
 
 
 def test_the_command_measures_what_is_there_and_lists_what_is_missing(tmp_path, monkeypatch):
-    texts = ["Red ball.", "red ball and a red car"]
-    polaris = json.dumps([{"mt": text} for text in texts])
+    polaris = json.dumps([{"mt": text} for text in ("Red ball.", "red ball and a red car")])
     write_lines(tmp_path / "data" / "polaris" / "polaris_exp_val.json", [polaris])
     rows = [
         {"id": name, "stand_in": text, "caption": text + " and more", "language": "en"}
@@ -94,20 +91,19 @@ def test_the_command_measures_what_is_there_and_lists_what_is_missing(tmp_path, 
     ]
     write_jsonl(tmp_path / "held_out" / "english.jsonl", rows)
     monkeypatch.setattr(study, "LEAST", 2)
-    monkeypatch.setattr(TOWERS["harsh"], "tuned_from", "plain")
+    monkeypatch.setattr(BACKBONES["harsh"], "tuned_from", "plain")
     monkeypatch.setattr(study, "resolve_cache", lambda cache: None)
-    monkeypatch.setattr("capscore.load_backbone", TOWERS.__getitem__)
+    monkeypatch.setattr("capscore.load_backbone", BACKBONES.__getitem__)
     monkeypatch.chdir(tmp_path)
     folders = ["--data", "data", "--held-out", "held_out", "--backbone", "harsh"]
     study.main([*folders, "--output", "out.json", "--markdown", "out.md"])
     found, table = (Path(f"out.{end}").read_text(encoding="utf-8") for end in ("json", "md"))
     found = json.loads(found)
     assert [part["every_kind"]["runs"][0]["data"] for part in found["sets"]] == ["english.jsonl"]
-    assert found["models"]["polaris"]["harsh"]["below_half"] == 0.5
     figures = dict(of_pr_mcs(found))  # what the summary of all studies takes from it
     assert f"−{figures['pr_mcs/english.jsonl/en/drop']:.1f} |" in table
     assert "pr_mcs/english.jsonl/en/below half/given" in figures
-    assert found["models"]["all"] == found["models"]["polaris"]
+    assert found["texts"]["polaris"] == found["texts"]["all"]
     assert {"captions of captioning models, thumb", "photos"} <= set(found["missing"])
     assert "## english.jsonl" in table and "### Right captions in other styles, harsh" in table
     assert "| polaris | harsh | 2 | 50.0 |" in table and "not measured: photos: " in table
