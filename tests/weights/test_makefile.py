@@ -16,14 +16,12 @@ import pytest
 from capscore.errors import InputError
 from docs.handbook.made_pages import RECIPES
 from training.engine.config import parse
-from weights.making.pipeline import PLAN, read_plan
 
 ROOT = Path(__file__).parents[2]
 TARGETS = re.findall(
     r"^(train-embedded[\w-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
 )
 GIVEN = "DATA=d PHOTOS=p TRAINING=nowhere INSTALL=x"
-FOLDERS = {"data": "d", "photos": "p", "sources": "s", "out": "nowhere", "tower": "embedded"}
 
 
 class Parsed(Exception):
@@ -69,6 +67,13 @@ def test_every_program_takes_its_options(target, monkeypatch):
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+def test_a_named_tower_is_built_on_and_none_is_made():
+    command = ["make", "-n", "train-embedded", "TOWER=embedded", *GIVEN.split()]
+    made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert "weights.making.image_tower" not in made and made.count("--base embedded ") == 3
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
 def test_every_figure_of_infometic_is_of_the_given_network():
     given = {"BACKBONE": "own-tower", "INFOMETIC": "own-network", "MARKS": "own-marks"}
     command = ["make", "-n", "measure-embedded-infometic", *GIVEN.split(), *map("=".join, given.items())]
@@ -81,12 +86,6 @@ def test_every_figure_of_infometic_is_of_the_given_network():
     for words in scored:
         options = dict(itertools.pairwise(words))
         assert [options[f"--{name}"] for name in ("backbone", "weights", "marks")] == list(given.values())
-
-
-@pytest.mark.parametrize("step", read_plan(), ids=lambda step: step.name)
-def test_every_step_of_the_plan_takes_its_options(step, monkeypatch):
-    monkeypatch.chdir(ROOT)
-    only_parse(step.run, step.arguments(FOLDERS, PLAN), monkeypatch)
 
 
 @pytest.mark.parametrize(

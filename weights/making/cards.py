@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,8 @@ def image_tower_card(
 ) -> ModelCard:
     photos = Counter(row.photo.collection for row in rows.photos)
     listed = [source_named(name).described(photos[of]) for of, name in _PHOTOS.items() if photos[of]]
-    languages = {language for row in (*rows.photos, *rows.texts) for language in row.captions}
+    languages = set(chain.from_iterable(row.captions for row in (*rows.photos, *rows.texts)))
+    seen = f"It was trained with {len(rows.photos):,} photos and the captions of {len(rows.texts):,} more."
     card = _card(
         settings,
         [],
@@ -50,9 +52,7 @@ def image_tower_card(
         base="EfficientNet-Lite2 (ImageNet) and the text encoder of embedded-free",
         languages=sorted(languages.intersection(LANGUAGES)),
         data=[DataSource(**source) for source in (*listed, *describe({"": rows.counts}))],
-        limitations=[
-            f"It was trained with {len(rows.photos):,} photos and the captions of {len(rows.texts):,} more."
-        ],
+        limitations=[seen],
         compute=compute,
     )
     return replace(card, settings={**card.settings, "w": w})
@@ -78,13 +78,11 @@ def validation_results(
     """The numbers of `NoiseGateCheck` over n samples, and by language, → results for the card."""
     entries = [(metric, value, "", n) for metric, value in numbers.items()]
     entries += [("kept_right", kept, language, rows) for language, (rows, kept) in languages.items()]
-    command = command_of(NoiseGateSettings.module)
-    return [
-        Result(
-            "validation captions", metric, value, command, metric.replace("_", " "), "share", code, rows=rows
-        )
-        for metric, value, code, rows in entries
-    ]
+    command, results = command_of(NoiseGateSettings.module), []
+    for metric, value, code, rows in entries:
+        measured = "validation captions", metric, value, command, metric.replace("_", " "), "share", code
+        results.append(Result(*measured, rows=rows))
+    return results
 
 
 def mark_calibration_card(
@@ -94,9 +92,9 @@ def mark_calibration_card(
     command, results, n = command_of(settings.module), [], notes["photos"]["calibrate"]
     for language, classes in notes["found"].items():
         code = "" if language == "shared" else language
-        for word_class, found in classes.items():
-            title = f"wrong {word_class}s marked, at 5 % of right ones"
-            measured = ("calibration captions", f"{word_class}s_found", found, command, title, "share", code)
+        for name, found in classes.items():
+            title = f"wrong {name}s marked, at 5 % of right ones"
+            measured = "calibration captions", f"{name}s_found", found, command, title, "share", code
             results.append(Result(*measured))
     card = _card(
         settings,

@@ -9,7 +9,7 @@ of its names and of its names with their definition. It takes seconds; nothing i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from itertools import chain
 
 import torch
 from safetensors.torch import save_file
@@ -32,13 +32,10 @@ def class_descriptions() -> tuple[list[str], list[str]]:
 def embed_classes() -> torch.Tensor:
     """Class embeddings, float32 (1000, 512), not centred."""
     network, tokenizer = text_encoder()
-
-    def embed(texts: Sequence[str], size: int = 50) -> torch.Tensor:
-        batches = (tokenizer(texts[start : start + size]) for start in range(0, len(texts), size))
-        return torch.cat([network(*pad_batch(ids, pad_id=0)) for ids in batches])
-
-    names, defined = class_descriptions()
-    return (embed(names) + embed(defined)) / 2
+    texts = list(chain(*class_descriptions()))
+    batches = (tokenizer(texts[start : start + 50]) for start in range(0, len(texts), 50))
+    names, defined = torch.cat([network(*pad_batch(ids, pad_id=0)) for ids in batches]).chunk(2)
+    return (names + defined) / 2
 
 
 if __name__ == "__main__":

@@ -10,10 +10,9 @@ beside the same. Out: the curve, in the configuration of the mark calibration an
 
 from __future__ import annotations
 
-import argparse
-import dataclasses
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import capscore
@@ -26,44 +25,44 @@ from capscore.infometic.mark_calibration import load_mark_calibration
 from capscore.metrics.fit import Fit
 from capscore.scoring.calibrating import CaptionedPhoto, calibrate_metric
 from training.engine.config import main as run_as_command
+from training.engine.config import parse
 
 
-def development_captions(flickr8k: Path, photos: Path) -> list[CaptionedPhoto]:
-    listed = set(listed_photos(AnnotationSource(flickr8k / "Flickr_8k.devImages.txt")))
-    captions = token_captions(AnnotationSource(flickr8k / "Flickr8k.token.txt"))
-    return [
-        CaptionedPhoto(photo, str(photos / photo), caption, "en")
-        for _, _, photo, caption in captions
-        if photo in listed
-    ]
+@dataclass
+class Settings:
+    """What the curve is measured on and for.
 
+    Attributes:
+        flickr8k, photos: Folders of Flickr8k's text files and of its photos.
+        backbone: As `capscore.load_backbone` takes it.
+        calibration: Folder of the mark calibration.
+        out: JSON file of the curve.
+    """
 
-def learned_curve(rows: Sequence[CaptionedPhoto], backbone: str, calibration: Path) -> list[float]:
-    """Scale and bias of captions with references, for the background of a mark calibration."""
-    embedder = Embedder(capscore.load_backbone(backbone), cache=resolve_cache(None))
-    background = load_mark_calibration(calibration, backbone=embedder.backbone).background()
-    bare = dataclasses.replace(background, curves={}, with_references=None)
-    scorer = Fit(embedder, background=bare, with_references=True)
-    learned = calibrate_metric(scorer, rows)["learned"]["background"]
-    return list(learned["with_references"])
+    flickr8k: str
+    photos: str
+    backbone: str
+    calibration: str
+    out: str
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="Measure the curve of captions with references.")
-    parser.add_argument("--flickr8k", type=Path, required=True, help="folder of Flickr8k's text files")
-    parser.add_argument("--photos", type=Path, required=True, help="folder of its photos")
-    parser.add_argument("--backbone", default="embedded", help="default: %(default)s")
-    parser.add_argument("--calibration", type=Path, required=True, help="folder of the mark calibration")
-    parser.add_argument("--out", type=Path, help="JSON file of the curve")
-    given = parser.parse_args(argv)
-    rows = development_captions(given.flickr8k, given.photos)
-    curve = learned_curve(rows, given.backbone, given.calibration)
-    path = given.calibration / "config.json"
-    config = json.loads(path.read_text(encoding="utf-8"))
-    config["with_references"] = curve
+    given = parse(Settings, argv, __doc__ or "")
+    texts, calibration = Path(given.flickr8k), Path(given.calibration)
+    listed = set(listed_photos(AnnotationSource(texts / "Flickr_8k.devImages.txt")))
+    rows = []
+    for _, _, photo, caption in token_captions(AnnotationSource(texts / "Flickr8k.token.txt")):
+        if photo in listed:
+            rows.append(CaptionedPhoto(photo, str(Path(given.photos) / photo), caption, "en"))
+    embedder = Embedder(capscore.load_backbone(given.backbone), cache=resolve_cache(None))
+    background = load_mark_calibration(calibration, backbone=embedder.backbone).background()
+    bare = replace(background, curves={}, with_references=None)
+    scorer = Fit(embedder, background=bare, with_references=True)
+    curve = list(calibrate_metric(scorer, rows)["learned"]["background"]["with_references"])
+    path = calibration / "config.json"
+    config = {**json.loads(path.read_text(encoding="utf-8")), "with_references": curve}
     write_text(path, json.dumps(config, ensure_ascii=False, indent=2) + "\n")
-    if given.out:
-        write_text(given.out, json.dumps(curve) + "\n")
+    write_text(given.out, json.dumps(curve) + "\n")
     print(f"scale {curve[0]}, bias {curve[1]} in {path}")
 
 

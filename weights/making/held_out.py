@@ -13,9 +13,10 @@ shows that it is of train2014, or if COCO's own list of val2014 is there and lac
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -24,15 +25,13 @@ from capscore.benchmarks.data.caption_files import listed_photos
 from capscore.benchmarks.data.load import load_benchmark
 from capscore.errors import InputError
 
-_COCO = re.compile(r"COCO_(train|val|test)(20\d\d)_(\d+)", re.IGNORECASE)
+_COCO = re.compile(r"COCO_(train|val|test)(20\d\d)_(?P<number>\d+)", re.IGNORECASE)
 # COCO's names since 2017; the folder tells the split
-_COCO_2017 = re.compile(r"(?:.*?(train|val|test)2017/)?(?:.*/)?(\d{12})(?:\.\w+)?")
+_COCO_2017 = re.compile(r"(?:.*?(train|val|test)2017/)?(?:.*/)?(?P<number>\d{12})(?:\.\w+)?")
 _VOC = re.compile(r"(20(?:0[7-9]|1[0-2]))_(\d{6})(?!\d)")
 _FLICKR = re.compile(r"(\d+)(?:_[0-9a-z]+)?(?:\.\w+)*")
 _TITLES = {"flickr": "Flickr", "coco": "COCO", "voc": "VOC"}
-MULTI30K_TESTS = ("test_2016_flickr", "test_2017_flickr", "test_2017_mscoco", "test_2018_flickr")
 VAL2014 = "COCO val2014"
-VAL2014_FILE = Path("coco") / "captions_val2014.json"
 
 
 class Photo(NamedTuple):
@@ -49,10 +48,8 @@ def photo_of(name: str) -> Photo | None:
     """The photo that a file name or caption id names; None if it names none."""
     path = name.partition("#")[0].strip()
     last = path.rpartition("/")[2]
-    if coco := _COCO.match(last):
-        return Photo("coco", int(coco[3]))
-    if coco := _COCO_2017.fullmatch(path):
-        return Photo("coco", int(coco[2]))
+    if coco := _COCO.match(last) or _COCO_2017.fullmatch(path):
+        return Photo("coco", int(coco["number"]))
     if voc := _VOC.match(last):
         return Photo("voc", int(voc[1] + voc[2]))
     flickr = _FLICKR.fullmatch(last)
@@ -86,12 +83,12 @@ def first_names(files: Mapping[str, Photo]) -> dict[Photo, str]:
 Names = Callable[[Path], Iterable[str]]
 
 
-def _list(file: str) -> Names:
-    return lambda data: listed_photos(AnnotationSource(data / "flickr8k" / file))
-
-
 def measured_images(data: Path) -> Iterable[str]:
     return (path.name for path in (data / "flickr8k" / "images").glob("*.jpg"))
+
+
+def _list(file: str) -> Names:
+    return lambda data: listed_photos(AnnotationSource(data / "flickr8k" / file))
 
 
 def _benchmark(slug: str, config: str | None, *splits: str) -> Names:
@@ -105,7 +102,9 @@ def _benchmark(slug: str, config: str | None, *splits: str) -> Names:
 
 # What is measured on by everything that ships.
 TESTED: Mapping[str, Names] = {
-    "Multi30k, test splits": _benchmark("multi30k", "en", *MULTI30K_TESTS),
+    "Multi30k, test splits": _benchmark(
+        "multi30k", "en", "test_2016_flickr", "test_2017_flickr", "test_2017_mscoco", "test_2018_flickr"
+    ),
     "xFlickr&CO, test split": _benchmark("xflickrco", "en", "test"),
     "Flickr8k, test split": _list("Flickr_8k.testImages.txt"),
     "Flickr8k-Expert": _list("ExpertAnnotations.txt"),
@@ -149,8 +148,8 @@ class HeldOut:
         return "nothing shows that it is in COCO train2014, not in val2014"
 
     def statement(self) -> str:
-        counts = Counter(name for names in self.sets.values() for name in names if name != VAL2014)
-        listed = ", ".join(f"{name} ({n:,})" for name, n in counts.items())
+        counts = Counter(chain.from_iterable(self.sets.values()))
+        listed = ", ".join(f"{name} ({n:,})" for name, n in counts.items() if name != VAL2014)
         return (
             "every photo, by its number, in whatever data set or language it turns up, of these sets: "
             f"{listed}; and all of {VAL2014}: a photo of COCO was taken only where a file name or COCO's own "
@@ -163,34 +162,30 @@ def held_out_photos(data: Path, names: Iterable[str] = (), sets: Mapping[str, Na
 
     CapscoreError if an official file is missing or damaged, or no name of a set has a photo's number.
     """
-    found: dict[Photo, dict[str, None]] = {}
+    told: list[tuple[str, str]] = []  # set, name of a photo
+    for title, read in sets.items():
+        listed = list(read(data))
+        if listed and not any(map(photo_of, listed)):  # some may be of other collections
+            raise InputError(f"{title}: no name of a photo has its number, such as {listed[0]!r:.60}")
+        told += [(title, name) for name in listed]
+    found: dict[Photo, dict[str, None]] = defaultdict(dict)
     train2014: set[int] = set()
-
-    def learn_split(name: str, photo: Photo) -> None:
-        split = coco_split(name)
+    for title, name in (*told, *(("", name) for name in names)):
+        photo, split = photo_of(name), coco_split(name)
+        if photo is None:
+            continue
+        if title:
+            found[photo][title] = None
         if split == "train2014":
             train2014.add(photo.number)
         elif split:
-            found.setdefault(photo, {})[f"COCO {split}"] = None
-
-    for title, read in sets.items():
-        listed_names = list(read(data))
-        known = [(name, photo) for name in listed_names if (photo := photo_of(name)) is not None]
-        if listed_names and not known:  # a benchmark may have some photos of other collections
-            raise InputError(f"{title}: no name of a photo has its number, such as {listed_names[0]!r:.60}")
-        for name, photo in known:
-            found.setdefault(photo, {})[title] = None
-            learn_split(name, photo)
-    for name in names:
-        if (photo := photo_of(name)) is not None:
-            learn_split(name, photo)
-    listed = data / VAL2014_FILE
-    if listed.exists():
-        document = AnnotationSource(listed).json()
+            found[photo][f"COCO {split}"] = None
+    val2014 = data / "coco" / "captions_val2014.json"
+    if val2014.exists():
+        document = AnnotationSource(val2014).json()
         if not document.array("images"):
             raise document.error("names no photo")
         for image in document.rows("images"):
-            found.setdefault(Photo("coco", image.integer("id")), {})[VAL2014] = None
-    return HeldOut(
-        {photo: tuple(held_by) for photo, held_by in found.items()}, frozenset(train2014), listed.exists()
-    )
+            found[Photo("coco", image.integer("id"))][VAL2014] = None
+    held_by = {photo: tuple(titles) for photo, titles in found.items()}
+    return HeldOut(held_by, frozenset(train2014), val2014.exists())

@@ -1,7 +1,5 @@
 """Training rows of the shipped InfoMetIC weights: Flickr8k's photos with captions in several languages.
 
-    python -m weights.making.infometic --data DATA --captions captions.jsonl --photos PHOTOS --out rows.jsonl
-
 In: the captions of `weights.making.captions` and a folder of Flickr8k's photos. Out: JSONL rows for
 `weights.making.infometic_network` of image, caption, language, `boxes` (some windows of the photo, the same
 for all its captions) and `id`, and their origins for the card. Some captions have a second row with their
@@ -62,10 +60,9 @@ class Settings:
 def captions_of_photos(settings: Settings) -> tuple[dict[str, list[dict[str, str]]], str]:
     """Language → rows of captions of the photos that are not held out, each once; and what is held out."""
     names, held = first_names(photo_files(Path(settings.photos))), held_out_photos(Path(settings.data))
-    cells, seen = ("id", "language", "caption"), set()
     found: dict[str, list[dict[str, str]]] = defaultdict(list)
-    convert = with_texts(*cells)
-    for row in read_lines(settings.captions, convert, "captions", f"row of {', '.join(cells)}"):
+    seen, convert = set(), with_texts("id", "language", "caption")
+    for row in read_lines(settings.captions, convert, "captions", "row of id, language, caption"):
         language, caption, source = row["language"], row["caption"], row["id"].partition("/")[0]
         photo = photo_of(row["id"].rpartition("/")[2])
         if source not in OF_PHOTOS or photo not in names or held.reason(photo, names[photo]):
@@ -82,16 +79,12 @@ def beginning(caption: str, language: str, words: Sequence[CaptionWord], chance:
 
     It ends before a word that is not semantic, such as a preposition, except in Japanese and Chinese.
     """
-    semantic = [word.semantic for word in words]
-    anywhere = language in _NO_PREPOSITIONS
-    ends = [
-        end
-        for end in range(2, len(words))
-        if (anywhere or not semantic[end])
-        and sum(semantic[:end]) >= 2
-        and semantic[end - 1]
-        and any(word.word_class == "noun" for word in words[end:])
-    ]
+    semantic, nouns = ([word.semantic for word in words], [word.word_class == "noun" for word in words])
+    ends = []
+    for end in range(2, len(words)):
+        may_end = language in _NO_PREPOSITIONS or not semantic[end]
+        if may_end and semantic[end - 1] and sum(semantic[:end]) >= 2 and any(nouns[end:]):
+            ends.append(end)
     return caption[: words[chance.choice(ends) - 1].end] if ends else ""
 
 
@@ -113,9 +106,8 @@ def write_rows(settings: Settings) -> dict[str, Counter[str]]:
         chance.shuffle(found[language])
         chosen += found[language][:most]
     if not chosen:
-        raise InputError(
-            f"{settings.captions} has no caption of the photos in {settings.photos}", field="captions"
-        )
+        problem = f"{settings.captions} has no caption of the photos in {settings.photos}"
+        raise InputError(problem, field="captions")
     shortened: dict[str, list[dict[str, str]]] = defaultdict(list)
     for row in chosen:
         if chance.random() < settings.beginnings:

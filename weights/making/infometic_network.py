@@ -1,8 +1,5 @@
 """Train the InfoMetIC network of capscore-weights: `training.infometic`, with what the paper does not have.
 
-    python -m weights.making.infometic_network --config weights/making/configs/infometic.yaml \
-        --data rows.jsonl --image_dir PHOTOS --out runs/infometic
-
 In: rows of `weights.making.infometic`. Out: as `training.infometic`. The network reads what each word adds
 to its caption, since the encoder of `embedded` embeds a piece without its context. Some wrong words are like
 the right ones, and some captions of text batches stay right. At the end the sharpness is set.
@@ -120,9 +117,8 @@ def like_words(frequent: Mapping[str, Sequence[str]], embed: Embed) -> dict[str,
         cosines = rows @ rows.T
         np.fill_diagonal(cosines, -np.inf)
         order = np.argsort(-cosines, axis=1, kind="stable")[:, SAME : len(words) - 1][:, :LIKE]
-        found[kind] = {}
-        for word, similar in zip(words, order.tolist(), strict=True):
-            found[kind][folded(word)] = [words[index] for index in similar]
+        similar = np.array(words)[order].tolist()
+        found[kind] = dict(zip(map(folded, words), similar, strict=True))
     return found
 
 
@@ -212,16 +208,14 @@ def set_sharpness(model: InfoMetIC, check: Callable[..., Mapping[str, float]], s
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         model.config = replace(plain, sharpness=float(10**middle))
-        if check(model, alarms_only=True).get("false_alarms", 0.0) > share:
-            high = middle
-        else:
-            low = middle
+        too_sharp = check(model, alarms_only=True).get("false_alarms", 0.0) > share
+        low, high = (low, middle) if too_sharp else (middle, high)
     # rounded down: rounded up, it could exceed the share
     model.config = replace(plain, sharpness=math.floor(10**low * 1e4) / 1e4)
 
 
 def train(settings: Settings) -> recipe.Trained:
-    """Run the recipe; returns and errors are those of `training.infometic.train`."""
+    """Run the recipe, as `training.infometic.train` does."""
     return infometic.train(
         settings,
         prepare=prepare_context,

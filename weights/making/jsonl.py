@@ -59,14 +59,11 @@ def write_lines(path: str | Path, rows: Iterable[Any]) -> None:
 def write_sources(rows: str | Path, sources: Sequence[Mapping[str, Any]], held_out: str = "") -> None:
     """Write the origins of a file of rows, which cards cite: name, license, rows and url of each source."""
     listed = {"held_out": held_out, "sources": list(sources)}
-    write_text(sources_file(rows), json.dumps(listed, indent=2, ensure_ascii=False) + "\n", "origins")
+    text = json.dumps(listed, indent=2, ensure_ascii=False) + "\n"
+    write_text(Path(f"{rows}{SOURCES}"), text, "origins")
 
 
 def print_counts(counts: Mapping[str, Counter[str]]) -> None:
     """Print language or split → what → number, a line each."""
     for name, own in counts.items():
         print(f"{name}: {own.total():,} ({', '.join(f'{part} {n:,}' for part, n in own.most_common())})")
-
-
-def sources_file(rows: str | Path) -> Path:
-    return Path(f"{rows}{SOURCES}")

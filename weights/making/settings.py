@@ -46,17 +46,15 @@ class TowerSettings(MadeSettings):
         data: Folder of the official files: flickr8k, multi30k, xflickrco, and the sets that are held out.
         photos: Folder of the photos: flickr8k, and COCO's in folders such as coco_train2014.
         texts: Folder of `weights.making.package_texts`.
-        half_precision: Whether random views are computed, and the trunk and the head trained, in bfloat16.
-            CPUs that have it take half the time.
+        half_precision: Whether random views are computed, and trunk and head trained, in bfloat16.
         head_learning_rate: Highest learning rate of what is not the trunk; `learning_rate` is the trunk's.
         average_decay: Decay of the moving average of the weights.
         logit_scale: Factor on cosines in the contrast.
         soft_share: Share of the target that is spread over captions by their similarity to the photo's.
         softness: How sharply it is spread, as a share of `logit_scale`; at 1 as sharply as the contrast.
-        pair_weight: Weight of the contrast of each photo's own captions with all pairs of the batch's photos
-            and a caption; 0 for none.
+        pair_weight: Weight of the contrast of each photo's own captions with all pairs of the batch.
         recent: Number of photos of the last steps that captions are contrasted with.
-        region_weight: Weight of the contrast of a random region of each photo; 0 for none.
+        region_weight: Weight of the contrast of a random region of each photo.
         english_share: Chance that a photo's caption is an English one where it has others too, below 1.
         dropout: Dropout in the head.
     """
@@ -88,11 +86,10 @@ class ImageTowerSettings(TowerSettings):
         views: Number of views of a photo: the whole photo and random ones.
         least_part: Smallest side of the random part of a view's features that a step reads, as a share of
             theirs; half of the parts are mirrored. 1 for the features as they are.
-        train_depthwise: Whether the trunk's depthwise convolutions are trained too. Their gradients take a
-            third of a step on a CPU.
+        train_depthwise: Whether the trunk's depthwise convolutions are trained too, which takes a CPU long.
         frozen_stages: Number of the trunk's stages, from the first, that are not trained.
-        names_weight: Weight of the contrast of each photo with the names of ImageNet's classes, with the
-            shares that the trunk as published gives them as the target, by how sure it is; 0 for none.
+        names_weight: Weight of the contrast of each photo with the names of ImageNet's classes; its target
+            are the shares that the trunk as published gives them, by how sure it is.
         adapter_share: Share of the learned text adapter that is kept.
     """
 

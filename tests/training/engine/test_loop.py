@@ -26,7 +26,7 @@ from training.engine import loop
 from training.engine.loop_settings import LoopSettings
 from training.engine.processes import gather_rows
 from training.engine.training_log import duration, read_log
-from weights.making.image_tower.weight_average import WeightAverage
+from weights.making.image_tower.contrast import WeightAverage
 
 from ... import processes
 

@@ -18,7 +18,6 @@ from tools.tiny.sources_of_weights import write_captions as write_official
 from weights.making import captions as module
 from weights.making.captions import HELD_OUT, grammar_captions, package_captions
 from weights.making.held_out import Photo
-from weights.making.jsonl import sources_file
 from weights.making.named_numbers import named_numbers
 
 TEXTS = {
@@ -177,7 +176,7 @@ def test_the_same_sources_are_the_same_file_to_the_byte(made, written, tmp_path)
 
 
 def test_beside_the_file_stands_where_its_captions_come_from(made):
-    content = json.loads(sources_file(made[0]).read_text(encoding="utf-8"))
+    content = json.loads(made[0].with_name("captions.jsonl.sources.json").read_text(encoding="utf-8"))
     assert content["held_out"] == HELD_OUT
     rows = {part["name"]: part["rows"] for part in content["sources"]}
     assert rows["Flickr8k, training split"] == 3 and sum(rows.values()) == len(made[1])

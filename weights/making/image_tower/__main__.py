@@ -1,33 +1,45 @@
-"""Official caption files and a folder of photos → the weights of the image tower of `embedded`.
-
-    python -m weights.making.image_tower --config weights/making/configs/image_tower.yaml --data DATA \
-        --photos PHOTOS --texts texts --out runs/image_tower
+"""The first stage: official caption files and a folder of photos → an image tower of `embedded`.
 
 In: the official files of Flickr8k, Multi30k and xFlickr&CO and of every set that is held out, the texts of
 `weights.making.package_texts`, and photos. Out: the weights, a card, the settings, and the log and
 checkpoints of the run. Rows are checked before anything is computed: a photo that is measured on is never
 trained on, in whatever data set or language it turns up. The same command continues a run that was killed.
+
+The trunk's frozen half is read from disk. First the adapter of the text side is learned from captions alone;
+then the trunk's other half and the head are trained with it fixed, by contrast (`contrast`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
+import numpy as np
 import torch
+import xxhash
+from torch import Tensor, nn
+from torch.nn import functional as F
 
 from capscore.backbones import load_backbone
+from capscore.backbones.base import PUBLISHED_W
 from capscore.backbones.embedded.backbone import centred, load_classes, load_efficientnet
 from capscore.backbones.embedded.image_tower import ImageTower
+from capscore.backbones.embedded.text_encoder import LANGUAGES
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from training.engine.loop import RunResult
-from training.engine.processes import device, is_main_process, say
-from training.engine.recipe import compute_of
+from training.engine.processes import Gather, device, is_main_process, main_process_first, say
+from training.engine.recipe import compute_of, own_settings
 from weights.making.cards import image_tower_card
-from weights.making.image_tower.data import ENCODER, prepare, rows_of
-from weights.making.image_tower.features import folded
-from weights.making.image_tower.fit import fit, save
+from weights.making.image_tower import contrast
+from weights.making.image_tower.contrast import Contrast, Drawn, device_of
+from weights.making.image_tower.data import ENCODER, CaptionDraws, TrainingData, learned_adapter, prepare
+from weights.making.image_tower.features import TrainedHalf, folded, stored
+from weights.making.image_tower.rows import rows_of
 from weights.making.settings import ImageTowerSettings
+
+_AT_ONCE = 64
 
 
 def train(settings: ImageTowerSettings) -> RunResult:
@@ -44,8 +56,137 @@ def train(settings: ImageTowerSettings) -> RunResult:
     result, w = fit(settings, data)
     if result.finished and is_main_process():
         compute = f"{compute_of(result, 0)}, features not counted"
-        save(settings, tower, result.step, image_tower_card(settings, rows, held, w=w, compute=compute), w)
+        card = image_tower_card(settings, rows, held, w=w, compute=compute)
+        contrast.save(settings, tower, result.step, card, w)
     return result
+
+
+def fit(settings: ImageTowerSettings, data: TrainingData) -> tuple[RunResult, float]:
+    """Train the image tower of `data` in place, from the newest checkpoint or from the start.
+
+    Returns how far the run has come, and w, the factor on cosines of photos and captions.
+    """
+    tower = data.tower
+    half = TrainedHalf(tower, data.frozen_blocks, train_depthwise=settings.train_depthwise)
+    half.to(memory_format=torch.channels_last)
+    draws = CaptionDraws(data.captions, LANGUAGES, settings.english_share)
+    with main_process_first():  # the others find the file
+        shares = _shares(settings, data, half)
+    say("learning the text adapter")
+    # as much English as any other language, because the adapter is for all of them
+    even = [CaptionDraws(found, LANGUAGES) for found in (data.captions, data.texts)]
+    adapter = learned_adapter(even, tower.config.dim, settings.adapter_share, seed=settings.seed)
+    with torch.no_grad():
+        tower.text.adapter.weight.copy_(adapter)
+        tower.head.names.copy_(tower.text.adapted(tower.head.names))
+    loss = FirstStageLoss(data, half, draws, settings, shares)
+    identity = {**own_settings(settings, contrast.NO_IDENTITY), "data_digest": data.digest}
+    result = contrast.train_tower(settings, tower, half, loss, loss.captioned.tolist(), identity)
+    if not result.finished:
+        return result, PUBLISHED_W
+    return result, contrast.measured_w(tower, whole_maps(data, half), draws, loss.captioned)
+
+
+def whole_maps(data: TrainingData, half: TrainedHalf) -> Callable[[np.ndarray], Tensor]:
+    views = data.views[0]
+    return lambda rows: half(torch.from_numpy(views[rows]).to(device_of(data.tower)).float())
+
+
+def _shares(settings: ImageTowerSettings, data: TrainingData, half: TrainedHalf) -> np.ndarray:
+    """Shares of ImageNet's classes in each whole photo, float16 (photos, classes), by the trunk as published.
+
+    Learned from captions alone, the image tower forgets what no caption mentions; these shares keep it.
+    """
+
+    def computed() -> np.ndarray:
+        say("the classes of the photos, by the trunk as published")
+        found, device = [], device_of(data.tower)
+        in_half = torch.autocast(device.type, torch.bfloat16, enabled=settings.half_precision)
+        for start in range(0, len(data.views[0]), _AT_ONCE):
+            rows = torch.from_numpy(np.array(data.views[0][start : start + _AT_ONCE])).to(device).float()
+            with torch.inference_mode(), in_half:
+                maps = half(rows.contiguous(memory_format=torch.channels_last)).float()
+                logits = data.tower.head.classes(maps.mean(dim=(2, 3))).float()
+            found.append(logits.softmax(dim=-1).cpu().numpy().astype(np.float16))
+        return np.concatenate(found)
+
+    digest = xxhash.xxh3_64_hexdigest(data.digest.encode())
+    return stored(Path(settings.out).expanduser() / f"shares-{digest}.npy", computed)
+
+
+class FirstStageLoss(Contrast):
+    """The loss of a batch of photos, given by their numbers; the text adapter of `data.tower` is fixed.
+
+    `shares` (n, classes) are those of ImageNet's classes in each photo; `captioned` (n,) are the numbers of
+    the photos with a caption, those to train on.
+    """
+
+    settings: ImageTowerSettings
+
+    def __init__(
+        self,
+        data: TrainingData,
+        half: TrainedHalf,
+        draws: CaptionDraws,
+        settings: ImageTowerSettings,
+        shares: np.ndarray,
+    ):
+        self.data, self.half, self.draws, self.shares = data, half, draws, shares
+        self.captioned = np.flatnonzero(draws.counts > 0)
+        # number of a photo → its place among the captioned
+        self.place_of = np.full(len(draws.counts), -1, dtype=np.int64)
+        self.place_of[self.captioned] = np.arange(len(self.captioned))
+        with torch.no_grad():
+            text, device = data.tower.text, device_of(data.tower)
+            means = draws.means(self.captioned).to(device)
+            super().__init__(settings, text.adapted(F.normalize(means, dim=-1)))
+            # the head's own names are trained, and these stay
+            self.names = F.normalize(data.tower.head.names.detach().clone(), dim=-1)
+            # the adapter is fixed, so every caption has its place before the first step
+            self.captions = text.adapted(draws.at(np.arange(len(draws.matrix))).to(device))
+
+    def __call__(self, average: nn.Module, rows: Sequence[int], gather: Gather) -> Mapping[str, Tensor]:
+        settings, learner, numbers = self.settings, average.model, np.asarray(rows)
+        tower, chance = learner.tower, contrast.chance_of_step()
+        device = device_of(tower)
+        views = chance.integers(len(self.data.views), size=len(rows))
+        # rows of float16 are read as they are, and computed with in the precision of the loop
+        read = torch.from_numpy(self._features(rows, views, chance)).to(device).float()
+        drawn = torch.from_numpy(self.draws.places(self.captioned, chance)).to(device)
+        boxes = contrast.random_boxes(len(rows), chance).to(device)
+        with torch.autocast(device.type, torch.bfloat16, enabled=settings.half_precision):
+            maps = self.half(read.contiguous(memory_format=torch.channels_last))
+            seen = tower.head(maps, boxes).float()
+        # cosines are compared in full precision
+        own = torch.from_numpy(self.place_of[numbers]).to(device)
+        captions = self.captions[drawn]
+        of_photos = Drawn(captions, torch.arange(len(captions), device=device), own, captions[own])
+        losses = self.contrasts(learner, gather, own, seen, of_photos, captions[:0])
+        shares = torch.from_numpy(self.shares[numbers].astype(np.float32)).to(device)
+        near = settings.logit_scale * settings.softness * seen[:, 0] @ self.names.T
+        # what the trunk is sure of counts: of people, say, ImageNet has no class
+        sure = 1.0 + (shares * (shares + 1e-9).log()).sum(dim=-1) / math.log(shares.shape[1])
+        losses["names"] = (sure * -(shares * near.log_softmax(dim=-1)).sum(dim=-1)).mean()
+        loss = (losses["photo"] + losses["caption"]) / 2 + settings.names_weight * losses["names"]
+        loss = loss + settings.region_weight * losses["region"] + settings.pair_weight * losses["pair"]
+        return {"loss": loss, **losses}
+
+    def _features(self, rows: Sequence[int], views: np.ndarray, chance: np.random.Generator) -> np.ndarray:
+        """Features of views (n, channels, h, w): a random part of each, as often as not mirrored.
+
+        A part of the map is nearly the map of a part of the photo, and costs no pass through the frozen half.
+        """
+        whole = [self.data.views[view][row] for view, row in zip(views, rows, strict=True)]
+        if self.settings.least_part >= 1:
+            return np.stack(whole)
+        _, height, width = whole[0].shape
+        # the parts of one batch have one size, so that they are computed together
+        h, w = (round(side * chance.uniform(self.settings.least_part, 1.0)) for side in (height, width))
+        tops = chance.integers(height - h + 1, size=len(rows))
+        lefts = chance.integers(width - w + 1, size=len(rows))
+        steps = np.where(chance.random(len(rows)) < 0.5, -1, 1)
+        places = zip(whole, tops, lefts, steps, strict=True)
+        return np.stack([item[:, y : y + h, x : x + w][:, :, ::step] for item, y, x, step in places])
 
 
 def main(argv: Sequence[str] | None = None) -> None:

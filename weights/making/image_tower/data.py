@@ -1,7 +1,4 @@
-"""Settings → what is trained on: rows without what is held out, features, embeddings of captions.
-
-What takes long to compute is kept in files that are named by the digest of what it is made of.
-"""
+"""Rows → what is trained on: features of photos and embeddings of captions, in files named by a digest."""
 
 from __future__ import annotations
 
@@ -23,10 +20,9 @@ from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError
 from training.engine.processes import main_process_first, say
-from weights.making.held_out import HeldOut, held_out_photos, photo_files
-from weights.making.image_tower.features import FrozenHalf, blocks_of_stages, photo_features, stored
-from weights.making.image_tower.rows import PhotoRow, TrainingRows, read_captions, training_rows
-from weights.making.settings import ImageTowerSettings, TowerSettings
+from weights.making.image_tower.features import FrozenHalf, photo_features, stored
+from weights.making.image_tower.rows import PhotoRow, TrainingRows
+from weights.making.settings import ImageTowerSettings
 
 # Backbone whose text encoder embeds the captions, and whose centre the image tower has.
 ENCODER = "embedded-free"
@@ -77,9 +73,8 @@ class CaptionDraws:
     ):
         self.matrix = embeddings.matrix
         self.languages = [language for language in embeddings.offsets if language in languages]
-        found = [embeddings.offsets[language] for language in self.languages]
         # (languages, n + 1)
-        self.offsets = np.array(found, dtype=np.int64) if found else np.zeros((0, 1), dtype=np.int64)
+        self.offsets = np.array([embeddings.offsets[language] for language in self.languages], dtype=np.int64)
         counts = np.diff(self.offsets)
         self.counts = counts.sum(axis=0)  # captions of each row
         # (languages, n): odds of each language, at first the same for all
@@ -107,11 +102,11 @@ class CaptionDraws:
 
     def means(self, rows: np.ndarray) -> Tensor:
         """Mean embedding of all captions of each row, float32 (k, dim)."""
-        found = np.zeros((len(rows), self.matrix.shape[1]), dtype=np.float64)
-        for own in self.offsets:
-            for place, row in enumerate(rows):
-                found[place] += self.matrix[own[row] : own[row + 1]].astype(np.float64).sum(axis=0)
-        return torch.from_numpy((found / self.counts[rows][:, None]).astype(np.float32))
+        found = []
+        for row in rows:
+            own = [self.matrix[starts[row] : starts[row + 1]] for starts in self.offsets]
+            found.append(np.concatenate(own).astype(np.float64).mean(axis=0))
+        return torch.from_numpy(np.array(found, dtype=np.float32))
 
     def at(self, places: np.ndarray) -> Tensor:
         return torch.from_numpy(self.matrix[places].astype(np.float32))
@@ -125,7 +120,7 @@ def learned_adapter(draws: Sequence[CaptionDraws], dim: int, share: float, *, se
     """
     rows = [np.flatnonzero(own.counts > 1) for own in draws]
     ends = np.cumsum([len(own) for own in rows])
-    if not share or not len(ends) or ends[-1] < 2:
+    if ends[-1] < 2:
         return torch.zeros(dim, dim)
     adapter = nn.Linear(dim, dim, bias=False)
     nn.init.zeros_(adapter.weight)
@@ -168,24 +163,12 @@ class TrainingData:
     digest: str  # of features and embeddings, for the identity of a run
 
 
-def rows_of(settings: TowerSettings) -> tuple[TrainingRows, HeldOut]:
-    data, texts = Path(settings.data).expanduser(), Path(settings.texts).expanduser()
-    folder = Path(settings.photos).expanduser()
-    files, captions = photo_files(folder), read_captions(data, texts)
-    held = held_out_photos(data, [*files, *(caption.name for caption in captions)])
-    rows = training_rows(captions, folder, files, held)
-    say(f"{len(rows.photos):,} photos, and captions of {len(rows.texts):,} without pixels")
-    for source in sorted({*rows.left_out, *rows.counts}):
-        say(f"  {source}: {rows.counts[source]:,} captions, {rows.left_out[source]:,} left out")
-    return rows, held
-
-
 def prepare(
     settings: ImageTowerSettings, rows: TrainingRows, tower: ImageTower, encoder: Backbone
 ) -> TrainingData:
     """Features and embeddings of the rows, computed where they are not on disk; the tower gets its centre."""
     folder, half = settings.features_folder, settings.half_precision
-    blocks = blocks_of_stages(tower.config.stages, settings.frozen_stages)
+    blocks = sum(stage[0] for stage in tower.config.stages[: settings.frozen_stages])
     frozen = FrozenHalf(tower.trunk, blocks)
     tower.text.centre.copy_(centred(load_classes())[0])
     with main_process_first():  # the others find the files
@@ -193,5 +176,4 @@ def prepare(
         views, digest = photo_features(rows.photos, frozen, folder, settings.views, half_precision=half)
         captions, texts = (caption_embeddings(part, encoder, folder) for part in (rows.photos, rows.texts))
     names = f"{digest} {settings.views} {captions.digest} {texts.digest}"
-    digest = xxhash.xxh3_128_hexdigest(names.encode())
-    return TrainingData(views, captions, texts, tower, blocks, digest)
+    return TrainingData(views, captions, texts, tower, blocks, xxhash.xxh3_128_hexdigest(names.encode()))

@@ -27,7 +27,7 @@ from capscore.backbones.embedded.image_tower import (
     EfficientNetLite2,
     FoldedBlock,
     FoldedTrunk,
-    Stage,
+    ImageTower,
     photo_pixels,
 )
 from capscore.errors import ImageError, InputError
@@ -68,7 +68,7 @@ def photo_features(
     a photo cannot be read, or its features are not finite.
     """
     network = network.eval().to(memory_format=torch.channels_last)
-    photos = [[row.name, row.file.stat().st_size if row.file else 0] for row in rows]
+    photos = [[row.name, row.file.stat().st_size] for row in rows if row.file]
     described = json.dumps([weights_digest(network), side, half_precision, photos])
     digest = xxhash.xxh3_64_hexdigest(described.encode())
     found = []
@@ -151,14 +151,18 @@ class FrozenHalf(nn.Module):
 
 
 class TrainedHalf(nn.Module):
-    """What `FrozenHalf` gives → the feature map of the trunk, (n, features, h, w)."""
+    """What `FrozenHalf` gives → the feature map of the trunk, (n, features, h, w).
 
-    def __init__(self, trunk: FoldedTrunk, blocks: int, *, train_depthwise: bool = True):
+    The rest of the trunk, and the tower's text place, are frozen.
+    """
+
+    def __init__(self, tower: ImageTower, blocks: int, *, train_depthwise: bool = True):
         super().__init__()
+        trunk = tower.trunk
+        nn.ModuleList([trunk.stem, trunk.blocks[:blocks], tower.text]).requires_grad_(False)
         self.blocks, self.last = trunk.blocks[blocks:], trunk.last
-        if not train_depthwise:
-            for block in self.blocks:
-                block.depthwise.requires_grad_(False)
+        for block in () if train_depthwise else self.blocks:
+            block.depthwise.requires_grad_(False)
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
         for block in self.blocks:
@@ -174,10 +178,6 @@ def _strided(block: FoldedBlock, rows: torch.Tensor) -> torch.Tensor:
     return block.project(inner)
 
 
-def blocks_of_stages(stages: Sequence[Stage], frozen: int) -> int:
-    return sum(stage[0] for stage in stages[:frozen])
-
-
 def folded(network: EfficientNetLite2) -> FoldedTrunk:
     """The trunk of a network with its batch norms, as in eval mode, folded into the convolutions; a copy."""
     trunk = FoldedTrunk().to(network.conv_stem.weight)
@@ -187,8 +187,7 @@ def folded(network: EfficientNetLite2) -> FoldedTrunk:
     blocks = [block for stage in stages for block in stage]
     for own, block in zip(trunk.blocks, blocks, strict=True):
         if hasattr(block, "conv_pwl"):
-            pairs.append((own.expand, block.conv_pw, block.bn1))
-            pairs.append((own.depthwise, block.conv_dw, block.bn2))
+            pairs += [(own.expand, block.conv_pw, block.bn1), (own.depthwise, block.conv_dw, block.bn2)]
             pairs.append((own.project, block.conv_pwl, block.bn3))
         else:
             pairs += [(own.depthwise, block.conv_dw, block.bn1), (own.project, block.conv_pw, block.bn2)]

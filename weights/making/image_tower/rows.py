@@ -1,8 +1,7 @@
 """Official caption files and a folder of photos → training rows, one per photo, without what is held out.
 
 Captions of one photo come together by its number, in whatever source they are. Photos whose pixels are not
-there give rows of captions alone, for the text side. Photos that are held out are left out of every source,
-and counted.
+there give rows of captions alone, for the text side.
 """
 
 from __future__ import annotations
@@ -14,9 +13,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from capscore.errors import InputError
+from training.engine.processes import say
 from weights.making.captions import training_captions
-from weights.making.held_out import HeldOut, Photo, first_names, photo_of
+from weights.making.held_out import HeldOut, Photo, first_names, held_out_photos, photo_files, photo_of
 from weights.making.package_texts import photo_name, read_texts
+from weights.making.settings import TowerSettings
 
 # Sources of `weights.making.package_texts` that caption photos, each with its language.
 PACKAGE_TEXTS = {"flickr8k-cn": "zh", "arabic-flickr8k": "ar", "jsts": "ja", "coco-cn-extension": "zh"}
@@ -46,6 +47,19 @@ class TrainingRows:
     texts: list[PhotoRow]  # without pixels, two captions or more
     counts: Counter[str]  # source → captions
     left_out: Counter[str]  # source → captions of photos that are held out
+
+
+def rows_of(settings: TowerSettings) -> tuple[TrainingRows, HeldOut]:
+    data, folder, texts = (
+        Path(given).expanduser() for given in (settings.data, settings.photos, settings.texts)
+    )
+    files, captions = photo_files(folder), read_captions(data, texts)
+    held = held_out_photos(data, [*files, *(caption.name for caption in captions)])
+    rows = training_rows(captions, folder, files, held)
+    say(f"{len(rows.photos):,} photos, and captions of {len(rows.texts):,} without pixels")
+    for source in sorted({*rows.left_out, *rows.counts}):
+        say(f"  {source}: {rows.counts[source]:,} captions, {rows.left_out[source]:,} left out")
+    return rows, held
 
 
 def read_captions(data: Path, texts: Path) -> list[Caption]:

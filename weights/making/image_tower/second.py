@@ -1,7 +1,4 @@
-"""An image tower → one that tells near-right captions apart, reads damaged photos and looks past openers.
-
-    python -m weights.making.image_tower.second --config weights/making/configs/image_tower_second.yaml \
-        --start runs/image_tower --data DATA --photos PHOTOS --texts texts --out runs/second
+"""The second stage: a tower that tells near-right captions apart, reads damaged photos, looks past openers.
 
 In: the folder of an image tower with its card, and what the first stage takes. Out: as of the first stage.
 
@@ -47,16 +44,11 @@ from training.engine.recipe import compute_of, own_settings
 from weights.making.caption_grammar import generate
 from weights.making.cards import image_tower_card
 from weights.making.held_out import HeldOut, photo_files
-from weights.making.image_tower import fit
-from weights.making.image_tower.data import (
-    ENCODER,
-    CaptionDraws,
-    CaptionEmbeddings,
-    caption_embeddings,
-    rows_of,
-)
+from weights.making.image_tower import contrast
+from weights.making.image_tower.contrast import Contrast, Drawn, cross_entropy, device_of
+from weights.making.image_tower.data import ENCODER, CaptionDraws, CaptionEmbeddings, caption_embeddings
 from weights.making.image_tower.features import FrozenHalf, TrainedHalf, view_pixels
-from weights.making.image_tower.rows import PhotoRow, TrainingRows
+from weights.making.image_tower.rows import PhotoRow, TrainingRows, rows_of
 from weights.making.jsonl import beside
 from weights.making.settings import SecondStageSettings
 from weights.measuring.planting import plant
@@ -119,7 +111,7 @@ def learn_text_place(
     plain, changed = (opened.matrix[slice(*opened.offsets[name])] for name in ("plain", "opened"))
 
     def loss(model: nn.Module, rows: Sequence[int], gather: Gather) -> dict[str, Tensor]:
-        drawn = texts[fit.chance_of_step().integers(len(texts), size=len(rows))]
+        drawn = texts[contrast.chance_of_step().integers(len(texts), size=len(rows))]
         losses = {}
         for name, given, wanted in (("kept", drawn, drawn), ("opened", changed[rows], plain[rows])):
             item, other = (torch.from_numpy(part).to(device()).float() for part in (given, wanted))
@@ -155,12 +147,14 @@ def damaged(image: Image.Image, side: int, chance: np.random.Generator) -> Image
     return Image.open(stream).convert("RGB")
 
 
-class SecondStageLoss:
+class SecondStageLoss(Contrast):
     """The loss of a batch of photos, given by their numbers; the text place of `tower` is fixed.
 
     `captions` and `near` are embeddings of the captions of `photos` and of `near_right`; `start` is the tower
     whose similarities the `anchors` keep.
     """
+
+    settings: SecondStageSettings
 
     def __init__(
         self,
@@ -172,9 +166,9 @@ class SecondStageLoss:
         captions: CaptionEmbeddings,
         near: CaptionEmbeddings,
     ):
-        self.settings, self.start, self.photos, self.anchors = settings, start, photos, anchors
+        self.start, self.photos, self.anchors = start, photos, anchors
         self.early = FrozenHalf(tower.trunk, settings.frozen_blocks)
-        self.half = TrainedHalf(tower.trunk, settings.frozen_blocks)
+        self.half = TrainedHalf(tower, settings.frozen_blocks)
         self.english = CaptionDraws(captions, LANGUAGES, _ENGLISH)
         self.draws = CaptionDraws(captions, LANGUAGES, settings.english_share)
         owner = np.zeros(len(captions.matrix), dtype=np.int64)  # place of a caption → number of its photo
@@ -183,7 +177,7 @@ class SecondStageLoss:
         self.pool = np.concatenate([np.arange(own[0], own[-1]) for own in self.draws.offsets])
         self.near_starts = [near.offsets[name] for name in ("right", "wrong")]
         self.threads = ThreadPoolExecutor()
-        where = fit.device_of(tower)
+        where = device_of(tower)
         with torch.no_grad():
             self.owner = torch.from_numpy(owner).to(where)
             self.captions, self.near = (
@@ -192,53 +186,44 @@ class SecondStageLoss:
             )
             pool = torch.from_numpy(self.pool).to(where)
             sums = torch.zeros(len(photos), tower.config.dim, device=where)
-            self.means = F.normalize(sums.index_add(0, self.owner[pool], self.captions[pool]), dim=-1)
+            sums.index_add_(0, self.owner[pool], self.captions[pool])
+        super().__init__(settings, F.normalize(sums, dim=-1))
 
     def __call__(self, average: nn.Module, rows: Sequence[int], gather: Gather) -> Mapping[str, Tensor]:
         settings, learner = self.settings, average.model
-        tower, chance, scale = learner.tower, fit.chance_of_step(), self.settings.logit_scale
+        tower, chance, scale = learner.tower, contrast.chance_of_step(), self.settings.logit_scale
         numbers, n = np.asarray(rows), len(rows)
         anchors = chance.integers(len(self.anchors), size=-(-n // 4)) if self.anchors else np.zeros(0, int)
-        pixels = self._pixels(numbers, anchors, chance).to(fit.device_of(tower))
+        pixels = self._pixels(numbers, anchors, chance).to(device_of(tower))
         with torch.autocast(pixels.device.type, torch.bfloat16, enabled=settings.half_precision):
             with torch.no_grad():
                 early = self.early(pixels.contiguous(memory_format=torch.channels_last))
             maps = self.half(early).float()
-        whole = torch.tensor([0.0, 0.0, 1.0, 1.0]).expand(n, 1, 4)
-        boxes = torch.cat([whole, fit.random_boxes(n, chance)], dim=1)
-        photos, regions = tower.head(maps[:n], boxes.to(pixels.device)).unbind(dim=1)
+        seen = tower.head(maps[:n], contrast.random_boxes(n, chance).to(pixels.device))
 
         own = torch.from_numpy(numbers).to(pixels.device)
-        drawn = [draws.places(numbers, chance) for draws in (self.english, self.draws)]
-        drawn.append(chance.choice(self.pool, size=settings.pool))
-        places = torch.from_numpy(np.concatenate(drawn)).to(pixels.device)
-        captions, owner = self.captions[places], self.owner[places]
-        of_batch = owner[: 2 * n], captions[: 2 * n]
-        hard = (owner == own[:, None]).float()
-        near = scale * settings.softness * self.means[own] @ captions.T
-        target = fit.soft_target(settings, hard / hard.sum(dim=1, keepdim=True), near)
-        logits = scale * photos @ captions.T
+        places = [draws.places(numbers, chance) for draws in (self.english, self.draws)]
+        places.append(chance.choice(self.pool, size=settings.pool))
+        drawn = torch.from_numpy(np.concatenate(places)).to(pixels.device)
+        captions, owner, asked = (
+            self.captions[drawn],
+            self.owner[drawn],
+            torch.arange(2 * n, device=own.device),
+        )
         which, right, wrong = self._near(numbers, chance)
-        others = scale * photos @ wrong.T
-        losses = {
-            "photo": fit.cross_entropy(torch.cat([logits, others], dim=1), F.pad(target, (0, len(wrong)))),
-            "caption": fit.caption_contrast(
-                settings, learner, self.means, gather(photos), gather(own), *of_batch, self.means[of_batch[0]]
-            ),
-            "region": fit.cross_entropy(scale * regions @ captions.T, target),
-            "pair": fit.of_pairs(logits, target),
-        }
+        of_photos = Drawn(captions, owner, asked, self.means[owner[asked]])
+        losses = self.contrasts(learner, gather, own, seen, of_photos, wrong)
         loss = torch.lerp(losses["caption"], losses["photo"], settings.photo_share)
         loss = loss + settings.region_weight * losses["region"] + settings.pair_weight * losses["pair"]
         if len(wrong):
-            ahead = (photos[which] * (right - wrong)).sum(dim=1)
+            ahead = (seen[which, 0] * (right - wrong)).sum(dim=1)
             losses["near"] = F.softplus(-scale * ahead).mean()
             loss = loss + settings.near_weight * losses["near"]
         if len(anchors):
             with torch.no_grad():
                 before = self.start.embed(self.start.feature_map(pixels[n:]))
             kept = (scale * before @ captions.T).softmax(dim=-1)
-            losses["anchor"] = fit.cross_entropy(scale * tower.embed(maps[n:]) @ captions.T, kept)
+            losses["anchor"] = cross_entropy(scale * tower.embed(maps[n:]) @ captions.T, kept)
             loss = loss + settings.anchor_weight * losses["anchor"]
         return {"loss": loss, **losses}
 
@@ -289,7 +274,7 @@ def train(settings: SecondStageSettings) -> RunResult:
         )
     names = [part.digest for part in (captions, texts, near, opened)] + [row.name for row in anchors]
     identity = {
-        **own_settings(settings, (*fit.NO_IDENTITY, "start")),
+        **own_settings(settings, (*contrast.NO_IDENTITY, "start")),
         "start_digest": weights_digest(start),
         "data_digest": xxhash.xxh3_128_hexdigest("\0".join(names).encode()),
     }
@@ -301,9 +286,8 @@ def train(settings: SecondStageSettings) -> RunResult:
     if not result.finished:
         return result
     say(f"training with {len(photos):,} photos, and {len(anchors):,} that keep their similarities")
-    fit.freeze(tower, settings.frozen_blocks)
     loss = SecondStageLoss(settings, tower, start, photos, anchors, captions, near)
-    result = fit.train_tower(settings, tower, loss.half, loss, range(len(photos)), identity)
+    result = contrast.train_tower(settings, tower, loss.half, loss, range(len(photos)), identity)
     if not result.finished or not is_main_process():
         return result
     with torch.no_grad():
@@ -314,12 +298,12 @@ def train(settings: SecondStageSettings) -> RunResult:
         pixels = [photo_pixels(load_image(photos[row].file), tower.config.side) for row in chosen]
         return tower.feature_map(torch.stack(pixels).to(device()))
 
-    w = fit.measured_w(tower, maps_of, loss.draws, np.arange(len(photos)))
+    w = contrast.measured_w(tower, maps_of, loss.draws, np.arange(len(photos)))
     card = image_tower_card(settings, rows, held, w=w, compute=f"{before.compute}; then {compute_of(result)}")
     sources = {source.name: source for source in (*before.data, *card.data)}
     began = f"It began as {before.name}, and {len(anchors):,} photos without captions kept its similarities."
     card = replace(card, data=list(sources.values()), limitations=[*card.limitations, began])
-    fit.save(settings, tower, result.step, card, w)
+    contrast.save(settings, tower, result.step, card, w)
     return result
 
 

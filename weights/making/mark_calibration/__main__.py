@@ -1,13 +1,8 @@
 """Photos with captions → the calibration of InfoMetIC's marks, on photos that the training has not seen.
 
-    python -m weights.making.mark_calibration.rows --data DATA --texts texts --photos PHOTOS --out rows.jsonl
-    python -m weights.making.mark_calibration.boxes --rows rows.jsonl --detector yolox_nano.onnx \
-        --out boxes.json
-    python -m weights.making.mark_calibration --config weights/making/configs/mark_calibration.yaml \
-        --rows rows.jsonl --boxes boxes.json --out runs/mark_calibration
-
-Out: a folder for `capscore.infometic.mark_calibration.load_mark_calibration`, with a card, the log and the
-checkpoints of the run. The same command continues an interrupted run.
+In: rows and boxes of the modules of these names. Out: a folder for
+`capscore.infometic.mark_calibration.load_mark_calibration`, with a card, the log and the checkpoints of the
+run. The same command continues an interrupted run.
 """
 
 from __future__ import annotations
@@ -27,6 +22,8 @@ import xxhash
 from capscore import load_backbone
 from capscore.backbones.base import Backbone
 from capscore.backbones.checkpoint import write_network
+from capscore.embedding.cache import EmbeddingCache
+from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, Setting
 from capscore.files.write import write_text
 from capscore.infometic.mark_calibration import (
@@ -38,6 +35,7 @@ from capscore.infometic.mark_calibration import (
     MarkNetwork,
     MarkNetworkConfig,
 )
+from training.data.alignment_features import embedded
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from training.engine.loop import RunResult, run
@@ -47,14 +45,8 @@ from training.engine.recipe import RESULT, compute_of, own_settings, write_setti
 from weights.making.cards import mark_calibration_card
 from weights.making.mark_calibration.calibrate import calibrate
 from weights.making.mark_calibration.draws import MarkLoss, WordDraws, common_nouns
-from weights.making.mark_calibration.features import MarkFeatures, embed_texts, prepare
-from weights.making.mark_calibration.objects import (
-    mention_curve,
-    naming_photos,
-    object_regions,
-    read_boxes,
-    train_naming,
-)
+from weights.making.mark_calibration.features import MarkFeatures, prepare, rows_at
+from weights.making.mark_calibration.objects import mention_curve, read_boxes, things_of, train_naming
 from weights.making.mark_calibration.rows import read_mark_rows
 from weights.making.settings import MarkCalibrationSettings
 
@@ -69,18 +61,9 @@ def train(settings: MarkCalibrationSettings) -> RunResult:
     backbone = load_backbone(settings.base, device=device(), dtype="float32")
     if not backbone.has_feature_map:
         raise CapscoreError(Setting("base", settings.base), ": expected a backbone with a feature map")
-    features = prepare(Path(settings.rows), backbone, settings.reduced, settings.features_folder, say)
+    features = prepare(settings.rows, backbone, settings.reduced, settings.features_folder)
     network = new_network(settings, features)
-    draws = WordDraws(
-        features,
-        features.of_split("train"),
-        settings.batch_size,
-        captions=settings.captions,
-        others=settings.others,
-        rare=settings.rare,
-        weights=settings.weights,
-        seed=settings.seed,
-    )
+    draws = WordDraws(features, features.of_split("train"), settings)
     n_held = len(features.of_split("calibrate"))
     say(f"{len(draws.photos):,} photos to train on, {n_held:,} to calibrate on")
     data = b"".join(Path(path).read_bytes() for path in (settings.rows, settings.boxes))
@@ -111,11 +94,11 @@ def finish(
     """Calibrate a trained network, in eval mode, and write it with its card."""
     out, seed = Path(settings.out).expanduser(), settings.seed
     splits = {name: features.of_split(name) for name in ("train", "calibrate")}
-    things = object_regions(features, boxes, backbone, say)
-    naming_loss = train_naming(network, features, things, naming_photos(boxes, seed), backbone, seed)
-    embed = partial(embed_texts, backbone)
-    alone, words, fits = calibrate(network, features, splits["calibrate"], embed, seed)
-    mentions = mention_curve(network, features, boxes, things, backbone, seed)
+    things = things_of(features, boxes, backbone)
+    naming_loss = train_naming(network, features, things, seed)
+    embed = partial(embedded, Embedder(backbone, cache=EmbeddingCache(None)))
+    alone, words, fits = calibrate(network, features, embed, settings)
+    mentions = mention_curve(network, features, things, seed)
     notes = {
         "recipe": "mark_calibration",
         "step": result.step,
@@ -160,21 +143,15 @@ def _curves_as_json(curves: Any) -> dict[str, Any]:
 
 def new_network(settings: MarkCalibrationSettings, features: MarkFeatures) -> MarkNetwork:
     """An untrained network with the reduction of the features, and photos as its background."""
-    config = MarkNetworkConfig(
-        dim=features.whole.shape[1],
-        features=features.weight.shape[1],
-        reduced=settings.reduced,
-        hidden=settings.hidden,
-        inner=settings.inner,
-    )
+    sizes = {name: getattr(settings, name) for name in ("reduced", "hidden", "inner")}
+    config = MarkNetworkConfig(dim=features.whole.shape[1], features=features.weight.shape[1], **sizes)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         network = MarkNetwork(config)
-    background = background_of(features, config.background, settings.seed)
     with torch.no_grad():
-        network.reducer.weight.copy_(torch.from_numpy(features.weight))
-        network.reducer.bias.copy_(torch.from_numpy(features.bias))
-        network.background.copy_(background)
+        network.reducer.weight.copy_(torch.from_numpy(np.array(features.weight)))
+        network.reducer.bias.copy_(torch.from_numpy(np.array(features.bias)))
+        network.background.copy_(background_of(features, config.background, settings.seed))
         # few cells are the centre of a thing's box
         network.thing.bias.zero_()
     network.dropout = settings.dropout
@@ -187,10 +164,10 @@ def background_of(features: MarkFeatures, number: int, seed: int) -> torch.Tenso
     folder = np.array([str(Path(features.files[place]).parent) for place in trained])
     _, collection, sizes = np.unique(folder, return_inverse=True, return_counts=True)
     shares = 1.0 / sizes[collection]
-    chance = np.random.default_rng(seed)
-    few = len(trained) < number
-    chosen = np.sort(chance.choice(trained, number, replace=few, p=shares / shares.sum()))
-    return torch.from_numpy(features.whole[chosen].astype(np.float32))
+    few, chance = len(trained) < number, np.random.default_rng(seed)
+    return rows_at(
+        features.whole, np.sort(chance.choice(trained, number, replace=few, p=shares / shares.sum()))
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> None:

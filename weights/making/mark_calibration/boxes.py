@@ -1,11 +1,8 @@
 """Boxes of things that a detector finds in photos: what the network learns to find things from.
 
-    python -m weights.making.mark_calibration.boxes --rows rows.jsonl --detector yolox_nano.onnx \
-        --out boxes.json
-
-In: rows of `mark_calibration.rows`, and a detector of the YOLOX family (Ge et al. 2021) as an ONNX
-file, whose outputs teach; the file itself stays outside. Out: JSON, file of a photo → [[left, top, right,
-bottom as shares, class, confidence], …].
+In: rows of `weights.making.mark_calibration.rows`, and a detector of the YOLOX family (Ge et al. 2021) as an
+ONNX file, whose outputs teach; the file itself stays outside. Out: JSON, file of a photo → [[left, top,
+right, bottom as shares, class, confidence], …].
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ from PIL import Image
 
 from capscore.errors import MissingExtraError
 from capscore.files.write import write_text
-from capscore.images.boxes import suppress
+from capscore.images.boxes import normalised, suppress
 from capscore.images.load import load_image
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
@@ -61,16 +58,16 @@ class Detector:
         """Boxes of an RGB photo as shares of its sides, class and confidence, the most confident first."""
         pixels, ratio = fitted(image)
         boxes, scores = decoded(self.session.run(None, {self.input: pixels[None]})[0][0])
-        shares = boxes / ratio / np.tile(np.array(image.size, np.float64), 2)
+        shares = normalised(boxes / ratio, image.size)
         classes, confidence = scores.argmax(axis=1), scores.max(axis=1)
         kept: list[int] = []
         for item in np.unique(classes[confidence > _LEAST]).tolist():
             own = np.flatnonzero((classes == item) & (confidence > _LEAST))
             kept += own[suppress(shares[own], confidence[own], _OVERLAP)].tolist()
         kept.sort(key=lambda place: -confidence[place])
-        inside = shares[kept].clip(0, 1).tolist()
+        inside = shares[kept].clip(0, 1).round(4).tolist()
         columns = zip(inside, classes[kept].tolist(), confidence[kept].tolist(), strict=True)
-        return [[*(round(edge, 4) for edge in box), item, round(p, 3)] for box, item, p in columns]
+        return [[*box, item, round(p, 3)] for box, item, p in columns]
 
 
 def fitted(image: Image.Image) -> tuple[np.ndarray, float]:

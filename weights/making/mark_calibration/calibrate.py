@@ -7,14 +7,16 @@ easy. They are trained twice, each time on half of the photos, and the curves co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from capscore.embedding.background import Curve
 from capscore.errors import CapscoreError
 from capscore.infometic.mark_calibration import (
     MARKED_CLASSES,
@@ -24,10 +26,11 @@ from capscore.infometic.mark_calibration import (
     MarkCurve,
     MarkNetwork,
 )
-from capscore.infometic.marks import MarkedRow, PhotoFeatures, row_features
-from capscore.infometic.words import CaptionWord, caption_words
-from weights.making.mark_calibration.draws import SUPPORTED, PhotoWords, WordDraws, padded, seen_photos
-from weights.making.mark_calibration.features import MarkFeatures
+from capscore.infometic.marks import Embed, MarkedRow, PhotoFeatures, row_features
+from capscore.infometic.words import CaptionWord
+from weights.making.mark_calibration.draws import SUPPORTED, WordDraws, padded
+from weights.making.mark_calibration.features import MarkFeatures, rows_at, tagged
+from weights.making.settings import MarkCalibrationSettings
 
 # Number of logits that those of other languages count for in the quantiles of one language.
 PRIOR = 300
@@ -39,36 +42,36 @@ CAPTIONS = 6
 # among those most like the right one, a thing that captions hardly ever mention, and a word of another class.
 PLANTED = ("noun", "alike", "rare", "other")
 _TOO_FEW = f"fewer than {LEAST} nouns or captions to calibrate on: more photos are needed"
-_PHOTOS = 64
-_STEPS = 600
+_PHOTOS, _STEPS = 64, 600
 _RIGHT, _WRONG, _UNKNOWN = 1, 0, -1
 
-Embed = Callable[[Sequence[str]], np.ndarray]
 
+class Case(NamedTuple):
+    """A caption beside a photo."""
 
-@dataclass(frozen=True, eq=False)
-class CaptionCase:
     photo: int
-    row: MarkedRow  # what the network reads
+    text: str
+    language: str
+    words: Sequence[CaptionWord]
+    labels: np.ndarray  # int8, for each of the words 1 (right), 0 (wrong) or -1 (unknown)
     kind: str  # "right", "planted" (one word is wrong) or "other" (of another photo)
-    labels: np.ndarray  # int8, for each of the row's words 1 (right), 0 (wrong) or -1 (unknown)
 
 
 def calibrate(
-    network: MarkNetwork, features: MarkFeatures, photos: Sequence[int], embed: Embed, seed: int
-) -> tuple[Mapping[str, MarkCurve], dict[str, dict[str, MarkCurve]], dict[str, MarkCurve]]:
+    network: MarkNetwork, features: MarkFeatures, embed: Embed, settings: MarkCalibrationSettings
+) -> tuple[dict[str, MarkCurve], dict[str, dict[str, MarkCurve]], dict[str, MarkCurve]]:
     """Curves of words alone, of words in captions, and of captions, from photos of the split "calibrate".
 
-    The layers of the network, in eval mode, for words in captions are trained. `embed` maps texts to rows of
-    unit length (m, d). Raises CapscoreError if there are too few captions.
+    The layers of the network, in eval mode, for words in captions are trained. Raises CapscoreError if there
+    are too few captions.
     """
-    draws = WordDraws(features, photos, len(photos), captions=8, rare=2, seed=seed)
-    alone = curves_of_words_alone(network, features, draws, seed)
-    cases = make_cases(features, draws, embed, seed)
-    curve = next(iter(alone.values()))
-    loaded = MarkCalibration(network, alone, {SHARED: {}}, {SHARED: curve}, curve)
-    found = row_features(loaded, [case.row for case in cases], embed)
-    language, kind = (np.array(part) for part in zip(*((c.row.language, c.kind) for c in cases), strict=True))
+    seed, drawn = settings.seed, replace(settings, captions=8, others=1, rare=2, languages=[])
+    draws = WordDraws(features, features.of_split("calibrate"), drawn)
+    alone = _curves_of_words_alone(network, features, draws, seed)
+    cases = make_cases(features, draws, seed)
+    loaded = MarkCalibration(network, alone, {SHARED: {}}, {SHARED: alone["noun"]}, alone["noun"])
+    found = row_features(loaded, _marked_rows(features, cases, embed), embed)
+    language, kind = (np.array([getattr(case, name) for case in cases]) for name in ("language", "kind"))
 
     sizes = [len(item.numbers) for item in found]
     labels = np.concatenate([case.labels[item.numbers] for case, item in zip(cases, found, strict=True)])
@@ -77,14 +80,12 @@ def calibrate(
     half = np.repeat(halves[[case.photo for case in cases]], sizes)
     of_words = torch.from_numpy(np.concatenate([item.words for item in found]))
     logits = crossed(network.in_caption, network.in_caption_logits, of_words, labels, half)
+    spoken = np.repeat(language, sizes)
     words: dict[str, dict[str, MarkCurve]] = {SHARED: {}}
     for number, name in enumerate(MARKED_CLASSES):
-        here = classes == number
-        spoken = np.repeat(language, sizes)[here]
-        for code, own in _curves(
-            spoken, logits[here], labels[here] == _RIGHT, labels[here] == _WRONG
-        ).items():
-            words.setdefault(code, {})[name] = own
+        right, wrong = ((labels == label) & (classes == number) for label in (_RIGHT, _WRONG))
+        for code, curve in _curves(spoken, logits, right, wrong).items():
+            words.setdefault(code, {})[name] = curve
     # captions with a wrong word must be judged word by word: only captions of other photos do not fit
     fits = np.array([float(item.logits[1]) for item in found])
     captions = _curves(language, fits, kind == "right", kind == "other")
@@ -100,118 +101,95 @@ def _curves(
     found = {}
     for code in (*np.unique(language).tolist(), SHARED):
         here = (language == code) | (code == SHARED)
-        prior = None if code == SHARED else logits[right]
-        curve = _curve(logits[here & right], logits[here & wrong], prior)
-        if curve is not None:
+        prior = logits[right] if code != SHARED else None
+        if curve := _curve(logits[here & right], logits[here & wrong], prior):
             found[code] = curve
     return found
 
 
-def curves_of_words_alone(
+def _curves_of_words_alone(
     network: MarkNetwork, features: MarkFeatures, draws: WordDraws, seed: int
 ) -> dict[str, MarkCurve]:
     """Class → curve of its words alone, in all languages."""
-    found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-    chance = np.random.default_rng(seed)
+    chance, found = np.random.default_rng(seed), [np.zeros((3, 0))]
     for start in range(0, len(draws.photos), _PHOTOS):
         rows = draws.draw(draws.photos[start : start + _PHOTOS], chance)
-        for row, own in zip(rows, logits_of(network, features, rows), strict=True):
-            found.append((row.classes, row.right, own))
-    kinds, right, logits = map(np.concatenate, zip(*found, strict=True)) if found else np.zeros((3, 0))
+        words, classes, right, there = padded(rows)
+        seen = features.seen([row.photo for row in rows])
+        with torch.inference_mode():
+            logits = network.word_logits(seen, rows_at(features.embeddings, words.numpy()), classes)
+        found.append(torch.stack([classes, right, logits])[:, there].numpy())
+    kinds, right, logits = np.concatenate(found, axis=1)
     curves = {}
     for number, name in enumerate(MARKED_CLASSES):
-        of_class = logits[(kinds == number) & (right > 0)], logits[(kinds == number) & (right == 0)]
-        if (curve := _curve(*of_class)) is not None:
+        own = kinds == number
+        if curve := _curve(logits[own & (right > 0)], logits[own & (right == 0)]):
             curves[name] = curve
     if "noun" not in curves:
         raise CapscoreError(_TOO_FEW)
     return curves
 
 
-def logits_of(network: MarkNetwork, features: MarkFeatures, rows: Sequence[PhotoWords]) -> list[np.ndarray]:
-    words, classes, _, there = padded(rows)
-    embeddings = torch.from_numpy(features.embeddings[words.numpy()].astype(np.float32))
-    with torch.inference_mode():
-        logits = network.word_logits(seen_photos(features, [row.photo for row in rows]), embeddings, classes)
-    return [own[mask].numpy() for own, mask in zip(logits, there, strict=True)]
-
-
-def make_cases(features: MarkFeatures, draws: WordDraws, embed: Embed, seed: int) -> list[CaptionCase]:
+def make_cases(features: MarkFeatures, draws: WordDraws, seed: int) -> list[Case]:
     """Captions of each photo as they are, with a wrong word, and captions of other photos."""
     chance = np.random.default_rng([seed, 1])
-    captions = np.concatenate(
-        [
-            chance.choice(draws.own[photo], min(CAPTIONS, len(draws.own[photo])), replace=False)
-            for photo in draws.photos.tolist()
-        ]
-    )
+    picked = []
+    for photo in draws.photos.tolist():
+        own = draws.own[photo]
+        picked.append(chance.choice(own, min(CAPTIONS, len(own)), replace=False))
+    captions = np.concatenate(picked)
     others = np.empty_like(captions)
-    for code in np.unique(features.language[captions]).tolist():
-        own = np.flatnonzero(features.language[captions] == code)
-        others[own] = other_captions(features, features.photo[captions[own]], captions[own], chance)
-    tagged = _tagged(features, np.concatenate([captions, others]))
-    cases: list[tuple[int, str, str, list[CaptionWord], np.ndarray, str]] = []
+    spoken = features.language[captions]
+    for code in np.unique(spoken).tolist():
+        own = captions[spoken == code]
+        others[spoken == code] = other_captions(features, features.photo[own], own, chance)
+    distinct = np.unique(np.concatenate([captions, others])).tolist()
+    listed = tagged([features.captions[place] for place in distinct], features.language[distinct].tolist())
+    words_of = dict(zip(distinct, listed, strict=True))
+    cases = []
     for caption, other in zip(captions.tolist(), others.tolist(), strict=True):
-        photo, language = int(features.photo[caption]), str(features.language[caption])
-        words = tagged[caption]
-        right = _labels(words, _RIGHT)
-        cases.append((photo, features.captions[caption], language, words, right, "right"))
-        for drawn in PLANTED:
-            planted = _planted(features, draws, photo, caption, drawn, words, chance)
-            if planted is not None:
-                cases.append((photo, *planted, "planted"))
-        if features.photo[other] != photo:
-            words, text = tagged[other], features.captions[other]
-            # the words of a caption that does not fit are not judged one by one
-            cases.append((photo, text, language, words, _labels(words, _UNKNOWN), "other"))
-    texts = list(dict.fromkeys(text for _, text, *_ in cases))
-    vectors = dict(zip(texts, np.asarray(embed(texts), np.float32), strict=True))
-    seen = {
-        photo: PhotoFeatures(
-            np.array(features.cells[photo]), np.array(features.windows[photo][features.there[photo]])
+        photo, language, words = (
+            int(features.photo[caption]),
+            str(features.language[caption]),
+            words_of[caption],
         )
-        for photo in draws.photos.tolist()
-    }
-    none = np.zeros((0, features.whole.shape[1]), np.float32), np.zeros((0, 4))
-    found = []
-    for photo, text, language, words, labels, kind in cases:
+        marked = [_RIGHT if word.word_class in MARKED_CLASSES else _UNKNOWN for word in words]
+        right = Case(photo, features.captions[caption], language, words, np.array(marked, np.int8), "right")
+        planted = [_planted(features, draws, right, drawn, chance) for drawn in PLANTED]
+        cases += [right, *(case for case in planted if case is not None)]
+        if features.photo[other] != photo:
+            # the words of a caption that does not fit are not judged one by one
+            unknown = np.full(len(words_of[other]), _UNKNOWN, np.int8)
+            cases.append(Case(photo, features.captions[other], language, words_of[other], unknown, "other"))
+    return cases
+
+
+def _marked_rows(features: MarkFeatures, cases: Sequence[Case], embed: Embed) -> list[MarkedRow]:
+    """The cases as the network reads them."""
+    texts = list(dict.fromkeys(case.text for case in cases))
+    vectors = dict(zip(texts, np.asarray(embed(texts), np.float32), strict=True))
+    seen = {}
+    for photo in {case.photo for case in cases}:
+        shown = features.windows[photo][features.there[photo]]
+        seen[photo] = PhotoFeatures(np.array(features.cells[photo]), np.array(shown))
+    nothing = np.zeros((0, features.whole.shape[1]), np.float32), np.zeros((0, 4))
+    rows = []
+    for photo, text, language, words, *_ in cases:
         whole = features.whole[photo].astype(np.float32)
-        row = MarkedRow(seen[photo], whole, vectors[text], text, words, language, *none)
-        found.append(CaptionCase(photo, row, kind, labels))
-    return found
-
-
-def _tagged(features: MarkFeatures, captions: np.ndarray) -> dict[int, list[CaptionWord]]:
-    found: dict[int, list[CaptionWord]] = {}
-    for code in np.unique(features.language[captions]).tolist():
-        own = sorted({caption for caption in captions.tolist() if features.language[caption] == code})
-        words = caption_words([features.captions[caption] for caption in own], code)
-        found.update(zip(own, words, strict=True))
-    return found
-
-
-def _labels(words: Sequence[CaptionWord], label: int) -> np.ndarray:
-    return np.array([label if word.word_class in MARKED_CLASSES else _UNKNOWN for word in words], np.int8)
+        rows.append(MarkedRow(seen[photo], whole, vectors[text], text, words, language, *nothing))
+    return rows
 
 
 def _planted(
-    features: MarkFeatures,
-    draws: WordDraws,
-    photo: int,
-    caption: int,
-    drawn: str,
-    words: Sequence[CaptionWord],
-    chance: np.random.Generator,
-) -> tuple[str, str, list[CaptionWord], np.ndarray] | None:
-    """The caption with one of its words exchanged for one of its class that the photo does not support."""
-    choices = [
-        number
-        for number, word in enumerate(words)
-        if word.word_class in MARKED_CLASSES and (word.word_class == "noun") == (drawn != "other")
-    ]
-    if not choices:
+    features: MarkFeatures, draws: WordDraws, case: Case, drawn: str, chance: np.random.Generator
+) -> Case | None:
+    """A right caption with a word exchanged for one of its class that the photo does not support."""
+    photo, whole, language, words, labels, _ = case
+    is_noun = np.array([word.word_class == "noun" for word in words], bool)
+    choices = np.flatnonzero((labels == _RIGHT) & (is_noun == (drawn != "other")))
+    if not len(choices):
         return None
-    language, number = str(features.language[caption]), int(chance.choice(choices))
+    number = int(chance.choice(choices))
     old = words[number]
     if drawn == "alike":
         like = draws.alike[features.place_of[language, old.text.lower()]]
@@ -223,16 +201,15 @@ def _planted(
     for _ in range(10 if len(candidates) else 0):
         new = int(chance.choice(candidates))
         if features.support[new, photo] < SUPPORTED * 255:
-            text, whole = features.words[new][1], features.captions[caption]
-            shift = len(text) - (old.end - old.start)
-            planted = CaptionWord(text, old.start, old.start + len(text), True, old.word_class)
-            after = (
-                word._replace(start=word.start + shift, end=word.end + shift) for word in words[number + 1 :]
-            )
-            changed = [*words[:number], planted, *after]
-            labels = _labels(changed, _RIGHT)
-            labels[number] = _WRONG
-            return whole[: old.start] + text + whole[old.end :], language, changed, labels
+            text = features.words[new][1]
+            shift = len(text) - len(old.text)
+            changed = [*words[:number], old._replace(text=text, end=old.end + shift)]
+            for word in words[number + 1 :]:
+                changed.append(word._replace(start=word.start + shift, end=word.end + shift))
+            planted = labels.copy()
+            planted[number] = _WRONG
+            text = whole[: old.start] + text + whole[old.end :]
+            return Case(photo, text, language, changed, planted, "planted")
     return None
 
 
@@ -240,16 +217,13 @@ def other_captions(
     features: MarkFeatures, photos: np.ndarray, captions: np.ndarray, chance: np.random.Generator
 ) -> np.ndarray:
     """For each photo, one of these captions, of a photo that shares less than half of its words with it."""
-
-    def clashes(photo: int, caption: int) -> bool:
-        words = features.word[features.words_of(caption)]
-        shared = (features.support[words, photo] > SUPPORTED * 255).mean()
-        return features.photo[caption] == photo or shared >= 0.5
-
     chosen = chance.permutation(captions)
     for _ in range(20):
-        pairs = zip(photos.tolist(), chosen.tolist(), strict=True)
-        clash = np.array([clashes(*pair) for pair in pairs])
+        clash = np.zeros(len(chosen), bool)
+        for place, (photo, caption) in enumerate(zip(photos.tolist(), chosen.tolist(), strict=True)):
+            words = features.word[features.words_of(caption)]
+            shared = (features.support[words, photo] > SUPPORTED * 255).mean()
+            clash[place] = features.photo[caption] == photo or shared >= 0.5
         if not clash.any():
             break
         chosen[clash] = chance.choice(captions, int(clash.sum()))
@@ -271,15 +245,12 @@ def crossed(
     start = {name: tensor.clone() for name, tensor in layers.state_dict().items()}
     found = np.zeros(len(labels), np.float64)
     truth = torch.from_numpy(labels.astype(np.float32))
-    for own in (0, 1):
+    for own in (0, 1, 2):  # no photo is in half 2
         layers.load_state_dict(start)
         train = torch.from_numpy((half != own) & (labels != _UNKNOWN))
         fit_layers(layers, logits_of, inputs[train], truth[train])
         with torch.inference_mode():
             found[half == own] = logits_of(inputs[torch.from_numpy(half == own)]).double().numpy()
-    layers.load_state_dict(start)
-    known = torch.from_numpy(labels != _UNKNOWN)
-    fit_layers(layers, logits_of, inputs[known], truth[known])
     return found
 
 
@@ -289,11 +260,9 @@ def fit_layers(
     """Fit small layers to all rows at once, right and wrong ones with half of the weight each."""
     inputs, labels = inputs.clone(), labels.clone()
     weight = torch.where(labels > 0, 0.5 / labels.sum().clamp(min=1), 0.5 / (1 - labels).sum().clamp(min=1))
-    optimiser = torch.optim.AdamW(layers.parameters(), lr=2e-2, weight_decay=1e-2)
+    optimiser = torch.optim.AdamW(layers.requires_grad_(True).parameters(), lr=2e-2, weight_decay=1e-2)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, _STEPS)
     with torch.enable_grad():
-        for parameter in layers.parameters():
-            parameter.requires_grad_(True)
         for _ in range(_STEPS):
             each = F.binary_cross_entropy_with_logits(logits_of(inputs), labels, reduction="none")
             optimiser.zero_grad()
@@ -307,41 +276,24 @@ def _curve(right: np.ndarray, wrong: np.ndarray, prior: np.ndarray | None = None
 
 
 def fit_curve(right: np.ndarray, wrong: np.ndarray, prior: np.ndarray | None = None) -> MarkCurve:
-    """Calibrate logits of what is right and of what is wrong, at least 2 each, with half of the weight each.
+    """Calibrate logits of what is right and of what is wrong (`Curve`), at least 2 each.
 
-    Platt's method (Platt 1999) without his smoothing, by Newton's method. `prior` are logits of what is
-    right in other languages, which count as `PRIOR` further ones for the quantiles: the lowest few per cent
-    of a few hundred logits are a matter of chance.
+    `prior` are logits of what is right in other languages, which count as `PRIOR` further ones for the
+    quantiles: the lowest few per cent of a few hundred logits are a matter of chance.
     """
     if min(len(right), len(wrong)) < 2:
         raise CapscoreError(f"{len(right)} right and {len(wrong)} wrong logits: expected at least 2 of each")
-    x = np.concatenate([right, wrong]).astype(np.float64)
-    if not np.isfinite(x).all():
-        raise CapscoreError("logits to calibrate hold NaN or infinity")
-    y = np.repeat([1.0, 0.0], [len(right), len(wrong)])
-    weight = np.repeat([0.5 / len(right), 0.5 / len(wrong)], [len(right), len(wrong)])
-    inputs = np.stack([x, np.ones_like(x)], axis=1)
-    theta = np.zeros(2)
-    for _ in range(50):
-        p = 1.0 / (1.0 + np.exp(-np.clip(inputs @ theta, -50.0, 50.0)))
-        # a little weight decay keeps it finite where the two do not overlap
-        slope = inputs.T @ (weight * (p - y)) + 1e-4 * theta
-        bend = (inputs * (weight * p * (1.0 - p))[:, None]).T @ inputs + 1e-4 * np.eye(2)
-        step = np.linalg.solve(bend, slope)
-        theta -= step
-        if np.abs(step).max() < 1e-9:
-            break
-    curve = MarkCurve(float(theta[0]), float(theta[1]), (0.0,) * len(RATES), 0.0)
+    curve = MarkCurve(*Curve.of(right, wrong), (0.0,) * len(RATES), 0.0)
     p_right, p_wrong = curve.probabilities(right), curve.probabilities(wrong)
-    quantiles = _quantiles(p_right, None if prior is None else curve.probabilities(prior))
+    quantiles = np.quantile(p_right, RATES)
+    if prior is not None and len(prior):
+        quantiles = _quantiles(p_right, curve.probabilities(prior))
     found = float((p_wrong < np.interp(0.05, RATES, quantiles)).mean())
     return MarkCurve(curve.scale, curve.bias, tuple(quantiles.tolist()), found)
 
 
-def _quantiles(values: np.ndarray, prior: np.ndarray | None) -> np.ndarray:
+def _quantiles(values: np.ndarray, prior: np.ndarray) -> np.ndarray:
     """Quantiles at `RATES` of values and of others that count as `PRIOR` together."""
-    if prior is None or not len(prior):
-        return np.quantile(values, RATES)
     joined = np.concatenate([values, prior])
     weights = np.concatenate([np.ones(len(values)), np.full(len(prior), PRIOR / len(prior))])
     order = np.argsort(joined, kind="stable")

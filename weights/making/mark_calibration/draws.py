@@ -13,9 +13,8 @@ the cross-entropy of whether there is one, L_boxes 1 − the overlap with it.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -23,10 +22,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from capscore.infometic.mark_calibration import MARKED_CLASSES, MarkNetwork, PhotoBatch
+from capscore.images.boxes import areas
+from capscore.infometic.mark_calibration import MARKED_CLASSES, MarkNetwork
 from capscore.infometic.network import padded as padded_arrays
 from training.engine.processes import Gather
 from weights.making.mark_calibration.features import MarkFeatures
+from weights.making.settings import MarkCalibrationSettings
 
 # Cosine with a word of the photo's captions above which a word may be right: "man" and "person" have 0.7,
 # "dog" and "cat" 0.54.
@@ -50,37 +51,13 @@ class PhotoWords(NamedTuple):
     right: np.ndarray  # float32, 1 for a right word
 
 
-def words_of_caption(features: MarkFeatures, photo: int, caption: int) -> PhotoWords:
-    """The words of a caption beside a photo, all as right ones."""
-    part = features.words_of(caption)
-    words = features.word[part]
-    return PhotoWords(
-        photo, words, features.word_class[part].astype(np.int64), np.ones(len(words), np.float32)
-    )
-
-
 class WordDraws:
-    """Batches of photos with words; a pure function of seed, epoch and step.
+    """Batches of photos with words; a pure function of seed, epoch and step."""
 
-    `others` are words of other photos per right word, `rare` rare things per photo, `weights` how likely
-    captions of a language are drawn; 1 for those not named.
-    """
-
-    def __init__(
-        self,
-        features: MarkFeatures,
-        photos: Sequence[int],
-        batch_size: int,
-        *,
-        captions: int,
-        others: int = 1,
-        rare: int = 0,
-        weights: Mapping[str, float] | None = None,
-        seed: int,
-    ):
-        self.features, self.captions, self.others, self.seed = features, captions, others, seed
-        self.n_rare, self.rare = rare, rare_things(features)
-        self.alike = like_words(features)
+    def __init__(self, features: MarkFeatures, photos: Sequence[int], settings: MarkCalibrationSettings):
+        self.features, self.settings = features, settings
+        self.rare, self.alike = rare_things(features), like_words(features)
+        weights = settings.weights
         has_words = np.diff(features.start) > 0
         self.own: dict[int, np.ndarray] = {}
         self.chances: dict[int, np.ndarray] = {}
@@ -88,90 +65,72 @@ class WordDraws:
             own = features.captions_of[photo]
             own = own[has_words[own]]
             if len(own):
-                likely = weights or {}
-                chance = np.array([likely.get(code, 1.0) for code in features.language[own].tolist()])
+                chance = np.array([weights.get(code, 1.0) for code in features.language[own].tolist()])
                 self.own[photo], self.chances[photo] = own, chance / chance.sum()
         self.photos = np.array(sorted(self.own))
-        self.steps_per_epoch = max(1, len(self.photos) // batch_size)
+        self.steps_per_epoch = max(1, len(self.photos) // settings.batch_size)
 
     def batch(self, epoch: int, step: int) -> list[PhotoWords]:
-        order = np.random.default_rng([self.seed, epoch]).permutation(self.photos)
+        seed = self.settings.seed
+        order = np.random.default_rng([seed, epoch]).permutation(self.photos)
         start, stop = (len(order) * place // self.steps_per_epoch for place in (step, step + 1))
-        chance = np.random.default_rng([self.seed, epoch, step])
-        return self.draw(order[start:stop], chance)
+        return self.draw(order[start:stop], np.random.default_rng([seed, epoch, step]))
 
     def draw(self, photos: np.ndarray, chance: np.random.Generator) -> list[PhotoWords]:
-        features = self.features
-        drawn = [
-            (number, caption)
-            for number, photo in enumerate(photos.tolist())
-            for caption in chance.choice(self.own[photo], self.captions, p=self.chances[photo]).tolist()
-        ]
-        parts = [features.words_of(caption) for _, caption in drawn]
-        sizes = [part.stop - part.start for part in parts]
+        features, settings, listed = self.features, self.settings, photos.tolist()
+        drawn = [chance.choice(self.own[photo], settings.captions, p=self.chances[photo]) for photo in listed]
+        parts = [features.words_of(caption) for caption in np.concatenate(drawn).tolist()]
         right = np.concatenate([features.word[part] for part in parts])
         classes = np.concatenate([features.word_class[part] for part in parts]).astype(np.int64)
-        at = np.repeat([number for number, _ in drawn], sizes)
+        sizes = [part.stop - part.start for part in parts]
+        at = np.repeat(np.repeat(np.arange(len(photos)), settings.captions), sizes)
         found = [(right, classes, at, np.ones(len(right), np.float32))]
 
         def add(words: np.ndarray, kinds: np.ndarray, at: np.ndarray, supported: float = SUPPORTED) -> None:
             wrong = features.support[words, photos[at]] < supported * 255
             found.append((words[wrong], kinds[wrong], at[wrong], np.zeros(int(wrong.sum()), np.float32)))
 
-        if len(photos) > 1:
-            for _ in range(self.others):
-                to = (at + chance.integers(1, len(photos), len(at))) % len(photos)
-                add(right, classes, to)
-        spoken = [(number, str(features.language[caption])) for number, caption in drawn]
-        things, of = self._rare(spoken, chance)
-        add(things, np.full(len(things), NOUN, np.int64), of, _UNLIKE)
+        for _ in range(settings.others if len(photos) > 1 else 0):
+            add(right, classes, (at + chance.integers(1, len(photos), len(at))) % len(photos))
+        things, of = [], []
+        for number, captions in enumerate(drawn):
+            known = [code for code in features.language[captions].tolist() if code in self.rare]
+            for code in chance.choice(known, settings.rare).tolist() if known else ():
+                things.append(int(chance.choice(self.rare[code])))
+                of.append(number)
+        nouns = np.full(len(things), NOUN, np.int64)
+        add(np.array(things, np.int64), nouns, np.array(of, np.int64), _UNLIKE)
         alike = self.alike[right, chance.integers(0, _NEIGHBOURS, len(right))]
         there = (alike >= 0) & (classes == NOUN)
         add(alike[there], classes[there], at[there])
         words, kinds, places, labels = (np.concatenate(part) for part in zip(*found, strict=True))
-        return [
-            PhotoWords(photo, words[places == number], kinds[places == number], labels[places == number])
-            for number, photo in enumerate(photos.tolist())
-        ]
-
-    def _rare(
-        self, spoken: Sequence[tuple[int, str]], chance: np.random.Generator
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Rare things in the languages of each photo's captions: words, and places of photos."""
-        words, at = [], []
-        for number, own in groupby(spoken, key=lambda item: item[0]):
-            known = [language for _, language in own if language in self.rare]
-            for language in chance.choice(known, self.n_rare).tolist() if known else ():
-                words.append(int(chance.choice(self.rare[language])))
-                at.append(number)
-        return np.array(words, np.int64), np.array(at, np.int64)
+        rows = []
+        for number, photo in enumerate(listed):
+            own = places == number
+            rows.append(PhotoWords(photo, words[own], kinds[own], labels[own]))
+        return rows
 
 
 def rare_things(features: MarkFeatures) -> dict[str, np.ndarray]:
     """Language → places of the names of things that captions hardly ever mention."""
     counts = np.bincount(features.word, minlength=len(features.words))
-    found: dict[str, list[int]] = {}
+    found: dict[str, list[int]] = defaultdict(list)
     for names in features.vocabulary:
-        if counts[names["en"]] < _RARE:
-            for language, place in names.items():
-                found.setdefault(language, []).append(place)
+        for language, place in names.items() if counts[names["en"]] < _RARE else ():
+            found[language].append(place)
     return {language: np.unique(own) for language, own in found.items()}
 
 
 def like_words(features: MarkFeatures) -> np.ndarray:
     """For each word, the nouns of its language most like it of another meaning, int64 (v, n), or −1."""
     language = np.array([item for item, _ in features.words])
-    nouns = Counter(features.word[features.word_class == NOUN].tolist())
-    alike = np.full((len(features.words), _NEIGHBOURS), -1, np.int64)
+    nouns = np.bincount(features.word[features.word_class == NOUN], minlength=len(language))
+    alike = np.full((len(language), _NEIGHBOURS), -1, np.int64)
     embeddings = torch.from_numpy(np.array(features.embeddings)).float()
-    for code in sorted(set(language.tolist())):
-        candidates = np.array(
-            [word for word, n in sorted(nouns.items()) if language[word] == code and n >= _FREQUENT], np.int64
-        )
-        if len(candidates) <= _NEIGHBOURS:
-            continue
+    for code in np.unique(language).tolist():
+        candidates = np.flatnonzero((language == code) & (nouns >= _FREQUENT))
         own = np.flatnonzero(language == code)
-        for part in np.array_split(own, len(own) // 2000 + 1):
+        for part in np.array_split(own, len(own) // 2000 + 1) if len(candidates) > _NEIGHBOURS else ():
             cosines = embeddings[part] @ embeddings[candidates].T
             cosines[cosines > _SAME] = -1.0
             alike[part] = candidates[cosines.topk(_NEIGHBOURS, dim=1).indices.numpy()]
@@ -182,13 +141,12 @@ def common_nouns(features: MarkFeatures, photos: Sequence[int]) -> dict[str, tup
     """Language → the nouns of captions of these photos to name regions by, the most frequent first."""
     of_word = np.repeat(np.isin(features.photo, np.asarray(photos)), np.diff(features.start))
     nouns = features.word[of_word & (features.word_class == NOUN)]
-    listed: dict[str, list[str]] = {}
+    listed: dict[str, list[str]] = defaultdict(list)
     for place, n in Counter(nouns.tolist()).most_common():
         language, text = features.words[place]
-        own = listed.setdefault(language, [])
-        if n >= NOUN_COUNT and len(own) < MOST_NOUNS and (len(text) > 1 or language in ("zh", "ja")):
-            own.append(text)
-    return {language: tuple(own) for language, own in sorted(listed.items()) if own}
+        if n >= NOUN_COUNT and (len(text) > 1 or language in ("zh", "ja")):
+            listed[language].append(text)
+    return {language: tuple(own[:MOST_NOUNS]) for language, own in sorted(listed.items())}
 
 
 class MarkLoss:
@@ -203,7 +161,7 @@ class MarkLoss:
 
     def __call__(self, model: nn.Module, rows: Sequence[PhotoWords], gather: Gather) -> dict[str, Tensor]:
         assert isinstance(model, MarkNetwork)
-        seen = seen_photos(self.features, [row.photo for row in rows])
+        seen = self.features.seen([row.photo for row in rows])
         words, classes, right, there = padded(rows)
         logits = model.word_logits(seen, self.embeddings[words].float(), classes)
         each = F.binary_cross_entropy_with_logits(logits.float(), right, reduction="none")
@@ -211,34 +169,26 @@ class MarkLoss:
         weight = is_right / gather(is_right.sum(dim=1)).sum().clamp(min=1)
         weight = weight + is_wrong / gather(is_wrong.sum(dim=1)).sum().clamp(min=1)
         terms = {"words": gather((each * weight).sum(dim=1)).sum() / 2.0}
-        if self.thing_weight and self.boxes:
-            confidence, overlap, known = (gather(item) for item in self._things(model, seen, rows))
-            n_known = known.sum().clamp(min=1)
-            terms["confidence"], terms["boxes"] = confidence.sum() / n_known, overlap.sum() / n_known
-        things = terms.get("confidence", 0.0) + terms.get("boxes", 0.0)
+        confidence, overlap, known = (gather(item) for item in self._things(model, seen.cells, rows))
+        n_known = known.sum().clamp(min=1)
+        terms["confidence"], terms["boxes"] = confidence.sum() / n_known, overlap.sum() / n_known
+        things = terms["confidence"] + terms["boxes"]
         return {"loss": terms["words"] + self.thing_weight * things, **terms}
 
     def _things(
-        self, model: MarkNetwork, seen: PhotoBatch, rows: Sequence[PhotoWords]
+        self, model: MarkNetwork, cells: Tensor, rows: Sequence[PhotoWords]
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Losses of confidence and overlap per photo, 0 without an entry; and 1 for a photo with one."""
-        photos = [row.photo for row in rows]
         height, width = self.features.side.tolist()
-        logits, found = model.object_boxes(seen.cells, height, width)
-        boxes = [self.boxes.get(photo, np.zeros((0, 4))) for photo in photos]
+        logits, found = model.object_boxes(cells, height, width)
+        boxes = [self.boxes.get(row.photo, np.zeros((0, 4))) for row in rows]
         targets, there = zip(*(cell_boxes(own, height, width) for own in boxes), strict=True)
         wanted, has = torch.from_numpy(np.stack(targets)), torch.from_numpy(np.stack(there))
         confidence = F.binary_cross_entropy_with_logits(logits.float(), has.float(), reduction="none")
         overlap = (1.0 - overlaps_of(found.float(), wanted)) * has
-        known = torch.tensor([float(photo in self.boxes) for photo in photos])
+        known = torch.tensor([float(row.photo in self.boxes) for row in rows])
         overlap = overlap.sum(dim=1) / has.sum(dim=1).clamp(min=1)
         return confidence.mean(dim=1) * known, overlap * known, known
-
-
-def seen_photos(features: MarkFeatures, photos: Sequence[int]) -> PhotoBatch:
-    arrays = features.cells, features.whole, features.windows
-    seen = (torch.from_numpy(part[list(photos)].astype(np.float32)) for part in arrays)
-    return PhotoBatch(*seen, torch.from_numpy(features.there[list(photos)]))
 
 
 def padded(rows: Sequence[PhotoWords]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -256,9 +206,8 @@ def cell_boxes(boxes: np.ndarray, height: int, width: int) -> tuple[np.ndarray, 
     wanted, there = np.zeros((height * width, 4), np.float32), np.zeros(height * width, bool)
     if len(boxes):
         inside = (x > boxes[:, 0]) & (x < boxes[:, 2]) & (y > boxes[:, 1]) & (y < boxes[:, 3])
-        extents = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
         there = inside.any(axis=1)
-        wanted[there] = boxes[np.where(inside, extents, np.inf).argmin(axis=1)][there]
+        wanted[there] = boxes[np.where(inside, areas(boxes), np.inf).argmin(axis=1)][there]
     return wanted, there
 
 
@@ -267,5 +216,5 @@ def overlaps_of(first: Tensor, second: Tensor) -> Tensor:
     corner = torch.maximum(first[..., :2], second[..., :2])
     other = torch.minimum(first[..., 2:], second[..., 2:])
     common = (other - corner).clamp(min=0).prod(dim=-1)
-    areas = [(boxes[..., 2:] - boxes[..., :2]).clamp(min=0).prod(dim=-1) for boxes in (first, second)]
-    return common / (areas[0] + areas[1] - common).clamp(min=1e-8)
+    sizes = [(boxes[..., 2:] - boxes[..., :2]).clamp(min=0).prod(dim=-1) for boxes in (first, second)]
+    return common / (sizes[0] + sizes[1] - common).clamp(min=1e-8)

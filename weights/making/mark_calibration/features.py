@@ -1,17 +1,16 @@
 """Rows of `weights.making.mark_calibration.rows` → what the network reads, on disk.
 
-In: rows, photos, a backbone with a feature map. Out: a folder of arrays. Every photo, window, caption and
-word is embedded once. A folder made from the same rows with the same backbone is read again.
+In: rows, photos, a backbone with a feature map. Out: a folder of arrays, named by what it is made of. Every
+photo, window, caption and word is embedded once.
 """
 
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,24 +19,25 @@ import torch
 import xxhash
 
 from capscore.backbones.base import Backbone
+from capscore.embedding.cache import EmbeddingCache
+from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
+from capscore.files.console import progress_bar
 from capscore.images.boxes import normalised
 from capscore.images.load import load_image
-from capscore.infometic.mark_calibration import MARKED_CLASSES
+from capscore.infometic.mark_calibration import MARKED_CLASSES, PhotoBatch
 from capscore.infometic.regions import windows
-from capscore.infometic.words import caption_words
+from capscore.infometic.words import CaptionWord, caption_words
+from training.data.alignment_features import embedded
+from training.data.stored import whole_folder
 from weights.making.mark_calibration.rows import names_of_things, read_mark_rows
 
 # Most windows of a photo; only photos more than three times as wide as high have more.
 MOST_WINDOWS = 40
 # Photos from which the reduction of the map is computed.
 _SAMPLE = 1500
-_FORMAT = 5
-_PHOTOS, _TEXTS = 16, 256
-# Arrays that are read from disk where they are needed.
-_BIG = ("cells", "windows", "texts", "embeddings", "support")
-
-Rows = Sequence[dict[str, Any]]
+_FORMAT = 6
+_PHOTOS = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,11 +79,10 @@ class MarkFeatures:
     def by_class(self) -> dict[tuple[str, int], np.ndarray]:
         """Language and class → its words, as often as captions have them."""
         language = np.array([code for code, _ in self.words])[self.word]
-        return {
-            (code, kind): self.word[(language == code) & (self.word_class == kind)]
-            for code in np.unique(language).tolist()
-            for kind in range(len(MARKED_CLASSES))
-        }
+        found = {}
+        for code, kind in product(np.unique(language).tolist(), range(len(MARKED_CLASSES))):
+            found[code, kind] = self.word[(language == code) & (self.word_class == kind)]
+        return found
 
     def words_of(self, caption: int) -> slice:
         return slice(int(self.start[caption]), int(self.start[caption + 1]))
@@ -91,35 +90,30 @@ class MarkFeatures:
     def of_split(self, name: str) -> list[int]:
         return np.flatnonzero(self.split == name).tolist()
 
+    def seen(self, photos: Sequence[int]) -> PhotoBatch:
+        arrays = (rows_at(array, photos) for array in (self.cells, self.whole, self.windows))
+        return PhotoBatch(*arrays, torch.from_numpy(self.there[photos]))
 
-def prepare(
-    rows_file: Path, backbone: Backbone, reduced: int, folder: Path, say: Callable[[str], None]
-) -> MarkFeatures:
-    """Features of a file of `mark_calibration.rows`, with `reduced` channels of the backbone's feature map.
 
-    They are read from the folder if it has them; else they replace what it has.
-    """
-    digest = xxhash.xxh3_128(rows_file.read_bytes())
+def rows_at(array: np.ndarray, places: Any) -> torch.Tensor:
+    """Rows of an array on disk, float32."""
+    return torch.from_numpy(array[places].astype(np.float32))
+
+
+def prepare(rows_file: str, backbone: Backbone, reduced: int, folder: Path) -> MarkFeatures:
+    """Features of a file of rows, with `reduced` channels of the backbone's feature map."""
+    digest = xxhash.xxh3_128(Path(rows_file).read_bytes())
     digest.update(f"{_FORMAT}|{backbone.fingerprint}|{reduced}".encode())
-    about = folder / "about.json"
-    if not about.is_file() or json.loads(about.read_text()).get("digest") != digest.hexdigest():
+    made = folder / digest.hexdigest()
+    if not made.exists():
         rows = read_mark_rows(rows_file)
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        arrays = _see(rows, backbone, reduced, folder, say)
-        arrays |= _read(rows, backbone, folder, say)
-        np.savez(folder / "arrays.npz", **arrays)
-        about.write_text(json.dumps({"digest": digest.hexdigest()}))  # without it, all is computed again
-    return load(folder)
-
-
-def load(folder: Path) -> MarkFeatures:
-    index = json.loads((folder / "index.json").read_text(encoding="utf-8"))
+        with whole_folder(made) as aside:
+            _see(rows, backbone, reduced, aside)
+            _read(rows, backbone, aside)
+    index = json.loads((made / "index.json").read_text(encoding="utf-8"))
     index["words"] = [(language, word) for language, word in index["words"]]
-    with np.load(folder / "arrays.npz") as stored:
-        arrays = dict(stored)
-    big = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in _BIG}
-    return MarkFeatures(**index, **arrays, **big)
+    arrays = {path.stem: np.load(path, mmap_mode="r") for path in made.glob("*.npy")}
+    return MarkFeatures(**index, **arrays)
 
 
 def reduction(maps: np.ndarray, reduced: int) -> tuple[np.ndarray, np.ndarray]:
@@ -136,11 +130,16 @@ def reduction(maps: np.ndarray, reduced: int) -> tuple[np.ndarray, np.ndarray]:
     return weight.numpy(), (-(weight @ mean)).numpy()
 
 
-def feature_maps(files: Sequence[str], backbone: Backbone) -> tuple[torch.Tensor, list[tuple[int, int]]]:
-    """The backbone's feature maps of photos on the CPU, and the photos' sizes."""
-    images = [load_image(file) for file in files]
-    pixels = [backbone.preprocess(image) for image in images]
-    return backbone.feature_maps(pixels).cpu(), [image.size for image in images]
+def feature_maps(
+    files: Sequence[str], backbone: Backbone
+) -> Iterator[tuple[slice, torch.Tensor, list[tuple[int, int]]]]:
+    """Places, feature maps on the CPU and sizes of some photos after the other."""
+    with progress_bar("Photos", len(files)) as advance:
+        for start in range(0, len(files), _PHOTOS):
+            images = [load_image(file) for file in files[start : start + _PHOTOS]]
+            maps = backbone.feature_maps([backbone.preprocess(image) for image in images]).cpu()
+            yield slice(start, start + len(images)), maps, [image.size for image in images]
+            advance(len(images))
 
 
 def _on_disk(folder: Path, name: str, kind: Any, *shape: int) -> np.ndarray:
@@ -151,108 +150,78 @@ def _flat(maps: torch.Tensor) -> np.ndarray:
     return maps.flatten(2).transpose(1, 2).numpy()
 
 
-def _see(
-    rows: Rows, backbone: Backbone, reduced: int, folder: Path, say: Callable[[str], None]
-) -> dict[str, np.ndarray]:
-    """Photos → cells and windows on disk, and small arrays by name."""
-    files = [row["file"] for row in rows]
-    trained = [row["file"] for row in rows if row["split"] == "train"]
+def _see(rows: Sequence[dict[str, Any]], backbone: Backbone, reduced: int, folder: Path) -> None:
+    """Write the arrays of photos."""
+    files, split = [row["file"] for row in rows], np.array([row["split"] for row in rows])
+    trained = np.flatnonzero(split == "train")
     if len(trained) < 2:
         raise InputError(f"{len(trained)} photos to train on: expected more", field="rows")
-    chosen = np.random.default_rng(0).choice(len(trained), min(_SAMPLE, len(trained)), replace=False)
-    sample = [trained[place] for place in sorted(chosen)]
-    maps = [
-        feature_maps(sample[start : start + _PHOTOS], backbone)[0] for start in range(0, len(sample), _PHOTOS)
-    ]
-    side = maps[0].shape[2:]
-    weight, bias = reduction(
-        np.concatenate([_flat(part).reshape(-1, part.shape[1]) for part in maps]), reduced
-    )
+    chosen = np.random.default_rng(0).choice(trained, min(_SAMPLE, len(trained)), replace=False)
+    sample = [maps for _, maps, _ in feature_maps([files[place] for place in np.sort(chosen)], backbone)]
+    side, channels = sample[0].shape[2:], sample[0].shape[1]
+    weight, bias = reduction(np.concatenate([_flat(maps).reshape(-1, channels) for maps in sample]), reduced)
     n, dim = len(files), backbone.dim
     cells = _on_disk(folder, "cells", np.float16, n, side[0] * side[1], len(weight))
     shown = _on_disk(folder, "windows", np.float16, n, MOST_WINDOWS, dim)
+    shares = _on_disk(folder, "boxes", np.float16, n, MOST_WINDOWS, 4)
     whole, there = np.zeros((n, dim), np.float16), np.zeros((n, MOST_WINDOWS), bool)
-    shares = np.zeros((n, MOST_WINDOWS, 4), np.float16)
-    for start in range(0, n, _PHOTOS):
-        part = slice(start, min(start + _PHOTOS, n))
-        batch, sizes = feature_maps(files[part], backbone)
-        cells[part] = _flat(batch) @ weight.T + bias
-        whole[part] = backbone.encode_maps(batch)
+    for part, maps, sizes in feature_maps(files, backbone):
+        cells[part], whole[part] = _flat(maps) @ weight.T + bias, backbone.encode_maps(maps)
         boxes = [normalised(windows(size)[1 : MOST_WINDOWS + 1], size) for size in sizes]
-        found = backbone.encode_map_regions(batch, boxes)
         photo = np.repeat(np.arange(part.start, part.stop), [len(own) for own in boxes])
         place = np.concatenate([np.arange(len(own)) for own in boxes])
-        shown[photo, place], shares[photo, place] = found, np.concatenate(boxes)
-        there[photo, place] = True
-        if start % (_PHOTOS * 64) == 0:
-            say(f"{part.stop:,} of {n:,} photos")
-    cells.flush()
-    shown.flush()
-    small = {"weight": weight, "bias": bias, "side": np.array(side)}
-    return {**small, "whole": whole, "there": there, "boxes": shares}
+        shown[photo, place] = backbone.encode_map_regions(maps, boxes)
+        shares[photo, place], there[photo, place] = np.concatenate(boxes), True
+    small = {"split": split, "weight": weight, "bias": bias, "side": np.array(side)}
+    _save(folder, {**small, "whole": whole, "there": there})
 
 
-def _read(rows: Rows, backbone: Backbone, folder: Path, say: Callable[[str], None]) -> dict[str, np.ndarray]:
-    """Captions → embeddings of captions and words and their support on disk, and small arrays by name."""
+def _read(rows: Sequence[dict[str, Any]], backbone: Backbone, folder: Path) -> None:
+    """Write the arrays of captions and words, and the index."""
     listed = [(photo, *caption[:2]) for photo, row in enumerate(rows) for caption in row["captions"]]
     photos, captions, languages = map(list, zip(*listed, strict=True))
-    tagged = _tagged(captions, languages, say)
     places: dict[tuple[str, str], int] = {}
     word, classes, starts = [], [], [0]
-    for language, own_words in zip(languages, tagged, strict=True):
-        for text, word_class in own_words:
-            word.append(places.setdefault((language, text), len(places)))
-            classes.append(MARKED_CLASSES.index(word_class))
+    for language, own in zip(languages, tagged(captions, languages), strict=True):
+        for marked in own:
+            if marked.word_class in MARKED_CLASSES:
+                word.append(places.setdefault((language, marked.text.lower()), len(places)))
+                classes.append(MARKED_CLASSES.index(marked.word_class))
         starts.append(len(word))
     vocabulary = [
         {language: places.setdefault((language, name), len(places)) for language, name in names.items()}
         for names in names_of_things()
     ]
-    say(f"{len(captions):,} captions and {len(places):,} words to embed")
-    for name, own in (("texts", captions), ("embeddings", [text for _, text in places])):
-        out = _on_disk(folder, name, np.float16, len(own), backbone.dim)
-        embed_texts(backbone, own, out)
-        out.flush()
-    arrays = {
-        "split": np.array([row["split"] for row in rows]),
-        "language": np.array(languages),
-        "photo": np.array(photos, np.int64),
-        "start": np.array(starts, np.int64),
-        "word": np.array(word, np.int64),
-        "word_class": np.array(classes, np.int8),
-    }
-    of_word = np.repeat(arrays["photo"], np.diff(arrays["start"]))
+    embedder = Embedder(backbone, cache=EmbeddingCache(None))
+    photo, start = np.array(photos, np.int64), np.array(starts, np.int64)
+    arrays = {"photo": photo, "start": start, "word": np.array(word, np.int64)}
+    arrays |= {"word_class": np.array(classes, np.int8), "language": np.array(languages)}
+    arrays["texts"] = embedded(embedder, captions).astype(np.float16)
+    arrays["embeddings"] = embedded(embedder, [text for _, text in places]).astype(np.float16)
+    _save(folder, arrays)
     support = _on_disk(folder, "support", np.uint8, len(places), len(rows))
-    _support(torch.from_numpy(np.array(out)).float(), arrays["word"], of_word, support)
+    rows_of_words = torch.from_numpy(arrays["embeddings"]).float()
+    _support(rows_of_words, arrays["word"], np.repeat(photo, np.diff(start)), support)
     index = {"files": [row["file"] for row in rows], "captions": captions, "words": list(places)}
     content = json.dumps({**index, "vocabulary": vocabulary}, ensure_ascii=False)
     (folder / "index.json").write_text(content, encoding="utf-8")
-    return arrays
 
 
-def _tagged(
-    captions: Sequence[str], languages: Sequence[str], say: Callable[[str], None]
-) -> list[list[tuple[str, str]]]:
-    """(word in lower case, class) of each caption."""
-    tagged: list[list[tuple[str, str]]] = [[] for _ in captions]
+def _save(folder: Path, arrays: dict[str, np.ndarray]) -> None:
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+
+
+def tagged(captions: Sequence[str], languages: Sequence[str]) -> list[list[CaptionWord]]:
+    """The words of captions; a tagger has all those of its language at once."""
+    found: list[list[CaptionWord]] = [[]] * len(captions)
     spoken = np.array(languages)
     for language in sorted(set(languages)):
         own = np.flatnonzero(spoken == language).tolist()
-        say(f"words of {len(own):,} captions in {language}")
-        found = caption_words([captions[place] for place in own], language)
-        for place, words in zip(own, found, strict=True):
-            marked = (word for word in words if word.word_class in MARKED_CLASSES)
-            tagged[place] = [(word.text.lower(), word.word_class) for word in marked]
-    return tagged
-
-
-def embed_texts(backbone: Backbone, texts: Sequence[str], out: np.ndarray | None = None) -> np.ndarray:
-    """Embeddings of texts, (n, d), those of like length together, in `out` or in a new array of float32."""
-    out = np.zeros((len(texts), backbone.dim), np.float32) if out is None else out
-    order = iter(sorted(range(len(texts)), key=lambda place: len(texts[place])))
-    while part := list(islice(order, _TEXTS)):
-        out[part] = backbone.encode_texts([texts[place] for place in part])
-    return out
+        words = caption_words([captions[place] for place in own], language)
+        for place, listed in zip(own, words, strict=True):
+            found[place] = listed
+    return found
 
 
 def _support(embeddings: torch.Tensor, word: np.ndarray, photo: np.ndarray, out: np.ndarray) -> None:
@@ -265,4 +234,3 @@ def _support(embeddings: torch.Tensor, word: np.ndarray, photo: np.ndarray, out:
         best = torch.full((len(cosines), out.shape[1]), -1.0)
         best.scatter_reduce_(1, of_photo[None].expand(len(cosines), -1), cosines, "amax")
         out[start : start + 256] = (best.clamp(0.0, 1.0) * 255.0).round().byte().numpy()
-    out.flush()

@@ -1,7 +1,5 @@
 """Photos with all their captions in all languages: rows for training and calibrating marks.
 
-    python -m weights.making.mark_calibration.rows --data DATA --texts TEXTS --photos PHOTOS --out FILE
-
 In: official caption files, texts of `weights.making.package_texts`, folders of photos. Out: JSONL, one photo
 a row: `photo`, `file`, `split`, and `captions`, a list of [caption, language, source]; and the captions'
 origins, for the card. The split of a photo follows from its number alone:
@@ -22,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.benchmarks.data.caption_files import token_captions
@@ -43,8 +41,7 @@ from weights.making.held_out import (
 from weights.making.jsonl import beside, print_counts, read_lines, write_lines, write_sources
 from weights.making.package_texts import photo_name, read_texts
 
-Split = Literal["train", "calibrate", "measure"]
-SPLITS: tuple[Split, ...] = get_args(Split)
+SPLITS = ("train", "calibrate", "measure")
 # Blocks of emoji that picture things, words that name none, and COCO's things.
 _KNOWN = beside(__file__, "things.yaml")
 COCO_THINGS: list[str] = _KNOWN["coco"]
@@ -75,7 +72,7 @@ class Settings:
 
 def split_of(
     photo: Photo, name: str, held: HeldOut, always: frozenset[Photo | None] = frozenset()
-) -> Split | None:
+) -> str | None:
     """The split of a photo; None for one that may not be trained on, but is in no measured set either.
 
     Its file name may tell COCO's split; photos of `always` are always measured on.
@@ -119,18 +116,16 @@ def names_of_things() -> tuple[dict[str, str], ...]:
     unique = {}
     for sign, about in emoji.EMOJI_DATA.items():
         points = [point for point in map(ord, sign) if point != 0xFE0F]
-        if len(points) == 1 and any(first <= points[0] <= last for first, last in _KNOWN["emoji"]):
-            names = {code: name for code in languages if (name := _single_word(about.get(code), code))}
-            if names.get("en") and names["en"] not in _NO_THING:
-                unique[names["en"]] = names
+        if len(points) > 1 or not any(first <= points[0] <= last for first, last in _KNOWN["emoji"]):
+            continue
+        names = {}
+        for code in languages:
+            name = about.get(code, "").strip(":").lower()
+            if _WORD.fullmatch(name) and (code not in _UNSPACED or len(name) <= _MOST_UNSPACED):
+                names[code] = name
+        if "en" in names and names["en"] not in _NO_THING:
+            unique[names["en"]] = names
     return tuple(unique[name] for name in sorted(unique))
-
-
-def _single_word(name: str | None, code: str) -> str:
-    """ ":Name:" → "name"; "" if it is more than one word."""
-    plain = (name or "").strip(":").lower()
-    is_word = _WORD.fullmatch(plain) and (code not in _UNSPACED or len(plain) <= _MOST_UNSPACED)
-    return plain if is_word else ""
 
 
 def write_rows(settings: Settings) -> dict[str, Counter[str]]:
@@ -150,9 +145,8 @@ def write_rows(settings: Settings) -> dict[str, Counter[str]]:
         if split is None:
             continue
         listed = [[caption, language, source] for (language, caption), source in captions[photo].items()]
-        rows.append(
-            {"photo": str(photo), "file": str(folder / files[photo]), "split": split, "captions": listed}
-        )
+        shown = {"photo": str(photo), "file": str(folder / files[photo])}
+        rows.append({**shown, "split": split, "captions": listed})
         counts[split].update(language for _, language, _ in listed)
         if split == "train":
             trained.update(source for _, _, source in listed)

@@ -8,12 +8,14 @@ import torch
 from PIL import Image
 from torch import nn
 
+from capscore.backbones.embedded.backbone import load_efficientnet
+from capscore.backbones.embedded.image_tower import STAGES, ImageTower
 from capscore.errors import InputError
 from capscore.images.load import load_image
 from tools.tiny.sources_of_weights import draw_photo
 from weights.making.held_out import Photo
 from weights.making.image_tower import features
-from weights.making.image_tower.features import photo_features, view_pixels
+from weights.making.image_tower.features import FrozenHalf, TrainedHalf, folded, photo_features, view_pixels
 from weights.making.image_tower.rows import PhotoRow
 
 PHOTO = Photo("flickr", 1000268201)
@@ -27,17 +29,13 @@ def gradient(width: int, height: int) -> Image.Image:
     return Image.fromarray(pixels)
 
 
-def test_the_first_view_is_the_whole_photo_as_the_backbone_reads_it():
+def test_the_first_view_is_the_whole_photo_and_others_depend_on_photo_and_number():
     image = gradient(80, 60)
     expected = np.asarray(image.resize((16, 16), Image.Resampling.BICUBIC), dtype=np.float64) / 127.5 - 1
     np.testing.assert_allclose(view_pixels(image, PHOTO, 0, 16), expected.transpose(2, 0, 1), atol=1e-6)
-
-
-def test_a_view_depends_on_photo_and_number():
-    image, other = gradient(80, 60), Photo("coco", PHOTO.number)
     first = view_pixels(image, PHOTO, 1, 16)
     np.testing.assert_array_equal(first, view_pixels(image, PHOTO, 1, 16))
-    for photo, view in ((PHOTO, 2), (Photo("flickr", 2), 1), (other, 1)):
+    for photo, view in ((PHOTO, 2), (Photo("flickr", 2), 1), (Photo("coco", PHOTO.number), 1)):
         assert np.abs(view_pixels(image, photo, view, 16) - first).max() > 0.01
 
 
@@ -67,22 +65,15 @@ def test_an_odd_photo_of_one_colour_has_views_of_one_colour(size, view):
     assert np.ptp(pixels, axis=(1, 2)).max() < 1e-6
 
 
-class Killed(Exception):
-    pass
-
-
 class Half(nn.Module):
-    """Pixels (n, 3, 16, 16) → (n, 5, 8, 8); counts its photos, and is killed after some."""
+    """Pixels (n, 3, 16, 16) → (n, 5, 8, 8); counts its photos."""
 
-    def __init__(self, seed=0, killed_after=99):
+    def __init__(self, seed=0):
         super().__init__()
         torch.manual_seed(seed)
-        self.conv = nn.Conv2d(3, 5, 3, stride=2, padding=1)
-        self.photos, self.killed_after = 0, killed_after
+        self.conv, self.photos = nn.Conv2d(3, 5, 3, stride=2, padding=1), 0
 
     def forward(self, pixels):
-        if self.photos >= self.killed_after:
-            raise Killed
         self.photos += len(pixels)
         return self.conv(pixels)
 
@@ -123,25 +114,11 @@ def test_features_are_those_of_each_view_and_computed_once(rows, tmp_path):
         (rows[1:], Half(), False),
         (rows, Half(), True),
     ):
-        made(given, network, tmp_path, 1, half)
-        assert network.photos == len(given)
-
-
-def test_a_killed_run_ends_with_the_same_features(rows, tmp_path):
-    with pytest.raises(Killed):
-        made(rows, Half(killed_after=8), tmp_path / "part", 1)
-    assert not list((tmp_path / "part").glob("*.npy"))
-    whole = made(rows, Half(), tmp_path / "whole", 1)
-    np.testing.assert_array_equal(made(rows, Half(), tmp_path / "part", 1), whole)
-
-
-def test_order_does_not_matter_and_random_views_alone_are_in_half_precision(rows, tmp_path):
-    forward, backward = made(rows, Half(), tmp_path, 2), made(rows[::-1], Half(), tmp_path, 2)
-    for there, back in zip(forward, backward, strict=True):
-        np.testing.assert_allclose(there.astype(float), back[::-1].astype(float), rtol=2e-3, atol=1e-4)
-    half = made(rows, Half(), tmp_path, 2, half_precision=True)
-    np.testing.assert_array_equal(forward[0], half[0])
-    assert 0 < np.abs(forward[1].astype(float) - half[1].astype(float)).max() < 0.03
+        other = made(given, network, tmp_path, 2, half)
+        assert network.photos == 2 * len(given)
+    # random views alone are in half precision
+    np.testing.assert_array_equal(other[0], found[0])
+    assert 0 < np.abs(other[1].astype(float) - found[1].astype(float)).max() < 0.03
 
 
 def test_a_photo_that_cannot_be_read_and_features_that_are_not_finite_are_named(rows, tmp_path):
@@ -154,3 +131,13 @@ def test_a_photo_that_cannot_be_read_and_features_that_are_not_finite_are_named(
         network.conv.bias[2] = 1e6  # too large for float16
     with pytest.raises(InputError, match=r"^photos: Flickr 1 \(1_a\.jpg\) has features that are not"):
         made(rows, network, tmp_path, 1)
+    assert not list(tmp_path.glob("*.npy"))
+
+
+def test_both_halves_are_the_published_trunk():
+    tower, blocks = ImageTower(), sum(stage[0] for stage in STAGES[:4])
+    tower.trunk = folded(load_efficientnet())
+    pixels = torch.rand(1, 3, 64, 64) * 2 - 1
+    with torch.inference_mode():
+        found = TrainedHalf(tower, blocks)(FrozenHalf(tower.trunk, blocks)(pixels))
+        torch.testing.assert_close(found, tower.trunk(pixels), atol=1e-5, rtol=1e-5)

@@ -14,26 +14,19 @@ import torch
 from capscore.backbones.embedded.image_tower import ImageTower, ImageTowerConfig
 from capscore.errors import CapscoreError
 from weights.making.image_tower import data as training_data
-from weights.making.image_tower import fit as fitting
+from weights.making.image_tower.__main__ import FirstStageLoss, fit, whole_maps
+from weights.making.image_tower.contrast import Learner, measured_w
 from weights.making.image_tower.data import CaptionDraws, CaptionEmbeddings, TrainingData
 from weights.making.image_tower.features import TrainedHalf
-from weights.making.image_tower.fit import ContrastLoss, Learner, fit
 from weights.making.settings import ImageTowerSettings
 
 SMALL = ImageTowerConfig(
-    dim=12,
-    side=32,
-    stem=8,
-    stages=((1, 3, 2, 1, 8), (1, 3, 1, 2, 10), (1, 3, 2, 2, 16)),
-    features=24,
-    width=16,
-    heads=4,
-    grid=2,
-    hidden=16,
-    classes=10,
-)
+    dim=12, side=32, stem=8, stages=((1, 3, 2, 1, 8), (1, 3, 1, 2, 10), (1, 3, 2, 2, 16)),
+    features=24, width=16, heads=4, grid=2, hidden=16, classes=10,
+)  # fmt: skip
 PHOTOS, TEXTS = 24, 10
 CAPTIONED = np.array([n for n in range(PHOTOS) if n != 5])
+SHARES = np.random.default_rng(3).dirichlet(np.ones(SMALL.classes), PHOTOS)
 
 
 @pytest.fixture(autouse=True)
@@ -52,8 +45,7 @@ def embeddings(rows, languages, captions, seed, without=None) -> CaptionEmbeddin
         offsets[language] = len(matrix) + np.concatenate([[0], counts.cumsum()])
         repeated = np.repeat(centres, counts, axis=0)
         matrix += [centre + 0.2 * chance.normal(size=SMALL.dim) for centre in repeated]
-    found = np.array(matrix).reshape(-1, SMALL.dim)
-    found /= np.linalg.norm(found, axis=1, keepdims=True)
+    found = unit(np.array(matrix).reshape(-1, SMALL.dim))
     return CaptionEmbeddings(found.astype(np.float16), offsets, f"captions {seed}")
 
 
@@ -67,38 +59,19 @@ def data() -> TrainingData:
     with torch.no_grad():  # random layers so small would lose most of what they read
         for name, tensor in tower.trunk.named_parameters():
             tensor.mul_(2.5) if name.endswith("weight") else tensor.uniform_(0.0, 0.5)
-    return TrainingData(
-        views=views,
-        captions=embeddings(PHOTOS, ("en", "zh"), 2, 1, without=5),
-        texts=embeddings(TEXTS, ("en", "de"), 1, 2),
-        tower=tower,
-        frozen_blocks=1,
-        digest="features",
-    )
+    captions = embeddings(PHOTOS, ("en", "zh"), 2, 1, without=5)
+    texts = embeddings(TEXTS, ("en", "de"), 1, 2)
+    return TrainingData(views, captions, texts, tower, frozen_blocks=1, digest="features")
 
 
 def settings(out, **changes) -> ImageTowerSettings:
-    plain = ImageTowerSettings(
-        out=str(out),
-        data="d",
-        photos="p",
-        texts="t",
-        epochs=2,
-        batch_size=8,
-        learning_rate=3e-3,
-        head_learning_rate=2e-2,
-        weight_decay=0.0,
-        average_decay=0.5,
-        logit_scale=10.0,
-        recent=16,
-        dropout=0.0,
-        checkpoint_every=2,
-        log_every=3,
-        views=3,
-        half_precision=False,
-        train_depthwise=True,
-    )
-    return replace(plain, **changes)
+    plain = {
+        "data": "d", "photos": "p", "texts": "t", "epochs": 2, "batch_size": 8, "learning_rate": 3e-3,
+        "head_learning_rate": 2e-2, "weight_decay": 0.0, "average_decay": 0.5, "logit_scale": 10.0,
+        "recent": 16, "dropout": 0.0, "checkpoint_every": 2, "log_every": 3, "views": 3,
+        "half_precision": False, "train_depthwise": True,
+    }  # fmt: skip
+    return ImageTowerSettings(**{"out": str(out), **plain, **changes})
 
 
 # --- the loss
@@ -113,14 +86,14 @@ def unit(rows: np.ndarray) -> np.ndarray:
     return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
 
 
-def contrast(tmp_path, shares=None, **changes):
-    """Data, draws of captions, settings, the loss, and a step of it."""
+def contrast(tmp_path, **changes):
+    """Data, the loss, what remembers photos, mean captions, and a step of it."""
     found = data()
-    found.tower.requires_grad_(False).eval()
-    given = settings(tmp_path, **{"region_weight": 0.0, "softness": 0.5, **changes})
+    given = settings(tmp_path, **{"softness": 0.5, "region_weight": 0.7, "pair_weight": 0.5, **changes})
     draws = CaptionDraws(found.captions, ("en", "zh"), 0.5)
-    half = TrainedHalf(found.tower.trunk, found.frozen_blocks)
-    loss = ContrastLoss(found, half, draws, given, shares)
+    half = TrainedHalf(found.tower, found.frozen_blocks)
+    found.tower.requires_grad_(False).eval()
+    loss = FirstStageLoss(found, half, draws, given, SHARES)
     learner = Learner(found.tower, given.recent).eval()
 
     def step(rows, seed):
@@ -133,7 +106,7 @@ def contrast(tmp_path, shares=None, **changes):
         features = np.stack([found.views[view][row] for view, row in zip(views, rows, strict=True)])
         photos = found.tower.embed(half(torch.from_numpy(features).float())).double().numpy()
         captions = unit(draws.at(draws.places(CAPTIONED, chance)).double().numpy())
-        return terms, photos, captions
+        return {name: term.item() for name, term in terms.items()}, photos, captions
 
     # mean captions of all photos, on the unit sphere; the adapter is still zero
     means = unit(np.array([draws.means(np.array([n]))[0].numpy() for n in CAPTIONED]))
@@ -142,8 +115,10 @@ def contrast(tmp_path, shares=None, **changes):
 
 @pytest.mark.parametrize("soft_share", [0.0, 0.4])
 def test_the_loss_of_two_steps_by_hand(tmp_path, soft_share):
-    _, loss, learner, means, step = contrast(tmp_path, soft_share=soft_share, recent=3)
+    found, loss, learner, means, step = contrast(tmp_path, soft_share=soft_share, recent=3, names_weight=0.2)
     assert loss.captioned.tolist() == CAPTIONED.tolist()
+    names = unit(found.tower.head.names.double().numpy())
+    found.tower.head.names.zero_()  # the head's own may change
     earlier, earlier_rows = np.zeros((0, 12)), []
     for seed, rows in ((1, [4, 7]), (2, [7, 20])):
         terms, photos, captions = step(rows, seed)
@@ -151,49 +126,37 @@ def test_the_loss_of_two_steps_by_hand(tmp_path, soft_share):
         # photos → captions of all photos
         target = (1 - soft_share) * np.eye(len(CAPTIONED))[own]
         target += soft_share * softmax(5.0 * means[own] @ captions.T)
-        expected = -(target * np.log(softmax(10.0 * photos @ captions.T))).sum(axis=1).mean()
-        assert terms["photo"].item() == pytest.approx(expected, abs=1e-5)
+        logits = 10.0 * photos @ captions.T
+        photo = -(target * np.log(softmax(logits))).sum(axis=1).mean()
         # captions → photos of this step and of the earlier ones, without those of the caption's own photo
         of_captions = []
         for number, row in enumerate(own):
             kept = [n for n, other in enumerate(earlier_rows) if other != row]
-            names = own + [earlier_rows[n] for n in kept]
-            near = softmax(5.0 * captions[row] @ means[names].T)
-            target = (1 - soft_share) * np.eye(len(names))[number] + soft_share * near
-            logits = 10.0 * captions[row] @ np.vstack([photos, earlier[kept]]).T
-            of_captions.append(-(target * np.log(softmax(logits))).sum())
-        assert terms["caption"].item() == pytest.approx(np.mean(of_captions), abs=1e-5)
-        assert terms["loss"].item() == pytest.approx((expected + np.mean(of_captions)) / 2, abs=1e-5)
+            near = softmax(5.0 * captions[row] @ means[own + [earlier_rows[n] for n in kept]].T)
+            target_of = (1 - soft_share) * np.eye(len(near))[number] + soft_share * near
+            shown = 10.0 * captions[row] @ np.vstack([photos, earlier[kept]]).T
+            of_captions.append(-(target_of * np.log(softmax(shown))).sum())
+        # with the shares of ImageNet's classes, by how sure they are
+        sure = 1 + (SHARES[rows] * np.log(SHARES[rows])).sum(axis=1) / np.log(len(names))
+        cross = -(SHARES[rows] * np.log(softmax(5.0 * photos @ names.T))).sum(axis=1)
+        expected = {
+            "photo": photo,
+            "caption": np.mean(of_captions),
+            "pair": np.log(np.exp(logits).sum() / 2) - (target * logits).sum() / 2,
+            "names": (sure * cross).mean(),
+            "region": terms["region"],
+        }
+        assert terms["region"] != pytest.approx(photo, abs=1e-6)
+        weighted = {"photo": 0.5, "caption": 0.5, "pair": 0.5, "names": 0.2, "region": 0.7}
+        expected["loss"] = sum(weight * expected[name] for name, weight in weighted.items())
+        assert terms == pytest.approx(expected, abs=1e-5)
         earlier, earlier_rows = np.vstack([photos, earlier])[:3], (own + earlier_rows)[:3]
         np.testing.assert_allclose(learner.recent[: len(earlier)].numpy(), earlier, atol=1e-6)
         assert learner.recent_rows[: len(earlier)].tolist() == earlier_rows
 
 
-def test_the_other_terms_by_hand(tmp_path):
-    shares = np.random.default_rng(3).dirichlet(np.ones(SMALL.classes), PHOTOS)
-    weights = {"pair_weight": 0.5, "names_weight": 0.2, "region_weight": 0.7}
-    found, _, _, means, step = contrast(tmp_path, shares, soft_share=0.3, **weights)
-    names = unit(found.tower.head.names.double().numpy())
-    found.tower.head.names.zero_()  # the head's own may change
-    rows = [4, 7, 20]
-    terms, photos, captions = step(rows, 5)
-    # of all pairs of a photo and a caption
-    own = [CAPTIONED.tolist().index(row) for row in rows]
-    target = 0.7 * np.eye(len(CAPTIONED))[own] + 0.3 * softmax(5.0 * means[own] @ captions.T)
-    logits = 10.0 * photos @ captions.T
-    pair = np.log(np.exp(logits).sum() / 3) - (target * logits).sum() / 3
-    assert terms["pair"].item() == pytest.approx(pair, abs=1e-5)
-    # with the shares of ImageNet's classes, by how sure they are
-    sure = 1 + (shares[rows] * np.log(shares[rows])).sum(axis=1) / np.log(len(names))
-    cross = -(shares[rows] * np.log(softmax(5.0 * photos @ names.T))).sum(axis=1)
-    assert terms["names"].item() == pytest.approx((sure * cross).mean(), abs=1e-5)
-    assert terms["region"].item() != pytest.approx(terms["photo"].item(), abs=1e-6)
-    rest = (terms["photo"] + terms["caption"]) / 2 + 0.2 * terms["names"] + 0.7 * terms["region"]
-    assert terms["loss"].item() == pytest.approx(rest.item() + 0.5 * pair, abs=1e-5)
-
-
 def test_parts_of_views_are_cut_from_them_and_half_are_mirrored(tmp_path):
-    found, loss, _, _, _ = contrast(tmp_path, least_part=0.5)
+    found, loss, *_ = contrast(tmp_path, least_part=0.5)
     for view in found.views:  # every cell knows its place
         view[...] = np.arange(16).reshape(4, 4)
     chance, shapes, mirrored, corners = np.random.default_rng(0), set(), 0, set()
@@ -214,18 +177,16 @@ def test_parts_of_views_are_cut_from_them_and_half_are_mirrored(tmp_path):
 @pytest.mark.parametrize("train_depthwise", [False, True])
 def test_depthwise_convolutions_stay_unless_they_are_trained(train_depthwise):
     tower = data().tower
-    half = TrainedHalf(tower.trunk, 0, train_depthwise=train_depthwise)
+    half = TrainedHalf(tower, 0, train_depthwise=train_depthwise)
     rows = torch.rand(2, SMALL.stem, 8, 8)
     with torch.autocast("cpu", torch.bfloat16):
         half(rows).float().square().sum().backward()
     for block in half.blocks:
         assert (block.depthwise.weight.grad is not None) == train_depthwise
         assert block.project.weight.grad is not None
-    # in full precision both ways of computing a block agree
-    with torch.no_grad():
-        torch.testing.assert_close(
-            half(rows), torch.nn.functional.relu6(tower.trunk.last(tower.trunk.blocks(rows)))
-        )
+    with torch.no_grad():  # in full precision both ways of computing a block agree
+        expected = torch.nn.functional.relu6(tower.trunk.last(tower.trunk.blocks(rows)))
+        torch.testing.assert_close(half(rows), expected)
 
 
 # --- the fit
@@ -235,10 +196,10 @@ def retrieved(given: TrainingData) -> float:
     """Share of the captioned photos whose nearest caption, among one of each, is their own."""
     tower = given.tower
     with torch.inference_mode():
-        photos = tower.embed(TrainedHalf(tower.trunk, 1)(torch.from_numpy(given.views[0]).float()))
+        photos = tower.embed(whole_maps(given, TrainedHalf(tower, 1))(CAPTIONED))
         first = given.captions.offsets["zh"][CAPTIONED]
         captions = tower.text.adapted(torch.from_numpy(given.captions.matrix[first].astype(np.float32)))
-    return float(((photos[CAPTIONED] @ captions.T).argmax(dim=1).numpy() == np.arange(len(CAPTIONED))).mean())
+    return float(((photos @ captions.T).argmax(dim=1).numpy() == np.arange(len(CAPTIONED))).mean())
 
 
 def test_trained_photos_retrieve_their_captions(tmp_path):
@@ -256,21 +217,19 @@ def test_trained_photos_retrieve_their_captions(tmp_path):
     # the classes of the photos are those of the trunk as it came
     (path,) = tmp_path.glob("shares-*.npy")
     with torch.no_grad():
-        maps = TrainedHalf(fresh.trunk, 1)(torch.from_numpy(given.views[0]).float())
+        maps = TrainedHalf(fresh, 1)(torch.from_numpy(given.views[0]).float())
         expected = fresh.head.classes(maps.mean(dim=(2, 3))).softmax(dim=-1).numpy()
     np.testing.assert_allclose(np.load(path), expected, atol=1e-3)
     # w puts both cosines on one scale: photo 3, whole, and two of its captions
-    half, draws = TrainedHalf(given.tower.trunk, 1), CaptionDraws(given.captions, ("en", "zh"), 0.4)
+    half, draws = TrainedHalf(given.tower, 1), CaptionDraws(given.captions, ("en", "zh"), 0.4)
     pair = draws.two(np.array([3]), np.random.default_rng(0))
     with torch.inference_mode():
-        photo = given.tower.embed(half(torch.from_numpy(given.views[0][3:4]).float()))[0]
-        first, second = (
-            torch.nn.functional.normalize(row + given.tower.text.adapter(row), dim=-1)[0] for row in pair
-        )
-    maps = fitting.whole_maps(given, half)
-    found = fitting.measured_w(given.tower, maps, draws, np.array([3]))
+        photo = given.tower.embed(half(torch.from_numpy(given.views[0][3:4]).float()))[0].numpy()
+        first, second = (unit((row + given.tower.text.adapter(row)).numpy())[0] for row in pair)
+    maps = whole_maps(given, half)
+    found = measured_w(given.tower, maps, draws, np.array([3]))
     assert found == pytest.approx(float(first @ second) / float(photo @ first), abs=1e-5)
-    assert w == pytest.approx(fitting.measured_w(given.tower, maps, draws, CAPTIONED), abs=1e-6)
+    assert w == pytest.approx(measured_w(given.tower, maps, draws, CAPTIONED), abs=1e-6)
 
 
 def test_a_fit_that_is_stopped_ends_with_the_same_weights_and_other_data_do_not_continue(tmp_path):
@@ -278,12 +237,10 @@ def test_a_fit_that_is_stopped_ends_with_the_same_weights_and_other_data_do_not_
     run, w = fit(settings(tmp_path / "whole"), whole)
     half, published = fit(settings(tmp_path / "part", max_minutes=1e-9), stopped)
     assert not half.finished and published == 2.5
-    for changes, digest, message in (
-        ({}, "other", "data_digest"),
-        ({"logit_scale": 20.0}, "features", "logit"),
-    ):
-        with pytest.raises(CapscoreError, match=message):
-            fit(settings(tmp_path / "part", **changes), replace(data(), digest=digest))
+    with pytest.raises(CapscoreError, match="data_digest"):
+        fit(settings(tmp_path / "part"), replace(data(), digest="other"))
+    with pytest.raises(CapscoreError, match="logit"):
+        fit(settings(tmp_path / "part", logit_scale=20.0), data())
     rest, same = fit(settings(tmp_path / "part"), goes_on)
     assert rest.resumed_from and rest.step == run.step == 6
     torch.testing.assert_close(goes_on.tower.state_dict(), whole.tower.state_dict(), atol=1e-6, rtol=0)

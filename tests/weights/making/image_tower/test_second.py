@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -32,25 +33,12 @@ pytestmark = [
 def flags(folder, **changes) -> list[str]:
     paths = {name: folder / name for name in ("data", "photos", "texts", "start")}
     plain = {
-        "out": folder / "run",
-        "text_hidden": 64,
-        "text_steps": 40,
-        "epochs": 15,
-        "batch_size": 3,
-        "learning_rate": 1e-2,
-        "head_learning_rate": 1e-2,
-        "logit_scale": 10,
-        "average_decay": 0.5,
-        "frozen_blocks": 1,
-        "pool": 8,
-        "recent": 1,
-        "dropout": 0,
-        "damaged_share": 0.2,
-        "half_precision": "false",
-        "log_every": 5,
-    }
-    given = {**paths, **plain, **changes}
-    return [part for name, value in given.items() for part in (f"--{name}", str(value))]
+        "out": folder / "run", "text_hidden": 64, "text_steps": 40, "epochs": 15, "batch_size": 3,
+        "learning_rate": 1e-2, "head_learning_rate": 1e-2, "logit_scale": 10, "average_decay": 0.5,
+        "frozen_blocks": 1, "pool": 8, "recent": 1, "dropout": 0, "damaged_share": 0.2,
+        "half_precision": "false", "log_every": 5,
+    }  # fmt: skip
+    return [f"--{name}={value}" for name, value in {**paths, **plain, **changes}.items()]
 
 
 @pytest.fixture(scope="module")
@@ -63,18 +51,9 @@ def made(tmp_path_factory, embedded_is_read_once):
     draw_photo(folder / "photos/coco_val2014/COCO_val2014_000000000151.jpg", 151)
     write_texts(folder / "texts")
     write_image_tower(folder / "start")
-    card = ModelCard(
-        name="first",
-        recipe="image_tower",
-        base="EfficientNet-Lite2",
-        languages=["en"],
-        license="cc-by-nc-4.0",
-        command="make train-embedded-image-tower",
-        settings={"seed": 0},
-        data=[DataSource("Caltech 101", "CC BY 4.0", rows=5)],
-        compute="cpu, 37 minutes",
-    )
-    write_card(folder / "start", card)
+    data, settings = [DataSource("Caltech 101", "CC BY 4.0", rows=5)], {"seed": 0}
+    card = ModelCard("first", "image_tower", "Lite2", ["en"], "cc-by-nc-4.0", "make", settings, data)
+    write_card(folder / "start", replace(card, compute="cpu, 37 minutes"))
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore", BenchmarkWarning)
         patch.setattr(second, "_SCENES", 20)

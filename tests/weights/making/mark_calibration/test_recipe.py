@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from itertools import chain
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image, ImageDraw
-from scipy.optimize import minimize
 from torch.nn import functional as F
 
+from capscore.embedding.background import Curve
 from capscore.errors import CapscoreError, MissingExtraError
+from capscore.images.boxes import overlaps
 from capscore.infometic.mark_calibration import MARKED_CLASSES, RATES, SHARED, load_mark_calibration
 from tools.tiny.official import write_jsonl
 from weights.making.mark_calibration import __main__ as recipe
@@ -27,7 +29,6 @@ from weights.making.mark_calibration.draws import (
     cell_boxes,
     common_nouns,
     like_words,
-    overlaps_of,
     rare_things,
 )
 from weights.making.mark_calibration.rows import COCO_THINGS
@@ -95,8 +96,8 @@ def trained(rows, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def seen(trained):
-    return features.load(trained[1] / "features")
+def seen(trained, rows, embedded):
+    return features.prepare(str(rows), embedded, 8, trained[1] / "features")
 
 
 @pytest.fixture(scope="module")
@@ -105,16 +106,13 @@ def network(trained):
 
 
 def draws_of(seen, photos=None, batch_size=5, **given):
-    options = {"captions": 2, "others": 1, "rare": 0, "weights": {}, "seed": 0, **given}
+    options = {"captions": 2, "others": 1, "rare": 0, "batch_size": batch_size, **given}
     chosen = np.flatnonzero(seen.split == "train").tolist() if photos is None else photos
-    return WordDraws(seen, chosen, batch_size, **options)
+    return WordDraws(seen, chosen, MarkCalibrationSettings("o", rows="r", boxes="b", **options))
 
 
 def words_of(seen, photo):
     return {word for own in seen.captions_of[photo] for word in seen.word[seen.words_of(own)].tolist()}
-
-
-# ------------------------------------------------------------------ the recipe
 
 
 def test_a_run_writes_weights_and_card_and_continues_from_its_end(trained, rows, embedded):
@@ -124,15 +122,12 @@ def test_a_run_writes_weights_and_card_and_continues_from_its_end(trained, rows,
     assert loaded.backbone == "embedded" and set(loaded.nouns) == {"de", "en"}
     assert loaded.fits[SHARED].scale != 0  # after two steps it may have either sign
     assert loaded.notes["photos"] == {"train": 13, "calibrate": 6}
-    card = (out / "README.md").read_text()
-    assert (
-        "python -m weights.making.mark_calibration --config settings.yaml" in card
-        and "YOLOX" in card
-        and "6 of the held-out photos" in card
-    )
-    written = (out / "features" / "index.json").stat().st_mtime_ns
+    card, told = (out / "README.md").read_text(), ("weights.making.mark_calibration --config", "YOLOX")
+    assert all(text in card for text in (*told, "6 of the held-out photos"))
+    written = {path: path.stat().st_mtime_ns for path in out.glob("features/*/*")}
     again = recipe.train(settings(rows, out))
-    assert again.resumed_from == 2 and written == (out / "features" / "index.json").stat().st_mtime_ns
+    assert again.resumed_from == 2 and len(written) > 10
+    assert written == {path: path.stat().st_mtime_ns for path in out.glob("features/*/*")}
 
 
 @pytest.mark.parametrize(
@@ -152,15 +147,14 @@ def test_bad_settings_are_named_before_anything_is_computed(rows, tmp_path, chan
     assert not (tmp_path / "marks").exists()
 
 
-# ------------------------------------------------------------------ features
-
-
 def test_features_are_the_backbone_s_rows(seen, embedded):
     photo, word = Image.open(seen.files[5]).convert("RGB"), seen.place_of["en", "dog"]
     cells = embedded.feature_maps([embedded.preprocess(photo)]).flatten(2).transpose(1, 2)[0].numpy()
+    caption = seen.captions.index("a dog")
     for found, expected, error in (
         (seen.whole[5], embedded.encode_images([photo])[0], 1e-3),
         (seen.embeddings[word], embedded.encode_texts(["dog"])[0], 1e-3),
+        (seen.texts[caption], embedded.encode_texts(["a dog"])[0], 1e-3),
         (seen.cells[5], cells @ seen.weight.T + seen.bias, 2e-2),
     ):
         assert found.astype(float) == pytest.approx(expected, abs=error)
@@ -187,12 +181,9 @@ def test_a_reduction_keeps_most_of_the_variance():
     assert abs(np.corrcoef(found.T)[0, 1]) < 1e-4
 
 
-# ------------------------------------------------------------------ draws
-
-
 def test_an_epoch_draws_each_photo_once(seen):
     """A draw depends on seed, epoch and step alone."""
-    made, again = (draws_of(seen, range(N_PHOTOS), 4, weights={"de": 2.0}) for _ in range(2))
+    made, again = (draws_of(seen, range(N_PHOTOS), 4, languages=["de:2"]) for _ in range(2))
     for epoch in range(2):
         rows = [row for step in range(made.steps_per_epoch) for row in made.batch(epoch, step)]
         assert sorted(row.photo for row in rows) == list(range(N_PHOTOS))
@@ -203,12 +194,11 @@ def test_an_epoch_draws_each_photo_once(seen):
 
 def test_right_words_come_from_the_photo_and_wrong_ones_have_no_support(seen):
     made, n_wrong = draws_of(seen), 0
-    for step in range(made.steps_per_epoch):
-        for row in made.batch(0, step):
-            assert set(row.words[row.right > 0].tolist()) <= words_of(seen, row.photo)
-            wrong = row.words[row.right == 0]
-            assert (seen.support[wrong, row.photo] < SUPPORTED * 255).all()
-            n_wrong += len(wrong)
+    for row in chain.from_iterable(made.batch(0, step) for step in range(made.steps_per_epoch)):
+        assert set(row.words[row.right > 0].tolist()) <= words_of(seen, row.photo)
+        wrong = row.words[row.right == 0]
+        assert (seen.support[wrong, row.photo] < SUPPORTED * 255).all()
+        n_wrong += len(wrong)
     assert n_wrong > 20
 
 
@@ -232,19 +222,11 @@ def test_nouns_like_a_word_are_the_nearest_of_its_language_that_mean_something_e
     rows = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     words = [("en", str(number)) for number in range(40)] + [("de", "x")]
     counted = np.repeat(np.arange(41), [2, *[3] * 40])  # the first is not frequent
-    toy = SimpleNamespace(
-        words=words,
-        word=counted,
-        word_class=np.full(len(counted), NOUN),
-        embeddings=np.vstack([rows, rows[:1]]),
-    )
-    alike = like_words(toy)
-    cosines = {number: rows[5] @ rows[number] for number in range(1, 40) if rows[5] @ rows[number] <= 0.6}
-    expected = sorted(cosines, key=lambda number: -cosines[number])
+    kinds, embeddings = np.full(len(counted), NOUN), np.vstack([rows, rows[:1]])
+    alike = like_words(SimpleNamespace(words=words, word=counted, word_class=kinds, embeddings=embeddings))
+    cosines = rows @ rows[5]
+    expected = [number for number in np.argsort(-cosines).tolist() if number and cosines[number] <= 0.6]
     assert alike[5].tolist()[: len(expected)] == expected[:24] and (alike[40] == -1).all()
-
-
-# ------------------------------------------------------------------ losses
 
 
 def test_the_target_of_a_cell_is_the_smallest_box_around_it():
@@ -260,44 +242,38 @@ def test_the_loss_is_that_of_words_and_of_boxes(seen, network):
     drawn = draws_of(seen).batch(0, 0)[:2]
     boxes = {drawn[0].photo: np.array([[0.1, 0.1, 0.9, 0.9]])}
     found = MarkLoss(seen, boxes, 0.5)(network, drawn, lambda rows: rows)
-    logits = np.concatenate(calibrate.logits_of(network, seen, drawn)).astype(float)
-    right = np.concatenate([row.right for row in drawn]) > 0
+    logits = []
+    for row in drawn:
+        words = torch.from_numpy(seen.embeddings[row.words].astype(np.float32))[None]
+        with torch.no_grad():
+            logits.append(
+                network.word_logits(seen.seen([row.photo]), words, torch.from_numpy(row.classes)[None])[0]
+            )
+    logits, right = torch.cat(logits).numpy(), np.concatenate([row.right for row in drawn]) > 0
     words = np.logaddexp(0, -logits[right]).mean() / 2 + np.logaddexp(0, logits[~right]).mean() / 2
-    assert found["words"].item() == pytest.approx(words, abs=1e-5)
     height, width = seen.side.tolist()
     cells = torch.from_numpy(seen.cells[[drawn[0].photo]].astype(np.float32))
     confidence, shown = (item[0] for item in network.object_boxes(cells, height, width))
-    inside = [
-        0.1 < (x + 0.5) / width < 0.9 and 0.1 < (y + 0.5) / height < 0.9
-        for y in range(height)
-        for x in range(width)
-    ]
-    wanted = torch.tensor([[0.1, 0.1, 0.9, 0.9]]).expand(sum(inside), 4)
-    assert found["confidence"].item() == pytest.approx(
-        F.binary_cross_entropy_with_logits(confidence, torch.tensor(inside).float()).item(), abs=1e-5
-    )
-    assert found["boxes"].item() == pytest.approx(
-        (1 - overlaps_of(shown[torch.tensor(inside)], wanted)).mean().item(), abs=1e-5
-    )
-    total = words + 0.5 * (found["confidence"].item() + found["boxes"].item())
-    assert found["loss"].item() == pytest.approx(total, abs=1e-5)
-
-
-# ------------------------------------------------------------------ things
+    across, down = ((torch.arange(n) + 0.5) / n for n in (width, height))
+    inside = (((down - 0.5).abs() < 0.4)[:, None] & ((across - 0.5).abs() < 0.4)).flatten()
+    confidence = F.binary_cross_entropy_with_logits(confidence, inside.float()).item()
+    common = overlaps(shown[inside].detach().numpy(), np.array([[0.1, 0.1, 0.9, 0.9]]))
+    total = words + 0.5 * (confidence + 1 - common.mean())
+    expected = {"words": words, "confidence": confidence, "boxes": 1 - common.mean(), "loss": total}
+    assert {name: term.item() for name, term in found.items()} == pytest.approx(expected, abs=1e-5)
 
 
 def test_nouns_are_like_the_names_of_things(embedded):
-    names = objects.names_of_objects(embedded)
-    alike = objects.alike_objects(embedded.encode_texts(["Hund", "femme"]), names)
+    alike = objects.like_things(embedded.encode_texts(["Hund", "femme"]), embedded)
     assert alike[0, COCO_THINGS.index("dog")] > 0.7 and alike[1, COCO_THINGS.index("person")] > 0.7
     assert alike[:, COCO_THINGS.index("toaster")].max() < 0.5
 
 
 def test_a_word_has_learned_to_name_its_region(rows, seen, network, embedded):
     boxes = objects.read_boxes(str(rows.with_name("boxes.json")), seen.files)
-    photos = objects.naming_photos(boxes, 0)
-    assert 10 <= len(photos) < N_PHOTOS
-    things = objects.object_regions(seen, boxes, embedded, print)
+    things = objects.things_of(seen, boxes, embedded)
+    photos, others = things.photos(0)
+    assert 10 <= len(photos) < N_PHOTOS and sorted([*photos, *others]) == list(range(N_PHOTOS))
     assert things.photo.tolist() == list(range(N_PHOTOS)) and things.thing[1] == COCO_THINGS.index("car")
     nouns = [seen.place_of["en", name] for name in SHAPES]
     words = torch.from_numpy(seen.embeddings[nouns].astype(np.float32))
@@ -310,21 +286,11 @@ def test_a_word_has_learned_to_name_its_region(rows, seen, network, embedded):
     assert named.mean() > 0.9
 
 
-# ------------------------------------------------------------------ calibration
-
-
-def test_a_curve_minimises_the_cross_entropy_and_has_the_quantiles_of_right_ones():
+def test_a_curve_has_the_quantiles_of_right_logits():
     chance = np.random.default_rng(3)
     right, wrong = chance.normal(1.5, 1.2, 900), chance.normal(-0.5, 0.8, 300)
     curve = calibrate.fit_curve(right, wrong)
-
-    def loss(theta):
-        positive, negative = theta[0] * right + theta[1], theta[0] * wrong + theta[1]
-        entropy = np.logaddexp(0, -positive).mean() / 2 + np.logaddexp(0, negative).mean() / 2
-        return entropy + 5e-5 * (theta**2).sum()
-
-    best = minimize(loss, np.zeros(2), method="BFGS", options={"gtol": 1e-9}).x
-    assert [curve.scale, curve.bias] == pytest.approx(best.tolist(), abs=1e-4)
+    assert (curve.scale, curve.bias) == Curve.of(right, wrong)
     p, others = (1 / (1 + np.exp(-(curve.scale * own + curve.bias))) for own in (right, wrong))
     assert curve.quantiles == pytest.approx(np.quantile(p, RATES).tolist(), abs=1e-12)
     assert curve.found == pytest.approx((others < curve.quantiles[10]).mean(), abs=1e-12)
@@ -340,10 +306,9 @@ def test_other_languages_count_as_so_many_logits_together(monkeypatch):
     assert found.tolist() == pytest.approx([0.1, 0.1, 0.3, 0.3 + 0.2 / 3, 0.9])
 
 
-@pytest.mark.parametrize("right", [[1.0], [1.0, float("nan")]])
-def test_too_few_or_undefined_logits_are_an_error(right):
-    with pytest.raises(CapscoreError, match=r"expected at least 2|NaN"):
-        calibrate.fit_curve(np.array(right), np.array([0.0, 1.0]))
+def test_too_few_logits_are_an_error():
+    with pytest.raises(CapscoreError, match="1 right and 2 wrong"):
+        calibrate.fit_curve(np.array([1.0]), np.array([0.0, 1.0]))
 
 
 def test_each_half_is_judged_by_layers_trained_on_the_other(monkeypatch):
@@ -361,23 +326,19 @@ def test_each_half_is_judged_by_layers_trained_on_the_other(monkeypatch):
 
 def test_cases_have_one_wrong_word_that_the_photo_does_not_support(seen):
     photos = seen.of_split("calibrate")
-    made = draws_of(seen, photos, len(photos), captions=8, rare=2)
-    cases = calibrate.make_cases(seen, made, lambda texts: np.zeros((len(texts), 512)), 0)
+    cases = calibrate.make_cases(seen, draws_of(seen, photos, len(photos), captions=8, rare=2), 0)
     kinds = Counter(case.kind for case in cases)
     assert kinds["right"] == 3 * len(photos) and kinds["planted"] > kinds["right"] and kinds["other"] > 5
     for case in cases:
         own = {seen.captions[caption] for caption in seen.captions_of[case.photo]}
-        words, caption = case.row.words, case.row.text
+        words, caption = case.words, case.text
         assert all(caption[word.start : word.end] == word.text for word in words)
         assert case.kind != "right" or (caption in own and set(case.labels) == {1, -1})
         assert case.kind != "other" or (caption not in own and set(case.labels) == {-1})
         if case.kind == "planted":
             (wrong,) = np.flatnonzero(case.labels == 0)
-            word = seen.place_of[case.row.language, words[wrong].text.lower()]
+            word = seen.place_of[case.language, words[wrong].text.lower()]
             assert caption not in own and seen.support[word, case.photo] < SUPPORTED * 255
-
-
-# ------------------------------------------------------------------ boxes of a detector
 
 
 class Session:
