@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -23,20 +23,9 @@ LANGUAGES = ("ar", "cs", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "
 # Share of captions without an initial capital, and without a full stop.
 LOWER_CASE, NO_STOP = 0.15, 0.4
 
-_CATEGORY = {
-    "S": "subjects",
-    "R": "subjects",
-    "C": "clothing",
-    "K": "companions",
-    "P": "places",
-    "T": "times",
-    "O": "things",
-    "Q": "things",
-    "V": "views",
-    "H": "holders",
-    "A": "actions",
-    "B": "actions",
-}
+# slot → category of its concept
+_CATEGORY = {"S": "subjects", "R": "subjects", "O": "things", "Q": "things", "A": "actions", "B": "actions"}
+_CATEGORY |= {"C": "clothing", "K": "companions", "P": "places", "T": "times", "V": "views", "H": "holders"}
 _CONTROLLER = {"B": "R", "O": "O", "Q": "Q", "R": "R"}  # slot → slot that it agrees with; S for all others
 _SLOT = re.compile(r"\{(\w+)((?:\^\w)*)(?::([\w.]+))?(?:@(\w))?\}")
 _GROUP = re.compile(r"\(([^()]*)\)")
@@ -50,6 +39,22 @@ class Caption(NamedTuple):
 
     text: str
     nouns: tuple[tuple[int, int], ...]
+
+
+class _Phrase(NamedTuple):
+    text: str
+    agreement: str  # "" without any
+
+
+class _Slot(NamedTuple):
+    name: str
+    inserted: list[str]
+    form: str
+    governor: str
+
+
+# parts, each with whether it is optional
+_Template = list[tuple[list["str | _Slot"], bool]]
 
 
 def generate(n: int, languages: Sequence[str] = LANGUAGES, seed: int = 0) -> list[dict[str, Caption]]:
@@ -74,35 +79,18 @@ def load(language: str) -> Grammar:
     return Grammar(language, read_grammar(FOLDER / f"{language}.json"))
 
 
-class _Phrase(NamedTuple):
-    text: str
-    agreement: str  # "" without any
-
-
-_Piece = tuple[str, tuple[tuple[int, int], ...]]
-
-
 class Grammar:
     """A language's file, as grammar/README.md describes it → captions of scenes."""
 
     def __init__(self, language: str, data: dict[str, Any]):
-        self._salt = crc32(language.encode())
-        self._agreement: list[str] = data["agreement"]
-        self._verbs: dict[str, Any] = data["verbs"]
+        self._salt, self._data = crc32(language.encode()), data
         self._forms = {
             "things": data.get("thing_forms", [""]),
             "subjects": data.get("subject_forms", [""]),
             "places": data.get("place_forms", [""]),
             "actions": data["verb_forms"],
         }
-        self._object_form: str = data.get("object_form", self._forms["things"][0])
-        self._words: dict[str, str] = data.get("words", {})
-        self._space: str = data.get("space", " ")
-        self._stop: str = data.get("stop", ".")
-        self._capitals: dict[str, str] = data.get("capitals", {})
-        self._joins: list[tuple[str, str]] = [tuple(pair) for pair in data.get("joins", [])]
         self._phrases = {name: self._read_category(name, data[name]) for name in set(_CATEGORY.values())}
-        self._templates = data["templates"]
         self._suitable = cache(self._suitable_templates)
 
     def _read_category(self, category: str, entries: dict[str, str | list[str]]) -> dict[str, list[_Phrase]]:
@@ -110,15 +98,16 @@ class Grammar:
             raise CapscoreError(f"{category}: missing or unknown {sorted(missing)}")
 
         def phrase(text: str) -> _Phrase:
-            key, colon, rest = text.partition(":")
-            place_of_action = category == "actions" and colon and key in self._forms["places"]
-            has_key = category in ("subjects", "things") or place_of_action
-            return _Phrase(rest.strip(), key) if has_key else _Phrase(text.strip(), "")
+            key, _, rest = text.partition(":")
+            place_of_action = category == "actions" and rest and key in self._forms["places"]
+            if category in ("subjects", "things") or place_of_action:
+                return _Phrase(rest.strip(), key)
+            return _Phrase(text.strip(), "")
 
-        return {
-            concept: [phrase(text) for text in ([given] if isinstance(given, str) else given)]
-            for concept, given in entries.items()
-        }
+        found = {}
+        for concept, given in entries.items():
+            found[concept] = [phrase(text) for text in ([given] if isinstance(given, str) else given)]
+        return found
 
     def say(self, scene: Scene) -> Caption:
         state = (scene.style * 0x9E3779B97F4A7C15 + self._salt * 0xD1342543DE82EF95) & 0xFFFFFFFFFFFFFFFF
@@ -134,47 +123,39 @@ class Grammar:
             phrases[slot] = choices[(wording >> number) % len(choices)]
         weights, templates = self._suitable(scene.kind, frozenset(scene.slots))
         template = templates[bisect(weights, draw * weights[-1])] if len(templates) > 1 else templates[0]
-        text, nouns = self._joined([piece for part in template for piece in self._said(*part, phrases)])
+        text, nouns = self._joined("".join(self._said(part, phrases) for part, _ in template))
         if case >= LOWER_CASE:
-            text = self._capitals.get(text[0], text[0].upper()) + text[1:]
-        return Caption(f"{text}{self._stop}" if stop >= NO_STOP else text, nouns)
+            text = self._data.get("capitals", {}).get(text[0], text[0].upper()) + text[1:]
+        return Caption(text + self._data.get("stop", ".") if stop >= NO_STOP else text, nouns)
 
     def _suitable_templates(self, kind: str, present: frozenset[str]) -> tuple[list[float], list[_Template]]:
         """Templates that say all of these slots: cumulated weights and the templates."""
         # things are said by their holder or their action
         inside = {"O", "Q"} if "H" in present else {"O"} if "A" in present else set()
-        found = []
-        for text, weight in self._templates[kind].items():
+        weights, templates = [], []
+        for text, weight in self._data["templates"][kind].items():
             template = _compile(text)
-            needed = {name for items, optional in template if not optional for name in _slots(items)}
-            said = {name for items, _ in template for name in _slots(items, inserted=True)}
-            if needed <= present and present - inside <= said:
-                found.append((weight, template))
-        if not found:
+            slots = [item for items, _ in template for item in items if isinstance(item, _Slot)]
+            said = {slot.name for slot in slots}.union(*(slot.inserted for slot in slots))
+            needed = set()
+            for items, optional in template:
+                needed |= {item.name for item in items if isinstance(item, _Slot) and not optional}
+            if needed & _CATEGORY.keys() <= present and present - inside <= said:
+                weights.append(weight)
+                templates.append(template)
+        if not templates:
             raise CapscoreError(f"templates, {kind}: none says {sorted(present)}")
-        weights, templates = zip(*found, strict=True)
-        return list(accumulate(weights)), list(templates)
+        return list(accumulate(weights)), templates
 
-    def _said(self, part: Sequence[str | _Slot], optional: bool, phrases: dict[str, _Phrase]) -> list[_Piece]:
-        """The pieces of a part of a template; none of an optional one with an empty slot."""
-        said: list[_Piece] = []
-        for item in part:
-            piece = (item, ()) if isinstance(item, str) else self._piece(item, phrases)
-            if not piece[0]:
-                if not optional:
-                    raise CapscoreError(f"templates: a slot for {item} stays empty")
-                return []
-            said.append(piece)
-        return said
+    def _said(self, part: Sequence[str | _Slot], phrases: dict[str, _Phrase]) -> str:
+        """A part of a template, its nouns in brackets; "" if a slot of it is empty."""
+        pieces = [item if isinstance(item, str) else self._piece(item, phrases) for item in part]
+        return "".join(pieces) if all(pieces) else ""
 
-    def _joined(self, pieces: Sequence[_Piece]) -> _Piece:
-        """Pieces in one, with the language's joins ("à le" → "au")."""
-        text = ""
-        nouns: list[tuple[int, int]] = []
-        for part, spans in pieces:
-            nouns += [(start + len(text), end + len(text)) for start, end in spans]
-            text += part
-        for before, after in self._joins:
+    def _joined(self, text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
+        """A text with its nouns in brackets → text and nouns, with the language's joins ("à le" → "au")."""
+        text, nouns = _mark(text)
+        for before, after in self._data.get("joins", ()):
             at = text.find(before)
             while at >= 0:
                 cut, grown = at + len(before), len(after) - len(before)
@@ -183,88 +164,70 @@ class Grammar:
                 at = text.find(before, at + len(after))
         return text, tuple(nouns)
 
-    def _piece(self, slot: _Slot, phrases: dict[str, _Phrase]) -> _Piece:
-        """The content of a slot; empty where the scene has nothing for it."""
+    def _piece(self, slot: _Slot, phrases: dict[str, _Phrase]) -> str:
+        """The content of a slot; "" where the scene has nothing for it."""
         governor = phrases.get(slot.governor or _CONTROLLER.get(slot.name, "S"))
-        if slot.name in self._words:
-            return _mark(self._expand(self._words[slot.name], "words", 0, governor)) if governor else ("", ())
+        words = self._data.get("words", {})
+        if slot.name in words:
+            return _tidy(self._expand(words[slot.name], "words", 0, governor)) if governor else ""
         if slot.name not in phrases:
-            return "", ()
+            return ""
         category, text = _CATEGORY[slot.name], phrases[slot.name].text
         if category == "actions":
             part, _, mood = slot.form.rpartition(".")
-            named = self._verbs[mood]
+            named = self._data["verbs"][mood]
             if not isinstance(named, str):
-                named = named[governor.agreement if governor and governor.agreement else self._agreement[0]]
+                agreement = governor.agreement if governor else ""
+                named = named[agreement or self._data["agreement"][0]]
             if part:
-                verb, rest = _split(text)
-                text = verb if part == "verb" else rest
+                verb = _FORMS.search(text)
+                text = verb[0] if part == "verb" else text[: verb.start()] + text[verb.end() :]
+        elif slot.name == "P" and not slot.form:
+            # the form that the action requires; in pairs, the second action
+            action = phrases.get("B") or phrases.get("A")
+            named = action.agreement if action else ""
         else:
-            named = slot.form or (self._place_form(phrases) if slot.name == "P" else "")
+            named = slot.form
         forms = self._forms.get(category, [""])
         text = self._expand(text, category, forms.index(named) if named else 0, governor)
-        text = _THING.sub(
-            lambda found: self._thing(phrases[found.group(1)], found.group(2) or self._object_form), text
-        )
+        text = _THING.sub(lambda found: self._thing(phrases[found[1]], found[2]), text)
         if category == "subjects":
-            worn = [phrases[name].text for name in slot.inserted if name in phrases]
             before, _, after = text.rpartition("^")
-            added = "".join(self._expand(other, "clothing", 0, governor) + self._space for other in worn)
-            text = before + added + after
-        return _mark(text)
+            for name in slot.inserted:
+                if name in phrases:
+                    worn = self._expand(phrases[name].text, "clothing", 0, governor)
+                    before += worn + self._data.get("space", " ")
+            text = before + after
+        return _tidy(text)
 
-    def _place_form(self, phrases: dict[str, _Phrase]) -> str:
-        """The form of the place that its action requires; in pairs, the second action."""
-        action = phrases.get("B") or phrases.get("A")
-        return action.agreement if action else ""
-
-    def _thing(self, phrase: _Phrase, form: str) -> str:
-        return self._expand(phrase.text, "things", self._forms["things"].index(form), None)
+    def _thing(self, phrase: _Phrase, form: str | None) -> str:
+        forms = self._forms["things"]
+        form = form or self._data.get("object_form", forms[0])
+        return self._expand(phrase.text, "things", forms.index(form), None)
 
     def _expand(self, text: str, category: str, form: int, governor: _Phrase | None) -> str:
+        """A text with the alternatives that agree with the governor, and those of the form."""
 
-        def choice(of: list[str], index: int) -> Callable[[re.Match[str]], str]:
-            def chosen(found: re.Match[str]) -> str:
-                choices = found.group(1).split("|")
-                if len(choices) != len(of):
-                    raise CapscoreError(f"{category}, {text!r}: {found.group()} needs {len(of)} alternatives")
-                return choices[index]
+        def choose(text: str, marks: re.Pattern[str], names: list[str], index: int) -> str:
+            for found in marks.findall(text):
+                if found.count("|") + 1 != len(names):
+                    raise CapscoreError(f"{category}, {text!r}: {found} needs {len(names)} alternatives")
+            return marks.sub(lambda found: found[1].split("|")[index], text)
 
-            return chosen
-
+        agreements = self._data["agreement"]
         agreement = governor.agreement if governor else ""
-        agreed = choice(self._agreement, self._agreement.index(agreement) if agreement else 0)
-        formed = choice(self._forms.get(category, [""]), form)
-        return _FORMS.sub(formed, _AGREEING.sub(agreed, text))
-
-
-class _Slot(NamedTuple):
-    name: str
-    inserted: tuple[str, ...]
-    form: str
-    governor: str
-
-
-_Template = list[tuple[list["str | _Slot"], bool]]
-
-
-def _slots(items: list[str | _Slot], *, inserted: bool = False) -> set[str]:
-    """The slots in a part of a template; optionally with those inserted at another's ^."""
-    slots = [item for item in items if isinstance(item, _Slot)]
-    named = {slot.name for slot in slots if slot.name in _CATEGORY}
-    return named.union(*(slot.inserted for slot in slots)) if inserted else named
+        agreed = choose(text, _AGREEING, agreements, agreements.index(agreement) if agreement else 0)
+        return choose(agreed, _FORMS, self._forms.get(category, [""]), form)
 
 
 def _compile(text: str) -> _Template:
-    """A template's text → its parts, each with whether it is optional."""
     template: _Template = []
     for number, part in enumerate(_GROUP.split(text)):
         items: list[str | _Slot] = []
         end = 0
         for found in _SLOT.finditer(part):
-            name, inserted, form, governor = found.groups()
-            inner = tuple(inserted[1:].split("^")) if inserted else ()
-            items += [part[end : found.start()], _Slot(name, inner, form or "", governor or "")]
+            name, inserted, form, governor = found.groups(default="")
+            items += [part[end : found.start()], _Slot(name, inserted.split("^")[1:], form, governor)]
             end = found.end()
         items = [item for item in (*items, part[end:]) if item]
         if items:
@@ -272,20 +235,17 @@ def _compile(text: str) -> _Template:
     return template
 
 
-def _split(text: str) -> tuple[str, str]:
-    """An action's verb, and the rest of the action."""
-    start = text.index("{")
-    end = text.index("}", start) + 1
-    return text[start:end], text[:start] + text[end:]
+def _tidy(text: str) -> str:
+    return " ".join(text.replace("^", "").split())
 
 
-def _mark(text: str) -> _Piece:
+def _mark(text: str) -> tuple[str, list[tuple[int, int]]]:
     """Text with [nouns] → text and their spans."""
     plain, spans = "", []
-    for number, part in enumerate(re.split(r"\[([^\[\]]+)\]", " ".join(text.replace("^", "").split()))):
+    for number, part in enumerate(re.split(r"\[([^\[\]]+)\]", text)):
         if number % 2:
             spans.append((len(plain), len(plain) + len(part)))
         plain += part
     if set(plain) & set("{}()[]<>|$^"):
         raise CapscoreError(f"{text!r} has an unreadable mark")
-    return plain, tuple(spans)
+    return plain, spans

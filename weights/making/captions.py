@@ -72,7 +72,7 @@ class Text(NamedTuple):
 
 
 def photo_captions(data: Path, held: Collection[Photo]) -> Iterator[Text]:
-    """Captions of photos in the training splits, without photos that are held out."""
+    """Captions of photos in the training splits, each once, without photos that are held out."""
     seen = set()
     for source, image, language, caption in training_captions(data):
         photo = photo_of(image)
@@ -97,6 +97,11 @@ def training_captions(data: Path) -> Iterator[tuple[str, str, str, str]]:
                 yield from (("xflickrco", image, language, caption) for caption in references)
 
 
+def _references(slug: str, config: str, split: str, data: Path) -> Iterator[tuple[str, list[str]]]:
+    rows = load_benchmark(slug, config, split=split, data_dir=data / slug, images=False)
+    return zip(rows["image_id"], rows["references"], strict=True)
+
+
 def package_captions(
     folder: Path,
     counts: Mapping[str, int],
@@ -109,19 +114,16 @@ def package_captions(
     `photos` are those of Multi30k's validation split, for Dutch descriptions.
     """
     for language, most in counts.items():
-        rows = [
-            row
-            for row in read_texts(folder / f"{language}.jsonl")
-            if MIN_WORDS <= len(words(row["text"], language)) <= MAX_WORDS
-            and _described(row["id"], photos) not in held
-        ]
-        chance.shuffle(rows)
-        by_kind: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        for row in rows:
-            by_kind[row["source"].partition("-")[0]].append(row)
-        emoji, sentences = by_kind.pop("cldr", []), by_kind.pop("tatoeba", [])
-        pictures = [row for row in rows if row["source"].partition("-")[0] in by_kind]
-        for row in [*emoji[: min(MAX_EMOJI_NAMES, most // 10)], *pictures, *sentences][:most]:
+        kept = []
+        for row in read_texts(folder / f"{language}.jsonl"):
+            is_whole = MIN_WORDS <= len(words(row["text"], language)) <= MAX_WORDS
+            if is_whole and _described(row["id"], photos) not in held:
+                kept.append(row)
+        chance.shuffle(kept)
+        emoji = [row for row in kept if row["source"].startswith("cldr-")][: min(MAX_EMOJI_NAMES, most // 10)]
+        pictures = [row for row in kept if not row["source"].startswith(("cldr-", "tatoeba"))]
+        sentences = [row for row in kept if row["source"] == "tatoeba"]
+        for row in [*emoji, *pictures, *sentences][:most]:
             yield Text(row["text"], language, f"{row['source']}/{row['id']}")
 
 
@@ -131,13 +133,12 @@ def _described(row_id: str, photos: Sequence[Photo | None]) -> Photo | None:
     return photo_of(photo_name(row_id))
 
 
-def grammar_captions(counts: dict[str, int]) -> Iterator[Text]:
+def grammar_captions(counts: Mapping[str, int]) -> Iterator[Text]:
     """Captions of the grammar, of the same scenes in all languages."""
     for number, scene in enumerate(generate(max(counts.values(), default=0), sorted(counts))):
         for language, most in counts.items():
             if number < most:
-                caption = scene[language]
-                yield Text(caption.text, language, f"grammar/{number}", caption.nouns)
+                yield Text(scene[language].text, language, f"grammar/{number}", scene[language].nouns)
 
 
 def write_captions(settings: Settings) -> dict[str, Counter[str]]:
@@ -145,15 +146,15 @@ def write_captions(settings: Settings) -> dict[str, Counter[str]]:
     data, chance = Path(settings.data), random.Random(0)
     packages = named_numbers(settings.package_texts, "package_texts", int)
     grammar = named_numbers(settings.grammar, "grammar", int)
-    photos: dict[str, list[Text]] = defaultdict(list)
+    by_language: dict[str, list[Text]] = defaultdict(list)
     held = held_out_photos(data, sets=TESTED).sets
     for text in photo_captions(data, held):
-        photos[text.language].append(text)
-    for found in photos.values():
-        chance.shuffle(found)
-    texts = [text for found in photos.values() for text in found]
-    validation = _references("multi30k", "en", "validation", data)
-    numbered = [photo_of(image) for image, _ in validation]
+        by_language[text.language].append(text)
+    texts: list[Text] = []
+    for own in by_language.values():
+        chance.shuffle(own)
+        texts += own
+    numbered = [photo_of(image) for image, _ in _references("multi30k", "en", "validation", data)]
     texts += package_captions(Path(settings.texts), packages, numbered, held, chance)
     texts += grammar_captions(grammar)
     marks = _marks(texts)
@@ -171,13 +172,6 @@ def write_captions(settings: Settings) -> dict[str, Counter[str]]:
     return counts
 
 
-def describe(counts: Mapping[str, Counter[str]]) -> list[dict[str, Any]]:
-    """Language → source → number of captions → each source's name, license, url and rows."""
-    known = {source.name: source for source in (*SOURCES, _GRAMMAR)}
-    total = sum(counts.values(), Counter())
-    return [known[source].described(rows) for source, rows in total.most_common()]
-
-
 def _marks(texts: Iterable[Text]) -> dict[tuple[str, str], MarkedText]:
     """(language, caption) → its words and nouns."""
     captions: dict[str, dict[str, tuple[tuple[int, int], ...] | None]] = defaultdict(dict)
@@ -189,9 +183,11 @@ def _marks(texts: Iterable[Text]) -> dict[tuple[str, str], MarkedText]:
     return marks
 
 
-def _references(slug: str, config: str, split: str, data: Path) -> Iterator[tuple[str, list[str]]]:
-    rows = load_benchmark(slug, config, split=split, data_dir=data / slug, images=False)
-    return zip(rows["image_id"], rows["references"], strict=True)
+def describe(counts: Mapping[str, Counter[str]]) -> list[dict[str, Any]]:
+    """Language → source → number of captions → each source's name, license, url and rows."""
+    known = {source.name: source for source in (*SOURCES, _GRAMMAR)}
+    total = sum(counts.values(), Counter())
+    return [known[source].described(rows) for source, rows in total.most_common()]
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -80,9 +80,8 @@ def _jsts(files: Files, languages: Sequence[str]) -> Iterator[Text]:
         for pair in map(json.loads, content.decode("utf-8").splitlines()):
             photos, *captions = pair["yjcaptions_id"].split("-")
             first, _, second = photos.partition("_")
-            described = zip((first, second or first), captions, strict=True)
-            for number, (photo, caption) in enumerate(described, 1):
-                yield f"{photo}-{caption}", language, pair[f"sentence{number}"]
+            for number, photo in enumerate((first, second or first)):
+                yield f"{photo}-{captions[number]}", language, pair[f"sentence{number + 1}"]
 
 
 def _tatoeba(files: Files, languages: Sequence[str]) -> Iterator[Text]:
@@ -146,13 +145,8 @@ def source_texts(source: Source, folder: str | Path) -> Iterator[dict[str, str]]
     """
     for key, language, text in READERS[source.form](source.read(Path(folder)), source.languages):
         if cleaned := _clean(text):
-            yield {
-                "id": f"{source.name}/{key}",
-                "text": cleaned,
-                "language": language,
-                "source": source.name,
-                "licence": source.licence,
-            }
+            row = {"id": f"{source.name}/{key}", "text": cleaned, "language": language}
+            yield {**row, "source": source.name, "licence": source.licence}
 
 
 def write_texts(folder: Path, out: Path) -> dict[str, Counter[str]]:
