@@ -5,8 +5,6 @@ worker, which has imported what capscore uses and has done nothing else. Tests o
 interpreter starts (what an import brings along, hash seeds, a first reading of HF_ENDPOINT) use `subprocess`.
 """
 
-from __future__ import annotations
-
 import atexit
 import importlib
 import multiprocessing
@@ -14,7 +12,6 @@ import os
 import runpy
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -25,6 +22,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
+
+from torch.distributed import TCPStore
 
 ROOT = Path(__file__).resolve().parents[1]
 # Imported by the server once; what cannot be imported is left to the processes themselves.
@@ -91,22 +90,22 @@ def run(arguments: Sequence[object], *, timeout: float = 300, **options) -> subp
 
 def run_distributed(arguments: Sequence[object], **options) -> list[subprocess.CompletedProcess]:
     """Run the same command in two processes that torch.distributed connects, as its launcher does."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    # the store where they meet has its port before they begin, so that no other process can take it
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     shared = {"ACCELERATE_USE_CPU": "true", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
-    shared |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    shared |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port)}
+    shared["TORCHELASTIC_USE_AGENT_STORE"] = "True"
     ranks = [{"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(2)]
     processes = [Process(arguments, env={**os.environ, **shared, **rank}, **options) for rank in ranks]
+    done = []
     try:
-        ended = [process.communicate(300) for process in processes]
+        for process in processes:
+            streams = process.communicate(300)
+            done.append(subprocess.CompletedProcess(arguments, process.returncode, *streams))
     finally:
         for process in processes:
             process.kill()
-    return [
-        subprocess.CompletedProcess(arguments, process.returncode, *streams)
-        for process, streams in zip(processes, ended, strict=True)
-    ]
+    return done
 
 
 def _begin(arguments: list[str], cwd: str, path: list[str], environment: dict, streams: list) -> None:

@@ -161,16 +161,17 @@ def test_missing_or_refused_files_of_the_hub_are_named(hub, tiny):
         assert load_backbone("org/tiny", device="cpu").revision == commit
 
 
-def test_a_dead_hub_answers_in_seconds_and_a_default_does_not_change(online, monkeypatch):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{probe.getsockname()[1]}"
-    monkeypatch.setattr(constants, "ENDPOINT", url)
-    start = time.monotonic()
-    for spec in ("org/tiny", default_backbone("mcs")):
-        with pytest.raises(BackboneUnavailable, match=url):
-            load_backbone(spec)
-    assert time.monotonic() - start < 10
+def test_a_dead_hub_is_asked_no_more_and_a_default_does_not_change(online, monkeypatch):
+    waited = []
+    monkeypatch.setattr(time, "sleep", waited.append)
+    with socket.socket() as deaf:  # it holds its port, and listens to nobody
+        deaf.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{deaf.getsockname()[1]}"
+        monkeypatch.setattr(constants, "ENDPOINT", url)
+        for spec in ("org/tiny", default_backbone("mcs")):
+            with pytest.raises(BackboneUnavailable, match=url):
+                load_backbone(spec)
+    assert sum(waited) < 10
 
 
 @pytest.mark.parametrize("variable", ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])

@@ -88,11 +88,13 @@ def serving(certificate=None):
         server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    yield server.server_port
-    server.closing.set()
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    try:
+        yield server.server_port
+    finally:
+        server.closing.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 @pytest.fixture
@@ -169,10 +171,10 @@ def test_the_deadline_covers_the_look_up_of_a_name(site, monkeypatch):
 def test_downloads_that_are_stopped_end_at_once(site):
     with contextlib.closing(Downloads(allow_private=True)) as downloads, ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(downloads.file, f"{site}/drip-body")
-        while not Site.requested:
+        while not (Site.requested or waiting.done()):
             time.sleep(0.01)
         downloads.stop()
-        for error in (waiting.exception(30), pool.submit(downloads.file, f"{site}/photo").exception(30)):
+        for error in (waiting.exception(300), pool.submit(downloads.file, f"{site}/photo").exception(300)):
             assert isinstance(error, ImageError) and "was not fetched: the run ended" in str(error)
 
 

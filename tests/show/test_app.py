@@ -243,11 +243,11 @@ def test_the_server_reads_uploads_alone(photo, tmp_path, monkeypatch):
 
     def ask(photo, *values):
         """The answer to a click on Score: the last event that the server sends."""
-        started = requests.post(f"{address}/call/score", json={"data": [photo, *values]}, timeout=60)
-        return requests.get(f"{address}/call/score/{started.json()['event_id']}", timeout=60).text
+        started = requests.post(f"{address}/call/score", json={"data": [photo, *values]}, timeout=300)
+        return requests.get(f"{address}/call/score/{started.json()['event_id']}", timeout=300).text
 
     def upload(name, content):
-        return requests.post(f"{address}/upload", files={"files": (name, content)}, timeout=60)
+        return requests.post(f"{address}/upload", files={"files": (name, content)}, timeout=300)
 
     try:
         mine = {"path": upload("mine.png", encode(RED)).json()[0], "meta": {"_type": "gradio.FileData"}}
@@ -255,7 +255,7 @@ def test_the_server_reads_uploads_alone(photo, tmp_path, monkeypatch):
         for path in (str(secret), f"{mine['path']}/../../../secret.png", "/etc/passwd"):
             answered = ask({**mine, "path": path}, "red", "", "en")
             assert "event: error" in answered and "Traceback" not in answered and "2.5" not in answered
-            assert requests.get(f"{address}/file={path}", timeout=60).status_code in (403, 404)
+            assert requests.get(f"{address}/file={path}", timeout=300).status_code in (403, 404)
         assert upload("large.png", bytes(app_module.MAX_UPLOAD_BYTES + 1)).status_code == 413
 
         def fail(*_, **__):

@@ -156,7 +156,7 @@ def test_docstring_examples(name):
 def test_a_signal_ends_a_recipe(number, code):
     program = (
         "import os, signal, time\nfrom training.engine.config import main\n"
-        f"main(lambda: (os.kill(os.getpid(), signal.{number}), time.sleep(40)))"
+        f"main(lambda: (os.kill(os.getpid(), signal.{number}), time.sleep(600)))"
     )
     done = run(["-c", program])
     assert done.returncode == code and "Traceback" not in done.stderr
