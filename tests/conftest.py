@@ -1,7 +1,5 @@
 """Settings of all tests: no Hub, no network beyond this machine, no files outside the test's own folder."""
 
-from __future__ import annotations
-
 import atexit
 import copy
 import functools
@@ -9,7 +7,6 @@ import itertools
 import os
 import shutil
 import signal
-import sys
 import tempfile
 from importlib.metadata import PackageNotFoundError
 
@@ -36,19 +33,26 @@ for name, folder in (("HF_HOME", "hub"), ("CAPSCORE_CACHE", "embeddings"), ("PYT
 
 import pytest
 import torch
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
+
+from capscore import load_backbone
+from capscore.backbones import find
 
 # Tiny towers gain nothing from threads, and on a busy machine waiting threads cost a hundred times the work.
 # `make test-kernels` asks for more, as numbers must not depend on it.
 torch.set_num_threads(int(os.environ.get("CAPSCORE_TEST_THREADS", "1")))
 
-# On a busy machine a first example may take long without anything being wrong.
-settings.register_profile("capscore", deadline=None, max_examples=30)
-settings.load_profile("capscore")
-
 
 def pytest_addoption(parser):
-    parser.addoption("--all", action="store_true", help="slow tests too, and every hostile input")
+    parser.addoption("--all", action="store_true", help="slow tests too, every hostile input, new examples")
+
+
+def pytest_configure(config):
+    """Examples are the same in each run, and may take long on a busy machine."""
+    every = config.getoption("--all")
+    unhurried = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+    settings.register_profile("capscore", derandomize=not every, max_examples=30, **unhurried)
+    settings.load_profile("capscore")
 
 
 def pytest_collection_modifyitems(config, items):
@@ -57,20 +61,6 @@ def pytest_collection_modifyitems(config, items):
         for item in items:
             if item.get_closest_marker("slow"):
                 item.add_marker(skipped)
-
-
-_internal_errors: list[str] = []
-
-
-def pytest_internalerror(excrepr):
-    _internal_errors.append(str(excrepr))
-
-
-def pytest_unconfigure():
-    """Repeat the first internal error at the very end: pytest-xdist hides a worker's below its own."""
-    if len(_internal_errors) > 1:
-        lines = _internal_errors[0].splitlines()
-        print("first internal error:", *lines[-25:], sep="\n", file=sys.__stderr__)
 
 
 _tests = itertools.count()
@@ -84,17 +74,12 @@ def _own_cache(monkeypatch):
 
 @pytest.fixture(scope="session")
 def embedded():
-    """The embedded backbone, loaded once."""
-    from capscore import load_backbone
-
     return load_backbone("embedded", device="cpu")
 
 
 @pytest.fixture(scope="session")
 def embedded_free():
     """The backbone `embedded-free`, loaded once: its numbers are fixed, so that tests may state them."""
-    from capscore import load_backbone
-
     return load_backbone("embedded-free", device="cpu")
 
 
@@ -123,7 +108,6 @@ def online(monkeypatch, tmp_path):
 
 @pytest.fixture
 def hub(online, monkeypatch):
-    """A Hub on this machine, to download from."""
     from tools.tiny.loopback_hub import LoopbackHub, taken_for_the_hub
 
     with taken_for_the_hub(LoopbackHub(), monkeypatch) as hub:
@@ -133,8 +117,6 @@ def hub(online, monkeypatch):
 @pytest.fixture(scope="session")
 def base_of_pr_mcs(backbones):
     """What `embedded-pr-mcs` was fine-tuned from."""
-    from capscore.backbones import find
-
     return backbones(find("embedded-pr-mcs").base)
 
 
@@ -144,7 +126,6 @@ def _not_found(name):
 
 @pytest.fixture
 def no_weights_installed(monkeypatch):
-    """As where capscore is installed alone, without capscore-weights."""
     monkeypatch.setattr("capscore.files.shipped.find_spec", lambda name: None)
     monkeypatch.setattr("capscore.files.shipped.version", _not_found)
 
@@ -162,20 +143,20 @@ def embedded_is_read_once(embedded, embedded_free):
         yield
 
 
+def _copied(loaded, read):
+    def load(*, device=None, dtype=None):
+        same = device == loaded.device and dtype in (None, loaded.dtype)
+        return copy_of(loaded) if same else read(device=device, dtype=dtype)
+
+    return load
+
+
 def _package_copied(read):
     def copied(*given):
         arrays, eps, tokenizer = read(*given)
         return {name: array.copy() for name, array in arrays.items()}, eps, tokenizer
 
     return copied
-
-
-def _copied(loaded, read):
-    def load(*, device: str | None = None, dtype: str | None = None):
-        same = device == loaded.device and dtype in (None, loaded.dtype)
-        return copy_of(loaded) if same else read(device=device, dtype=dtype)
-
-    return load
 
 
 def copy_of(backbone):

@@ -4,9 +4,6 @@
 a small official file) stands in the table of that file. A new thing is tested by being registered.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
 
@@ -18,13 +15,12 @@ from capscore.perturbations import all_kinds
 from capscore.registry import LAYOUTS, METRICS
 
 
-def _recipes() -> list[str]:
-    """Every recipe of `training/` that runs the loop."""
+def _recipes():
     found = Path(__file__).parents[1].glob("training/*.py")
     return sorted(path.stem for path in found if "    recipe_name: ClassVar" in path.read_text("utf-8"))
 
 
-KINDS: dict[str, Callable[[], Iterable[str]]] = {
+KINDS = {
     "command": lambda: import_module("tools.project.documents").every_command(),
     "metric": METRICS.names,
     "recipe": _recipes,
@@ -41,7 +37,7 @@ KINDS: dict[str, Callable[[], Iterable[str]]] = {
 }
 
 
-def every(kind: str, *, without: Iterable[str] = (), also: Iterable[str] = ()) -> pytest.MarkDecorator:
+def every(kind, *, without=(), also=()):
     """Parametrize a law over all that is registered of a kind; its argument has the kind's name.
 
     What tests register themselves is named in `also`.

@@ -1,18 +1,14 @@
 """Tiny images for the tests. In: pixels. Out: encoded files, also such as Pillow reads but does not write."""
 
-from __future__ import annotations
-
 import io
 import struct
 import zlib
-from typing import Any
 
 import numpy as np
 from PIL import Image
 
 
-def encode(image: Image.Image | np.ndarray, format: str = "PNG", **options: Any) -> bytes:
-    """An image file of any format that Pillow writes."""
+def encode(image, format="PNG", **options):
     if isinstance(image, np.ndarray):
         image = Image.fromarray(image)
     buffer = io.BytesIO()
@@ -20,14 +16,13 @@ def encode(image: Image.Image | np.ndarray, format: str = "PNG", **options: Any)
     return buffer.getvalue()
 
 
-def row(mode: str, *pixels: Any) -> Image.Image:
-    """A PIL image one pixel high."""
+def row(mode, *pixels):
     image = Image.new(mode, (len(pixels), 1))
     image.putdata(list(pixels))
     return image
 
 
-def noise(height: int = 48, width: int = 64, seed: int = 0) -> np.ndarray:
+def noise(height=48, width=64, seed=0):
     """An array that does not compress, so that every part of its file matters."""
     return np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
 
@@ -35,9 +30,7 @@ def noise(height: int = 48, width: int = 64, seed: int = 0) -> np.ndarray:
 GREY, COLOUR, PALETTE, GREY_ALPHA = 0, 2, 3, 4
 
 
-def png(
-    width: int, height: int, *, bits: int, colour: int, lines: bytes, chunks: list[tuple[bytes, bytes]] = ()
-) -> bytes:
+def png(width, height, *, bits, colour, lines, chunks=()):
     """A PNG written by hand: `lines` are the rows as the format packs them, each after a filter byte 0."""
     header = struct.pack(">IIBBBBB", width, height, bits, colour, 0, 0, 0)
     written = b"\x89PNG\r\n\x1a\n"

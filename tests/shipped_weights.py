@@ -1,15 +1,12 @@
 """The weights of PR-MCS that ship, on a backbone that is loaded already."""
 
-from __future__ import annotations
-
 import copy
 from unittest import mock
 
 from capscore import load_backbone
-from capscore.backbones.base import Backbone
 
 
-def pr_mcs_on(base: Backbone) -> Backbone:
+def pr_mcs_on(base):
     """`embedded-pr-mcs`, its base not loaded once more; `base` stays as it is."""
     # a copy shares the towers, but gets a gate of its own
     loader = {"embedded": "load_embedded", "embedded-free": "load_free"}[base.name]

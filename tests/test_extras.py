@@ -48,15 +48,13 @@ USES = {
     "a file of results": ("jsonschema", "leaderboard", lambda: check_document({}, "a.json")),
 }
 for name, modules in MODULES.items():
-    for module in modules.split():
-        USES[f"{name}, {module}"] = (module, name, functools.partial(capscore.load_backbone, name))
+    load = functools.partial(capscore.load_backbone, name)
+    USES |= {f"{name}, {module}": (module, name, load) for module in modules.split()}
 for code, modules in WORDS.items():
-    for module in modules.split():
-        split = functools.partial(segmentation.tokenize, ["a"], code)
-        USES[f"words of {code}, {module}"] = (module, code, split)
+    split = functools.partial(segmentation.tokenize, ["a"], code)
+    USES |= {f"words of {code}, {module}": (module, code, split) for module in modules.split()}
 for code, words in CLASSES.items():
-    module, extra = words.split()
-    USES[f"word classes of {code}"] = (module, extra, functools.partial(word_classes.tag, ["a"], code))
+    USES[f"word classes of {code}"] = (*words.split(), functools.partial(word_classes.tag, ["a"], code))
 
 
 def afresh(name):

@@ -1,7 +1,5 @@
 """Steps of a release check that need no network: licences, contents of archives, what a wheel requires."""
 
-import doctest
-import importlib
 import zipfile
 from email.message import Message
 from importlib.metadata import metadata
@@ -15,16 +13,6 @@ from tools.project.source import ROOT
 from tools.release.archives import check_contents, problems_of, requirements
 from tools.release.licences import is_free, not_free, stated
 
-MODULES = ["docs.handbook.made_pages", "docs.measured", "tools.release.licences"]
-
-
-@pytest.mark.parametrize("name", MODULES)
-def test_examples_of_tools(name):
-    if "handbook" in name:
-        pytest.importorskip("sphinx")
-    outcome = doctest.testmod(importlib.import_module(name))
-    assert outcome.attempted and not outcome.failed
-
 
 @pytest.mark.parametrize("extra", metadata("capscore").get_all("Provides-Extra"))
 def test_an_extra_brings_only_what_is_free_unless_its_name_says_otherwise(extra):
@@ -32,22 +20,19 @@ def test_an_extra_brings_only_what_is_free_unless_its_name_says_otherwise(extra)
     assert refused == {}
 
 
-OSI = "License :: OSI Approved"
+STATED = {
+    ("License-Expression", "MIT", "GPL"): ["MIT"],
+    ("Classifier", "License :: OSI Approved :: MIT License", "GPLv3"): ["MIT License", "GPLv3"],
+    ("Classifier", "License :: OSI Approved :: BSD License", "Copyright\n…"): ["BSD License"],
+    ("Classifier", "Programming Language :: Python", ""): [""],
+}
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "name", "licences"),
-    [
-        ("License-Expression", "MIT", "GPL", ["MIT"]),
-        ("Classifier", f"{OSI} :: MIT License", "GPLv3", ["MIT License", "GPLv3"]),
-        ("Classifier", f"{OSI} :: BSD License", "Copyright\n…", ["BSD License"]),
-        ("Classifier", "Programming Language :: Python", "", [""]),
-    ],
-)
-def test_metadata_of_the_packages(field, value, name, licences):
-    message = Message()
-    message[field], message["License"] = value, name
-    assert stated(message) == licences
+def test_metadata_of_the_packages():
+    for (field, value, name), licences in STATED.items():
+        message = Message()
+        message[field], message["License"] = value, name
+        assert stated(message) == licences
     assert not is_free("") and not is_free("GPLv3") and not is_free("GPL-3.0-only")
 
 

@@ -3,7 +3,6 @@
 import threading
 import warnings
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 import torch
@@ -30,10 +29,10 @@ SWITCHES = {
 def running(work):
     """Work in a thread, which has come to its `wait()`; what is given lets it go on, to its end."""
     entered, leave = threading.Event(), threading.Event()
-    thread = threading.Thread(target=work, args=[lambda: entered.set() or leave.wait(10)])
+    thread = threading.Thread(target=work, args=[lambda: entered.set() or leave.wait(300)])
     thread.start()
-    entered.wait(10)
-    yield lambda: leave.set() or thread.join(10)
+    entered.wait(300)
+    yield lambda: leave.set() or thread.join(300)
 
 
 @pytest.mark.parametrize("name", SWITCHES)
@@ -68,7 +67,3 @@ def test_a_block_drops_or_takes_the_warnings_of_its_own_thread_and_leaves_the_fi
         warn(RowWarning("given"))
         warn(LanguageWarning("dropped"))
     assert heard == ["taken"] and [*warnings.filters] == before
-    # its filters belong to the process, so that threads which overlap leave them wrong
-    package = Path(load.__file__).parents[1]
-    uses = {path.name for path in package.rglob("*.py") if "catch_warnings(" in path.read_text("utf-8")}
-    assert uses == {"terminal.py", "pages.py"}

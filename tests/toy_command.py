@@ -1,15 +1,11 @@
 """The command `capscore` on the toy backbone, as a program for a process of its own; three photos for it."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 from tools.tiny.colours import BLUE, GREEN, RED
 
 from .photos import encode
-from .processes import ROOT, Process
+from .processes import ROOT
 
-WAIT_S = 120
+WAIT_S = 300
 COLOURS = {"red": RED, "green": GREEN, "blue": BLUE}
 _PROGRAM = """
 import ctypes, os, signal, sys, time
@@ -31,12 +27,12 @@ main()
 """
 
 
-def program(*, during: str = "pass", before: str = "") -> str:
+def program(*, during="pass", before=""):
     """The program in chunks of 4 rows: `before` runs first, `during` at the `Toy.turns`th batch of texts."""
     return _PROGRAM.format(root=str(ROOT), during=during, before=before)
 
 
-def end(process: Process) -> tuple[int, str]:
+def end(process):
     """Exit code and standard error; no process may hang or leave a traceback."""
     try:
         _, errors = process.communicate(timeout=WAIT_S)
@@ -46,8 +42,7 @@ def end(process: Process) -> tuple[int, str]:
     return process.returncode, errors
 
 
-def write_photos(folder: Path) -> list[str]:
-    """A photo of each colour; their names."""
+def write_photos(folder):
     for name, pixels in COLOURS.items():
         (folder / f"{name}.png").write_bytes(encode(pixels))
     return [f"{name}.png" for name in COLOURS]

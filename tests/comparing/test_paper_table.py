@@ -39,8 +39,7 @@ def files_of(folder, names=("a", "b")):
     """Captions of the systems, as files; c says what b says, and a name that LaTeX would read."""
     files = []
     for name in names:
-        texts = SYSTEMS.get(name, SYSTEMS["b"])
-        rows = [{"image_id": n, "caption": text} for n, text in enumerate(texts)]
+        rows = [{"image_id": n, "caption": text} for n, text in enumerate(SYSTEMS.get(name, B))]
         files.append(write_jsonl(folder / f"{name}.jsonl", rows))
     listed = [{"image_id": n, "references": [text]} for n, text in enumerate(REFERENCES)]
     return [*files, "--references", write_jsonl(folder / "refs.jsonl", listed), "--language", "en"]
@@ -134,9 +133,9 @@ def test_a_component_is_a_metric_of_compare_and_elsewhere_an_error_that_helps(tm
     given = files_of(tmp_path)
     done = run("compare", *given, "-m", "bleu_4,bleu_1", "--json")
     assert done.exit_code == 0 and '"bleu_4"' in done.stdout
-    for arguments in (("compare", *given, "-m", "bleu_9"), ("score", *given, "-m", "bleu_4")):
-        done = run(*arguments)
-        assert_refused(done, f"--metric {arguments[-1]}: ", 1, 2)
+    for command, name in (("compare", "bleu_9"), ("score", "bleu_4")):
+        done = run(command, *given, "-m", name)
+        assert_refused(done, f"--metric {name}: ", 1, 2)
     assert "component of bleu; name bleu, whose results hold it as bleu_4" in flat(done.stderr)
 
 

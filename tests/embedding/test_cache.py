@@ -1,7 +1,5 @@
 """The embedding cache: what is put comes back, from any process; nothing that breaks it breaks scoring."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import sqlite3
@@ -41,7 +39,7 @@ def cache(tmp_path):
     return EmbeddingCache(tmp_path / "cache")
 
 
-def sql(path: Path, *statements: str) -> list[tuple]:
+def sql(path, *statements):
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         return [row for statement in statements for row in connection.execute(statement).fetchall()]
 
@@ -55,13 +53,11 @@ def test_cached_rows_are_bitwise_equal_in_another_run(cache):
         assert found["text:a"].tobytes() == bytes.fromhex("0000803f 000020c0 0000003e")
         assert found["file:c"].tobytes() == bytes.fromhex("00000080 0000e040 caf24971")
         assert reader.get(FINGERPRINT, 4, KEYS) == {}, "rows of another length"
-
-
-def test_more_keys_than_a_query_takes(cache):
+    # more keys than a query takes
     keys = [f"text:{number}" for number in range(2000)]
     rows = np.arange(4000, dtype=np.float32).reshape(2000, 2)
-    cache.put(FINGERPRINT, keys, rows)
-    found = cache.get(FINGERPRINT, 2, [*keys[::-1], "text:none"])
+    cache.put("f00d", keys, rows)
+    found = cache.get("f00d", 2, [*keys[::-1], "text:none"])
     assert len(found) == 2000 and np.array_equal(np.stack([found[key] for key in keys]), rows)
 
 
@@ -72,7 +68,7 @@ puts = st.tuples(st.sampled_from(["f00d", "F00D", ""]), st.lists(st.sampled_from
 @given(st.lists(puts, max_size=12), st.randoms(use_true_random=False))
 def test_any_puts_and_gets_are_those_of_a_dictionary(steps, random):
     with tempfile.TemporaryDirectory() as folder:
-        truth: dict[str, dict[str, list[float]]] = {"f00d": {}, "F00D": {}, "": {}}
+        truth = {"f00d": {}, "F00D": {}, "": {}}
         for number, (fingerprint, keys) in enumerate(steps):
             rows = [[float(number), float(index)] for index in range(len(keys))]
             cache = EmbeddingCache(folder)
@@ -132,16 +128,13 @@ def test_info_counts(cache):
     cache.put("f00d", KEYS[:1], ROWS[:1])  # neither a new entry nor a lost name
     info = cache.info()
     assert (info["folder"], info["entries"], info["readable"]) == (str(cache.folder), 5, True)
-    assert [(b["fingerprint"], b["name"], b["entries"], b["bytes"]) for b in info["backbones"]] == [
-        ("f00d", "family/first", 3, 36),
-        ("beef", "", 2, 24),
-    ]
+    found = [(b["fingerprint"], b["name"], b["entries"], b["bytes"]) for b in info["backbones"]]
+    assert found == [("f00d", "family/first", 3, 36), ("beef", "", 2, 24)]
     last = datetime.fromisoformat(info["backbones"][1]["last_stored"]).timestamp()
     assert before - 1 <= last <= time.time() + 1
     assert info["bytes"] == sum(path.stat().st_size for path in cache.folder.iterdir())
     cache.put("beef", KEYS[:1], ROWS[:1], name="model\udcff")
-    names = [(b["name"], b["entries"]) for b in cache.info()["backbones"]]
-    assert names == [("model\\udcff", 2), ("family/first", 3)]
+    assert {b["name"] for b in cache.info()["backbones"]} == {"model\\udcff", "family/first"}
 
 
 def test_clearing_one_then_all_frees_the_disk_and_leaves_other_files(cache):
@@ -178,27 +171,21 @@ def test_a_damaged_entry_is_absent_and_can_be_put_again(cache, damage):
     assert np.array_equal(np.stack([found[key] for key in KEYS]), ROWS)
 
 
-def cut_in_half(path: Path) -> None:
-    os.truncate(path, path.stat().st_size // 2)
-
-
-def garbage(path: Path) -> None:
-    path.write_bytes(np.random.default_rng(0).bytes(50_000))
-
-
-@pytest.mark.parametrize(("damage", "first"), [(cut_in_half, "get"), (garbage, "put")])
-def test_a_damaged_file_gives_one_warning_and_can_be_cleared(cache, damage, first):
+@pytest.mark.parametrize("is_first_read", [True, False], ids=["cut in half, read", "garbage, written"])
+def test_a_damaged_file_gives_one_warning_and_can_be_cleared(cache, is_first_read):
     keys = [f"text:{number}" for number in range(300)]
     rows = np.random.default_rng(1).standard_normal((300, 512)).astype(np.float32)
     cache.put(FINGERPRINT, keys, rows, name="a/b")
-    damage(cache.path)
-    if damage is garbage:
+    if is_first_read:
+        os.truncate(cache.path, cache.path.stat().st_size // 2)
+    else:
+        cache.path.write_bytes(np.random.default_rng(0).bytes(50_000))
         info = cache.info()
         assert (info["backbones"], info["readable"], info["bytes"]) == ([], False, 50_000)
-    how = "read" if first == "get" else "written"
+    how = "read" if is_first_read else "written"
     with pytest.warns(CacheWarning, match=rf"cannot be {how} \(.*capscore cache clear") as heard:
         for _ in range(2):
-            if first == "get":
+            if is_first_read:
                 assert len(cache.get(FINGERPRINT, 512, keys)) < 300
             cache.put(FINGERPRINT, keys[:200], rows[:200])
             cache.get(FINGERPRINT, 512, keys)
@@ -211,13 +198,11 @@ def test_a_damaged_file_gives_one_warning_and_can_be_cleared(cache, damage, firs
 
 
 def test_a_folder_that_may_not_be_entered_gives_one_warning(cache, monkeypatch):
-    def stat(path, **_):
+    def refuse(path, **_):
         raise PermissionError(13, "Permission denied", str(path))
 
-    for module in (os, os.path, sqlite3):
-        for name in ("stat", "exists", "isfile", "connect", "mkdir"):
-            if hasattr(module, name):
-                monkeypatch.setattr(module, name, stat)
+    for name in ("os.stat", "os.mkdir", "os.path.exists", "os.path.isfile", "sqlite3.connect"):
+        monkeypatch.setattr(name, refuse)
     with pytest.warns(CacheWarning, match="cannot be read .*Permission denied") as heard:
         for _ in range(2):
             assert cache.get(FINGERPRINT, 3, KEYS) == {}
@@ -228,15 +213,15 @@ def test_a_folder_that_may_not_be_entered_gives_one_warning(cache, monkeypatch):
         cache.clear()
 
 
-VIEW = "CREATE VIEW embeddings AS SELECT 'f00d' backbone, 'text:a' key, 1 checksum, x'00' vector"
-
-
 def test_content_from_another_program_never_gives_a_wrong_number(cache):
     cache.put("f00d", KEYS[:2], ROWS[:2])
-    sql(cache.path, "UPDATE embeddings SET key = CASE key WHEN 'text:a' THEN 'x' ELSE 'text:a' END")
-    assert cache.get("f00d", 3, KEYS[:2]) == {}
-    sql(cache.path, "DROP TABLE embeddings", VIEW)
-    assert cache.get("f00d", 3, KEYS[:2]) == {}
+    view = "CREATE VIEW embeddings AS SELECT 'f00d' backbone, 'text:a' key, 1 checksum, x'00' vector"
+    for change in (
+        ["UPDATE embeddings SET key = CASE key WHEN 'text:a' THEN 'x' ELSE 'text:a' END"],
+        ["DROP TABLE embeddings", view],
+    ):
+        sql(cache.path, *change)
+        assert cache.get("f00d", 3, KEYS[:2]) == {}
     with pytest.warns(CacheWarning, match="cannot be written"):
         cache.put("f00d", KEYS[:1], ROWS[:1])
 
@@ -254,7 +239,7 @@ def test_a_path_that_cannot_be_a_folder_is_gone_without(path, tmp_path, monkeypa
     assert len(heard) == 1 and cache.clear() == 0
 
 
-def test_a_lasting_lock_gives_one_warning_and_a_short_one_is_waited_for(cache):
+def test_a_lasting_lock_gives_one_warning_and_a_short_one_is_waited_for(cache, monkeypatch):
     cache.put(FINGERPRINT, KEYS[:1], ROWS[:1])
     impatient = EmbeddingCache(cache.folder, timeout=0.05)
     busy = sqlite3.connect(cache.path, isolation_level=None, check_same_thread=False)
@@ -272,7 +257,7 @@ def test_a_lasting_lock_gives_one_warning_and_a_short_one_is_waited_for(cache):
 # Several processes. All write the same row n, so that it does not matter who was last.
 
 WORKER = """
-import os, sys, time, warnings
+import os, sys, warnings
 import numpy as np
 from capscore.embedding.cache import EmbeddingCache
 
@@ -282,9 +267,9 @@ def row(number):
 def put(numbers):
     cache.put("f00d", [f"text:{n}" for n in numbers], np.stack([row(n) for n in numbers]), name="a/b")
 
-folder, me, start = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
-cache = EmbeddingCache(folder)
-time.sleep(max(0.0, start - time.time()))
+me, cache = int(sys.argv[2]), EmbeddingCache(sys.argv[1])
+print("ready", flush=True)
+input()
 """
 OVERLAPPING = """
 for first in range(0, 200, 20) if me else range(180, -1, -20):
@@ -299,23 +284,27 @@ with warnings.catch_warnings(record=True) as heard:
     warnings.simplefilter("always")
     for first in range(0, 2000, 50):
         put(range(first, first + 50))
-said = [str(warning.message) for warning in heard]
-assert len(said) == 1 and "cannot be written (" in said[0], said
+(said,) = map(str, (warning.message for warning in heard))
+assert "cannot be written (" in said, said
 """
 
 
-def run_workers(body: str, folder: Path, count: int) -> None:
-    """Run WORKER + body in `count` processes that begin together."""
-    start = time.time() + (0.3 if count > 1 else 0)
-    workers = []
+def run_workers(body, folder, count):
+    """Run WORKER + body in `count` processes, which begin when all are ready."""
+    piped, workers = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE), []
     for number in range(count):
-        command = [sys.executable, "-c", WORKER + body, str(folder), str(number), str(start)]
-        workers.append(subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True))
-    heard = [worker.communicate(timeout=60)[1] for worker in workers]
+        command = [sys.executable, "-c", WORKER + body, str(folder), str(number)]
+        workers.append(subprocess.Popen(command, cwd=ROOT, text=True, **piped))
+    for worker in workers:
+        worker.stdout.readline()
+    for worker in workers:
+        worker.stdin.write("\n")
+        worker.stdin.flush()
+    heard = [worker.communicate(timeout=300)[1] for worker in workers]
     assert heard == [""] * count and not any(worker.returncode for worker in workers)
 
 
-def whole(folder: Path) -> list[int]:
+def whole(folder):
     """The numbers of the rows in a cache, each the right one, in a file that is whole and can be written."""
     cache = EmbeddingCache(folder)
     assert sql(cache.path, "PRAGMA integrity_check") == [("ok",)]

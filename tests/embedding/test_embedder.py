@@ -1,7 +1,5 @@
 """Each distinct thing is embedded once, whatever the order, the batch size, the duplicates and the cache."""
 
-from __future__ import annotations
-
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -22,16 +20,17 @@ from tools.tiny.colours import BLUE, GREEN, RED, ColourBackbone, JudgingColours,
 from ..images.test_fetch import Site, serving
 from ..photos import encode
 
+GUARD_S = 300  # against hanging alone
+
 
 @pytest.fixture
 def torn(tmp_path):
-    """A file that is no image."""
     path = tmp_path / "torn.png"
     path.write_bytes(encode(RED)[:40])
     return path
 
 
-def all_rows(rows) -> np.ndarray:
+def all_rows(rows):
     return rows.matrix[rows.index]
 
 
@@ -51,6 +50,7 @@ def test_each_distinct_image_is_embedded_once(tmp_path):
 def test_a_file_is_read_once_for_all_embedders_until_it_changes(tmp_path, monkeypatch):
     read, key_of, path = [], photos.content_key, tmp_path / "photo.png"
     monkeypatch.setattr(photos, "content_key", lambda image: read.append(image) or key_of(image))
+    monkeypatch.setattr(photos, "SETTLED_NS", 10**18)
     path.write_bytes(encode(RED))
     forms = [path, str(path), {"path": str(path), "bytes": None}]
     keys = lambda: Embedder(ColourBackbone()).images(forms).keys  # noqa: E731
@@ -63,13 +63,17 @@ def test_a_file_is_read_once_for_all_embedders_until_it_changes(tmp_path, monkey
     assert PhotoPipeline().photos(forms).__enter__().keys == [key_of(path)] * 3 and len(read) == 4
 
 
-def test_each_distinct_text_is_embedded_once_in_length_order():
+def test_each_distinct_text_is_embedded_once_in_length_order_and_a_prefix_is_part_of_it():
     backbone = ColourBackbone()
     texts = ["red green blue", "red", "green blue", "red", "blue", "green blue"]
-    rows = Embedder(backbone, batch_size=2).texts(texts)
+    embedder = Embedder(backbone, batch_size=np.int64(2))
+    rows = embedder.texts(texts)
     assert backbone.text_batches == [[3, 3], [4, 5]] and rows.index.tolist() == [0, 1, 2, 1, 3, 2]
     third, half = 3**-0.5, 2**-0.5
     np.testing.assert_allclose(rows.matrix, [[third] * 3, [1, 0, 0], [0, half, half], [0, 0, 1]], atol=1e-7)
+    prefixed = embedder.texts(["red"], prefix="blue ")
+    np.testing.assert_allclose(prefixed.matrix, [[half, 0, half]], atol=1e-7)
+    assert prefixed.keys[0] not in rows.keys
 
 
 words = st.lists(st.sampled_from(["red", "green", "blue", "cat"]), min_size=1, max_size=8).map(" ".join)
@@ -103,13 +107,6 @@ def test_embeddings_of_images_keep_their_order(colours, batch_size):
     light = np.array([colour if sum(colour) else (1, 1, 1) for colour in colours], float)
     np.testing.assert_allclose(all_rows(rows), light / np.linalg.norm(light, axis=1)[:, None], atol=1e-6)
     assert backbone.encoded_images == len(set(colours)) and rows.verdicts.shape[1] == 0
-
-
-def test_a_prefix_is_part_of_the_text():
-    embedder = Embedder(ColourBackbone())
-    without, prefixed = embedder.texts(["red"]), embedder.texts(["red"], prefix="blue ")
-    assert without.matrix.tolist() == [[1.0, 0.0, 0.0]] and without.keys != prefixed.keys
-    np.testing.assert_allclose(prefixed.matrix, [[2**-0.5, 0, 2**-0.5]], atol=1e-7)
 
 
 def test_memory_serves_the_next_call_and_disk_the_next_run(tmp_path, monkeypatch):
@@ -164,7 +161,7 @@ def test_memory_is_bounded_and_threads_take_turns(monkeypatch):
     captions = [f"red {'blue ' * (n % 5)}{n}" for n in range(20)]
     expected = all_rows(Embedder(ColourBackbone()).texts(captions))
 
-    def work(turn: int):
+    def work(turn):
         rows = embedder.texts(captions[turn % 7 :])
         np.testing.assert_allclose(all_rows(rows), expected[turn % 7 :], rtol=0, atol=1e-6)
 
@@ -178,21 +175,19 @@ def test_a_bad_row_is_named_before_a_later_one_and_skipping_lists_all(tmp_path, 
     good = tmp_path / "red.png"
     good.write_bytes(encode(RED))
     rows = [str(good), torn, b"", "gone.png", torn, "\ud800.jpg", GREEN, "gone.png"]
-    with pytest.raises(ImageError) as caught:
-        Embedder(ColourBackbone()).images([*rows[:2], *rows[3:]])
-    assert caught.value.row == 2, "that there is no file is noticed before a file is decoded"
-    with pytest.raises(ImageError) as caught:
-        Embedder(ColourBackbone()).images(rows[:2])
-    assert caught.value.row == 1
+    # that there is no file is noticed before a file is decoded
+    for images, first in (([*rows[:2], *rows[3:]], 2), (rows[:2], 1)):
+        with pytest.raises(ImageError) as caught:
+            Embedder(ColourBackbone()).images(images)
+        assert caught.value.row == first
     found = Embedder(ColourBackbone()).images(rows, on_error="skip")
     assert {row: error.row for row, error in found.failures.items()} == {n: n for n in (1, 2, 3, 4, 5, 7)}
     assert found.index.tolist() == [0, -1, -1, -1, -1, -1, 1, -1] and len(found.matrix) == 2
     assert [bool(key) for key in found.keys] == [True, *[False] * 5, True, False]
-
-
-def test_rows_to_skip_are_not_looked_at(torn):
-    rows = Embedder(ColourBackbone()).images([RED, torn, GREEN], skip={1})
-    assert rows.index.tolist() == [0, -1, 1] and not rows.failures and rows.keys[1] == ""
+    skipping = Embedder(ColourBackbone()).images([RED, torn, GREEN], skip={1})
+    assert skipping.index.tolist() == [0, -1, 1] and not skipping.failures and skipping.keys[1] == ""
+    with pytest.raises(InputError, match="on_error='bogus'"):
+        Embedder(ColourBackbone()).images([RED], on_error="bogus")
 
 
 def test_an_image_that_changes_between_reading_and_decoding_is_an_error(tmp_path):
@@ -210,20 +205,11 @@ def test_an_image_that_changes_between_reading_and_decoding_is_an_error(tmp_path
         embedder.images([path])
 
 
-def test_options_are_checked():
-    with pytest.raises(InputError, match="on_error='bogus'"):
-        Embedder(ColourBackbone()).images([RED], on_error="bogus")
-    assert Embedder(ColourBackbone(), batch_size=np.int64(2)).text_batch == 2
-
-
 @pytest.mark.parametrize("value", [np.nan, 0.0, 1e6])
 def test_embeddings_that_are_not_finite_or_not_of_unit_length_are_refused(tmp_path, monkeypatch, value):
-    backbone, problem = (
-        ColourBackbone(),
-        "NaN or infinite embeddings" if np.isnan(value) else "not of unit length",
-    )
+    backbone, cache = ColourBackbone(), EmbeddingCache(tmp_path)
+    problem = "NaN or infinite embeddings" if np.isnan(value) else "not of unit length"
     wrong = np.array([[value, 0, 0, 0]], np.float32)
-    cache = EmbeddingCache(tmp_path)
     monkeypatch.setattr(cache, "get_rows", lambda fingerprint, dim, keys: ([*keys], wrong))
     with pytest.raises(CapscoreError, match=rf"embeddings-0.sqlite has .*{problem}: `capscore cache clear`"):
         Embedder(backbone, cache=cache).texts(["red"])
@@ -243,18 +229,26 @@ def test_a_url_is_fetched_once():
             Embedder(ColourBackbone()).images([f"{url}/photo"])
 
 
-def test_after_an_error_no_waiting_image_is_read():
-    gate, read, pipeline = threading.Semaphore(1), [], PhotoPipeline()
-    pipeline.workers = 1
+def test_after_an_error_no_waiting_image_is_read(monkeypatch):
+    begun, stopped, read, pipeline = threading.Event(), threading.Event(), [], PhotoPipeline()
+    pipeline.workers, shutdown = 1, ThreadPoolExecutor.shutdown
+
+    def stop(pool, wait=True, *, cancel_futures=False):
+        shutdown(pool, wait=False, cancel_futures=cancel_futures)
+        stopped.set()
+        shutdown(pool, wait=wait)
 
     def work(key, image):
-        gate.acquire()
         read.append(key)
+        if len(read) > 1:
+            begun.set()
+            stopped.wait(GUARD_S)
 
+    monkeypatch.setattr(ThreadPoolExecutor, "shutdown", stop)
     colours = [plain((level, 0, 0)) for level in range(9)]
     with pytest.raises(InputError), pipeline.photos(colours) as photos:
         next(photos.each(work, ahead=5))
-        threading.Timer(0.1, gate.release).start()
+        begun.wait(GUARD_S)
         raise InputError("an image is damaged")
     assert len(read) == 2, "the first, and the one that was being read"
 

@@ -8,22 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from capscore import errors
 from capscore.embedding.embedder import Embedder
-from capscore.errors import (
-    CapscoreWarning,
-    ImageError,
-    InputError,
-    Setting,
-    address_name,
-    in_one_line,
-    json_visible,
-    visible,
-    warn,
-    without_secrets,
-)
+from capscore.errors import CapscoreWarning, ImageError, InputError, Setting, address_name, in_one_line, warn
 from capscore.metrics.mcs import MCS
 from tools.tiny.colours import RED, ColourBackbone
 
+# marks and joiners that words of these languages need
+WORDS = ["نمی\u200cخواهم", "שלום\u200f", "क\u094dष", "👩\u200d👧", "τ_b ≥ 0.5", "日本語"]
 ATTACKS = [
     ("\x1b[31mred", r"\x1b[31mred"),
     ("a\rb", "a b"),
@@ -33,31 +25,24 @@ ATTACKS = [
     ("\u202egpj.exe", r"\u202egpj.exe"),
     ("half \udcff", r"half \udcff"),
     ("tab\there", r"tab\there"),
+    *((word, word) for word in WORDS),
 ]
-# marks and joiners that words of these languages need
-WORDS = ["نمی\u200cخواهم", "שלום\u200f", "क\u094dष", "👩\u200d👧", "τ_b ≥ 0.5", "日本語"]
 
 
-@pytest.mark.parametrize(("given_text", "shown"), ATTACKS)
-def test_a_message_controls_no_terminal(given_text, shown):
-    assert in_one_line(given_text) == shown
-    for error in (InputError(given_text), ImageError("no file ", given_text).at(3, "image")):
+@pytest.mark.parametrize(("text", "shown"), ATTACKS)
+def test_a_message_controls_no_terminal_and_keeps_words_of_every_language(text, shown):
+    assert in_one_line(text) == shown
+    for error in (InputError(text), ImageError("no file ", text).at(3, "image")):
         assert shown in str(error) and shown in error.message and shown in error.spelled()
         assert not set(str(error)) & set("\x00\x07\x1b\x9b\n\r\t\u2028\u202e\u2066\udcff")
-    assert str(CapscoreWarning(given_text)) == shown
-    assert str(pickle.loads(pickle.dumps(InputError(given_text, row=1)))) == f"row 1: {shown}"
+    assert str(CapscoreWarning(text)) == shown
+    assert str(pickle.loads(pickle.dumps(InputError(text, row=1)))) == f"row 1: {shown}"
+    assert text not in WORDS or errors.visible(text) == errors.json_visible(text) == text
 
 
-@pytest.mark.parametrize("word", WORDS)
-def test_words_of_every_language_stay_as_they_are(word):
-    assert in_one_line(word) == visible(word) == json_visible(word) == word
-
-
-@given(
-    st.recursive(st.none() | st.text(), lambda values: st.lists(values) | st.dictionaries(st.text(), values))
-)
+@given(st.recursive(st.none() | st.text(), lambda part: st.lists(part) | st.dictionaries(st.text(), part)))
 def test_escaped_json_has_the_same_value(value):
-    text = json_visible(json.dumps(value, ensure_ascii=False, indent=1))
+    text = errors.json_visible(json.dumps(value, ensure_ascii=False, indent=1))
     assert json.loads(text) == value
     assert not set(text) & {"\x1b", "\x7f", "\x9b", "\u2028", "\u202e"}
 
@@ -94,7 +79,7 @@ def test_no_password_and_no_query_is_ever_shown(user, before, after):
 def test_a_message_hides_the_secrets_of_addresses_inside_it():
     text = "GET 'https://me:pw@x.org/a?key=1' said no (see https://x.org/help), then ftp://me:pw@y.org failed"
     shown = "GET 'https://…@x.org/a?…' said no (see https://x.org/help), then ftp://…@y.org failed"
-    assert without_secrets(text) == str(InputError(text)) == shown
+    assert errors.without_secrets(text) == str(InputError(text)) == shown
     assert str(InputError(Setting("path", "http://me:pw@x.org"), " is odd")) == "path='http://…@x.org' is odd"
 
 

@@ -17,7 +17,6 @@ CASES = all_cases()
 
 @pytest.fixture(scope="module")
 def place():
-    """One place for all cases, in which backbones are loaded once."""
     with opened_place() as place:
         yield place
 
@@ -35,7 +34,7 @@ def test_as_before(name, place, monkeypatch):
 def test_no_release_moves_a_number_in_silence():
     """A score that changes under the same signature has to be told here, and in the CHANGELOG."""
     now = releases.scores_in(WRITTEN)
-    told: dict[tuple[str, str], list[str]] = {}
+    told = {}
     for (before, old), (after, new) in itertools.pairwise([*releases.kept().items(), ("now", now)]):
         assert len(old.keys() & new.keys()) > 80
         assert list(releases.moved(old, new)) == told.get((before, after), []), f"{before} → {after}"

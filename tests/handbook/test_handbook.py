@@ -1,18 +1,17 @@
 """The handbook is built without a warning, has a page for everything, and no link leads nowhere."""
 
 import re
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("sphinx")
 from docs.handbook.__main__ import ROOT, build, documents
-from docs.handbook.made_pages import command_pages, idea_picture, recipe_page
+from docs.handbook.made_pages import recipe_page
 from tools.project.site import dead_links, foreign_addresses, missing_pages
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory) -> Path:
+def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("handbook") / "site"
     assert build(folder) == 0  # warnings are errors
     return folder
@@ -35,22 +34,8 @@ def test_a_build_that_fails_keeps_the_old_site(tmp_path, monkeypatch):
     assert (tmp_path / "index.html").read_text() == "old"
 
 
-def test_pages_of_commands_hold_each_option():
-    page = command_pages()["publish-weights"]
-    assert page.startswith("# capscore publish weights\n")
-    assert "| `--org` | " in page and "`--dry-run`" in page
-    assert "```bash\ncapscore compare " in command_pages()["compare"]
-
-
 def test_pages_of_recipes_hold_each_setting():
     page = recipe_page("teacher_learning")
-    assert page.startswith("# python -m training.teacher_learning\n")
-    assert "| `teacher` | must be given |" in page or "| `teacher` |" in page
+    assert page.startswith("# python -m training.teacher_learning\n") and "| `teacher` |" in page
     rows = re.findall(r"^\| `(\w+)` \| .+ \| (.*) \|$", page, re.M)
     assert len(rows) > 20 and all(meaning for _, meaning in rows)
-
-
-def test_pictures_say_in_words_what_they_show():
-    words = re.sub("<[^>]+>", " ", idea_picture("pr_mcs"))
-    assert "image tower  text tower that knows noise" in words
-    assert idea_picture("cider").count("<span") == 6 + 3

@@ -17,8 +17,7 @@ from .conftest import done, failed
 PACKAGES = {"torch": "2.15.0", "numpy": "2.4.6"}
 
 
-def result(signature: str, metric: str = "mcs", **changed) -> dict:
-    """One metric's part of a file of results."""
+def result(signature, metric="mcs", **changed):
     statistics = [
         {"name": "tau_c", "measured": 0.543832, "interval": [0.5249, 0.5627], "n": 30},
         {"name": "image_to_text_r@1", "measured": None, "interval": None, "n": 0},
@@ -28,8 +27,7 @@ def result(signature: str, metric: str = "mcs", **changed) -> dict:
     return {"metric": metric, "signature": signature, **parts, **changed}
 
 
-def document(*results: dict, **changed) -> dict:
-    """A file of results of one benchmark."""
+def document(*results, **changed):
     options = {"raters": "flatten", "bootstrap": 1000, "confidence": 0.995, "seed": 0, "missing": "raise"}
     run = {"benchmark": "flickr8k_human", "config": "expert", "split": "test", "script_version": "1.0.0"}
     run |= {"capscore_version": "0.9.0", "files": {}, "n_rows": 12, "options": options, **changed}
@@ -37,7 +35,7 @@ def document(*results: dict, **changed) -> dict:
     return stamped({**run, "results": list(results)}) | {"environment": environment}
 
 
-def read(content: str | bytes) -> list[EvalResultEntry]:
+def read(content):
     return parse_eval_result_entries(yaml.safe_load(content))
 
 
@@ -86,12 +84,9 @@ def test_weights_are_published_with_the_results_of_exactly_them(hub, eye, tmp_pa
     (name,) = (name for name in held if name.startswith(".eval_results/"))
     assert name == ".eval_results/flickr8k_human-now-test-mcs.yaml"
     assert [entry.dataset_id for entry in read(held[name])] == ["jo/flickr8k_human"] * 2
+    (eye / ".eval_results").mkdir()
+    (eye / ".eval_results" / "vicr-default-test-mcs.yaml").write_text("[]")
+    assert ".eval_results/vicr-default-test-mcs.yaml" in plan_weights(eye).files
     said = done(*send, tmp_path / "earlier.json", "--dry-run")
     assert f"note: no results of these weights ({revision}) on all rows" in said
     assert "is neither a file of results" in failed(*send, tmp_path / "gone", code=2)
-
-
-def test_results_in_the_folder_of_the_weights_are_sent(student):
-    (student / ".eval_results").mkdir()
-    (student / ".eval_results" / "vicr-default-test-mcs.yaml").write_text("[]")
-    assert ".eval_results/vicr-default-test-mcs.yaml" in plan_weights(student).files

@@ -2,12 +2,11 @@
 
 import io
 import zipfile
-from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from huggingface_hub import constants
-from safetensors.torch import load_file, save_file
 
 import capscore
 from capscore.errors import InputError
@@ -16,37 +15,27 @@ from capscore.hub.weights import plan_weights
 from capscore.registry import METRICS, register_metric
 from tests.datasets_scripts.conftest import official
 
-from .conftest import change, done, failed
+from .conftest import change, change_bias, done, failed
 
 pytestmark = [
     pytest.mark.usefixtures("embedded_is_read_once"),
     pytest.mark.filterwarnings("ignore::capscore.BenchmarkWarning"),
 ]
-ROOT, VERSION = Path(__file__).resolve().parents[2], capscore.__version__
+VERSION = capscore.__version__
 PHOTO = np.full((64, 64, 3), 90, np.uint8)
+PACKAGES, SPACE = ("capscore", "capscore_weights"), {"README.md", "app.py", "requirements.txt"}
 
 
-# ---- metrics ----
-
-
-@pytest.fixture
-def wheels(tmp_path) -> list[Path]:
-    """Files with the names of the wheels of the library and of its weights."""
-    paths = [tmp_path / f"{name}-{VERSION}-py3-none-any.whl" for name in ("capscore", "capscore_weights")]
-    for path in paths:
+def test_a_metric_with_wheels_in_its_space(hub, tmp_path):
+    library, weights = (tmp_path / f"{name}-{VERSION}-py3-none-any.whl" for name in PACKAGES)
+    for path in (library, weights):
         zipfile.ZipFile(path, "w").close()
-    return paths
-
-
-def test_a_metric_with_wheels_in_its_space(hub, wheels):
-    library, weights = wheels
     send = ("metric", "mcs", "--org", "jo", "--install", library)
     said = done(*send)
     assert f"created and filled jo/mcs: {hub.url}/spaces/jo/mcs/commit/" in said
     assert "load it: evaluate.load('jo/mcs', revision='" in said
     held = hub.files_of("spaces/jo/mcs")
-    files = {"README.md", "app.py", "mcs.py", "requirements.txt", ".gitattributes", library.name}
-    assert held.keys() == files
+    assert held.keys() == {*SPACE, "mcs.py", ".gitattributes", library.name}
     wanted = f"capscore[app,demo,embedded] @ {hub.url}/spaces/jo/mcs/resolve/main/{library.name}"
     assert wanted in held["requirements.txt"].decode().splitlines()
     card = held["README.md"].decode()
@@ -63,53 +52,34 @@ def test_a_metric_with_wheels_in_its_space(hub, wheels):
     assert library.name in said and weights.name in said and "would go to jo/pr_mcs" in said
 
 
-def test_a_repository_is_named_with_its_organisation():
-    with pytest.raises(InputError, match="expected org/name") as caught:
-        push(Plan("model", {}, "", list, "tiny"), "tiny")
-    assert caught.value.option == "repo_id"
-
-
-# ---- weights ----
-
-
 def test_installed_weights_give_the_same_scores_from_the_hub(hub, elsewhere, embedded):
     for name in ("pr_mcs", "infometic", "mark_calibration"):
         said = done("weights", name, "--org", "jo")
         assert f"created and filled jo/{name.replace('_', '-')}: " in said
     assert "marks='jo/mark-calibration@" in said
     elsewhere()
-    published = {"weights": "jo/infometic", "marks": "jo/mark-calibration"}
-    found = {}
-    for name, metric, options in (
-        ("here", "pr_mcs", {"backbone": "embedded-pr-mcs"}),
-        ("there", "pr_mcs", {"backbone": "jo/pr-mcs"}),
-        ("installed", "infometic", {"backbone": embedded}),
-        ("published", "infometic", {"backbone": embedded, **published}),
-    ):
+
+    def scored(metric, **options):
         scorer = capscore.load(metric, cache=False, **options)
-        scores = scorer.score(["a dog runs", "dog a a a runs the"], [PHOTO] * 2, language="en")
-        found[name] = (scores.scores.tolist(), scores.signature)
-    assert found["there"][0] == pytest.approx(found["here"][0], abs=1e-6)
-    assert f"backbone:jo/pr-mcs@{hub.commit_of('jo/pr-mcs', 'main')}" in found["there"][1]
-    assert found["published"][0] == pytest.approx(found["installed"][0], abs=1e-6)
-    assert f"weights:jo/infometic@{hub.commit_of('jo/infometic', 'main')}" in found["published"][1]
+        return scorer.score(["a dog runs", "dog a a a runs the"], [PHOTO] * 2, language="en")
 
-
-# ---- data sets ----
+    here, there = (scored("pr_mcs", backbone=name) for name in ("embedded-pr-mcs", "jo/pr-mcs"))
+    assert there.scores == pytest.approx(here.scores, abs=1e-6)
+    assert f"backbone:jo/pr-mcs@{hub.commit_of('jo/pr-mcs', 'main')}" in there.signature
+    published = {"weights": "jo/infometic", "marks": "jo/mark-calibration"}
+    here, there = (scored("infometic", backbone=embedded, **options) for options in ({}, published))
+    assert there.scores == pytest.approx(here.scores, abs=1e-6)
+    assert f"weights:jo/infometic@{hub.commit_of('jo/infometic', 'main')}" in there.signature
 
 
 def test_a_benchmark_as_parquet(hub, tmp_path):
-    import pyarrow.parquet as pq
-
-    folder = tmp_path / "valse"
-    folder.mkdir()
-    official("valse").write(folder)
-    send = ("dataset", "valse", "--org", "jo", "--data-dir", folder, "--config", "existence")
+    official("valse").write(tmp_path)
+    send = ("dataset", "valse", "--org", "jo", "--data-dir", tmp_path, "--config", "existence")
     assert "load it: load_dataset('jo/valse', 'existence', revision='" in done(*send)
     held = hub.files_of("datasets/jo/valse")
     assert {name for name in held if name.endswith(".parquet")} == {"existence/valse-test.parquet"}
     assert 'load_dataset("jo/valse", "existence")' in held["README.md"].decode()
-    here = capscore.load_benchmark("valse", "existence", data_dir=folder, split="test")
+    here = capscore.load_benchmark("valse", "existence", data_dir=tmp_path, split="test")
     assert pq.read_table(io.BytesIO(held["existence/valse-test.parquet"])).to_pylist() == here.to_list()
     assert "no commit was made" in done(*send)
 
@@ -123,10 +93,7 @@ def test_of_a_set_for_research_only_no_data_are_published(hub, tmp_path):
     assert 'capscore.load_benchmark("flickr8k_human", data_dir="<folder>")' in held["README.md"].decode()
 
 
-# ---- one commit, or nothing ----
-
-
-def send(student, *options: object) -> tuple[object, ...]:
+def send(student, *options):
     return ("weights", student, "--org", "jo", *options)
 
 
@@ -158,18 +125,14 @@ def test_a_network_does_not_replace_a_tower_and_further_files_stay(hub, network,
     assert push(plan_weights(student), "jo/tiny").changed and "LICENSE" in hub.files_of("jo/tiny")
 
 
-def test_a_failure_names_the_repository_that_was_created_for_it(hub, student):
-    hub.refused["commit"] = 422
-    assert failed(*send(student)).endswith("jo/tiny, which was created for it, is empty")
-
-
 @pytest.mark.parametrize("step", ["preupload", "lfs-batch", "lfs", "commit"])
 def test_a_failure_leaves_no_half_commit(hub, student, step):
+    hub.refused["commit"] = 422
+    assert failed(*send(student)).endswith("jo/tiny, which was created for it, is empty")
+    hub.refused.clear()
     commit = push(plan_weights(student), "jo/tiny").commit
     before, weights = hub.files_of("jo/tiny"), student / "model.safetensors"
-    tensors = load_file(weights)
-    tensors["projection.bias"] += 1
-    save_file(tensors, weights, metadata={"format": "pt"})
+    change_bias(student)
     hub.refused[step] = 422
     message = failed(*send(student))
     assert "422" in message and message.endswith("; nothing was sent")
@@ -202,7 +165,7 @@ def test_another_process_may_write_first(hub, student):
         ("HF_HUB_OFFLINE", "1", "HF_HUB_OFFLINE is set"),
         ("ENDPOINT", "http://127.0.0.1:9", "the Hub (http://127.0.0.1:9)"),
         ("broken", True, "503"),
-        ("license", "my-own", "must be one of them"),
+        ("license: apache-2.0", "license: my-own", "must be one of them"),
     ],
 )
 def test_nothing_is_sent_if_the_hub_refuses(hub, student, monkeypatch, name, value, message):
@@ -210,11 +173,10 @@ def test_nothing_is_sent_if_the_hub_refuses(hub, student, monkeypatch, name, val
         monkeypatch.setattr(constants, name, value)
     elif name == "broken":
         hub.broken = value
-    elif name == "license":
-        card = student / "README.md"
-        card.write_text(card.read_text().replace("license: apache-2.0", f"license: {value}"))
-    else:
+    elif name.startswith("HF_"):
         monkeypatch.setenv(name, value)
+    card = student / "README.md"
+    card.write_text(card.read_text().replace(name, str(value)))
     said = failed(*send(student))
     assert message in said and "hf_ann" not in said
     assert hub.steps == [] and set(hub.repos) == {"org/clip"}
@@ -225,18 +187,18 @@ def test_repositories_of_others_are_refused(hub, student):
     for name in ("tiny", "new"):
         assert "403" in failed("weights", student, "--org", "ann", "--name", name, "--overwrite-card")
     assert hub.steps == []
+    with pytest.raises(InputError, match="expected org/name") as caught:
+        push(Plan("model", {}, "", list, "tiny"), "tiny")
+    assert caught.value.option == "repo_id"
 
 
-# ---- what ships no module, and what another package has ----
-
-
-def test_a_metric_without_a_module_gets_a_plain_one(hub, wheels):
+def test_a_metric_without_a_module_gets_a_plain_one(hub):
     send = ("metric", "rouge_l", "--org", "jo", "--install", "release")
     assert "created and filled jo/rouge_l" in done(*send)
     held = hub.files_of("spaces/jo/rouge_l")
-    assert {"README.md", "app.py", "requirements.txt", "rouge_l.py"} <= held.keys()
+    assert {*SPACE, "rouge_l.py"} <= held.keys()
     assert held["requirements.txt"].decode() == f"capscore[app]=={VERSION}\n"
-    scope: dict = {}
+    scope = {}
     exec(compile(held["rouge_l.py"], "rouge_l.py", "exec"), scope)
     module = scope["Module"]()
     found = module.compute(predictions=["a dog"], references=[["a dog"]], language="en")
@@ -248,8 +210,8 @@ def test_a_metric_without_a_module_gets_a_plain_one(hub, wheels):
 
 def test_a_metric_of_no_package_is_refused():
     register_metric("mine")(lambda candidate: 1.0)
+    METRICS.get("mine").__module__ = "nowhere"
     try:
-        METRICS.get("mine").__module__ = "nowhere"
         message = failed("metric", "mine", "--org", "jo", "--install", "release", code=2)
     finally:
         METRICS.unregister("mine")

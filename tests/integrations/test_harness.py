@@ -3,10 +3,7 @@
 That documents become the mean score of the library is one of the laws of metrics.
 """
 
-from __future__ import annotations
-
 from argparse import Namespace
-from pathlib import Path
 
 import datasets
 import numpy as np
@@ -25,17 +22,13 @@ ANSWERS = ["a red square", " two dogs "]
 OPTIONS = {"backbone": ColourBackbone(), "cache": False}
 
 
-def expected() -> float:
-    photos = [document["image"] for document in DOCUMENTS]
-    captions = [answer.strip() for answer in ANSWERS]
-    return float(capscore.load("mcs", **OPTIONS).score(captions, photos, language="en").mean)
-
-
-def task_settings(folder: Path, metric: HarnessMetric) -> dict:
+@pytest.fixture
+def settings(tmp_path):
     """A task of its own, in the form that lm-evaluation-harness and lmms-eval share."""
+    metric = HarnessMetric("rouge_l", image=None, references=lambda row: row["answers"], language="en")
     rows = [{"number": number, "answers": row["answers"]} for number, row in enumerate(DOCUMENTS)]
-    datasets.Dataset.from_list(rows).to_json(folder / "rows.jsonl")
-    data = {"data_files": {"test": str(folder / "rows.jsonl")}}
+    datasets.Dataset.from_list(rows).to_json(tmp_path / "rows.jsonl")
+    data = {"data_files": {"test": str(tmp_path / "rows.jsonl")}}
     measured = {"metric": "rouge_l", "aggregation": metric.aggregation, "higher_is_better": True}
     return {
         **{"task": "captions", "dataset_path": "json", "dataset_kwargs": data, "test_split": "test"},
@@ -44,18 +37,11 @@ def task_settings(folder: Path, metric: HarnessMetric) -> dict:
     }
 
 
-@pytest.fixture
-def settings(tmp_path):
-    metric = HarnessMetric("rouge_l", image=None, references=lambda row: row["answers"], language="en")
-    return task_settings(tmp_path, metric)
-
-
-def refuse(*_: object) -> None:
+def refuse(*_):
     raise NotImplementedError
 
 
 def test_with_lm_evaluation_harness(settings):
-    """The model is a list of answers."""
     lm_eval = pytest.importorskip("lm_eval", reason="lm_eval is not installed")
     from lm_eval.api.model import LM
     from lm_eval.api.task import ConfigurableTask
@@ -102,4 +88,6 @@ def test_with_lighteval():
         doc = Doc(query="Describe.", choices=row["answers"], gold_index=0, images=[row["image"]])
         rows.append(metric.compute_sample(doc=doc, model_response=ModelResponse(text=[answer]))["mcs"])
     found = metric.get_corpus_aggregations()["mcs"](rows)
-    assert np.mean(found) == pytest.approx(expected(), abs=1e-6)
+    captions, photos = [answer.strip() for answer in ANSWERS], [row["image"] for row in DOCUMENTS]
+    expected = capscore.load("mcs", **OPTIONS).score(captions, photos, language="en").mean
+    assert np.mean(found) == pytest.approx(expected, abs=1e-6)

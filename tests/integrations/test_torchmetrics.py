@@ -1,18 +1,11 @@
 """torchmetrics: batches add up to what one call gives, in one process and in several."""
 
-from __future__ import annotations
-
 import copy
 import importlib.util
 import json
 import pickle
-import socket
-import subprocess
-import sys
-from pathlib import Path
 from unittest import mock
 
-import numpy as np
 import pytest
 import torch
 from torchmetrics import MetricCollection
@@ -23,14 +16,15 @@ from capscore.errors import CapscoreWarning
 from capscore.integrations.torchmetrics import CaptionMetric
 from tools.tiny.colours import BLUE, RED, ColourBackbone
 
-ROOT = Path(__file__).resolve().parents[2]
+from ..processes import Process
+
 PIXELS = torch.tensor([255, 0, 0])[:, None, None].expand(3, 8, 8)  # int64
 CAPTIONS = ["a dog runs", "a cat sleeps on a sofa", "two people", "the sea", "a red bus"]
 REFERENCES = [["a dog runs"], ["a cat lies on a sofa"], ["three people eat"], ["a beach"], ["a bus is red"]]
 
 
 @pytest.fixture
-def expected() -> np.ndarray:
+def expected():
     return capscore.load("rouge_l").score(CAPTIONS, references=REFERENCES, language="en").scores
 
 
@@ -128,22 +122,17 @@ print(json.dumps([float(metric.compute()), int(metric.n_rows), float(metric.comp
 
 
 @pytest.mark.slow
-def test_processes_share_their_rows_and_none_counts_twice(expected):
+def test_processes_share_their_rows_and_none_counts_twice(expected, tmp_path):
     """The last process has no rows; the second repeats a row of the first, as a padding sampler does."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     shares = [
         [CAPTIONS[:3], REFERENCES[:3], [0, 1, 2]],
         [[*CAPTIONS[3:], CAPTIONS[0]], [*REFERENCES[3:], REFERENCES[0]], [3, 4, 0]],
         [[], [], []],
     ]
-    job = json.dumps({"at": f"tcp://127.0.0.1:{port}", "shares": shares})
-    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": ROOT}
-    commands = [[sys.executable, "-c", PROCESS, job, str(rank)] for rank in range(3)]
-    started = [subprocess.Popen(command, **piped) for command in commands]
+    job = json.dumps({"at": (tmp_path / "meeting").as_uri(), "shares": shares})
+    started = [Process(["-c", PROCESS, job, rank]) for rank in range(3)]
     for process, here in zip(started, (3, 3, 0), strict=True):
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=300)
         assert process.returncode == 0, err
         value, rows, again = json.loads(out.splitlines()[-1])
         assert value == again == pytest.approx(expected.mean(), abs=1e-9)

@@ -3,8 +3,6 @@
 That rewards are the scores of the library is one of the laws of metrics.
 """
 
-from __future__ import annotations
-
 import warnings
 
 import datasets

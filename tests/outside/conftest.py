@@ -1,8 +1,5 @@
 """Installs the package of this folder, with its entry points, beside the tests."""
 
-from __future__ import annotations
-
-import json
 import shutil
 import subprocess
 import sys
@@ -15,33 +12,27 @@ from typer.testing import CliRunner
 
 from capscore.cli import app
 from capscore.registry import BACKBONES, BENCHMARKS, LAYOUTS, METRICS, PERTURBATIONS, READINGS
+from tools.tiny.command import write_jsonl
 
 HERE = Path(__file__).parent
 
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
-    """The folder that the package is installed in."""
     source, target = tmp_path_factory.mktemp("source") / "outside", tmp_path_factory.mktemp("installed")
     shutil.copytree(HERE, source, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
-    subprocess.run(
-        [
-            *(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"),
-            *("--no-build-isolation", "--disable-pip-version-check", "--target", str(target), str(source)),
-        ],
-        check=True,
-    )
+    options = "--quiet --no-deps --no-index --no-build-isolation --disable-pip-version-check --target".split()
+    subprocess.run([sys.executable, "-m", "pip", "install", *options, target, source], check=True)
     return target
 
 
 @pytest.fixture
 def installed(folder, monkeypatch):
-    """The package can be imported, and its entry points are found."""
     monkeypatch.syspath_prepend(str(folder))
     registries = (METRICS, BACKBONES, PERTURBATIONS, BENCHMARKS, READINGS, LAYOUTS)
     for registry in registries:
         registry.__dict__.pop("_entry_points", None)
-    yield folder
+    yield
     for registry in registries:
         for name in registry.outside():
             registry.unregister(name)
@@ -52,11 +43,11 @@ def installed(folder, monkeypatch):
 
 @pytest.fixture
 def command(installed, tmp_path, monkeypatch):
-    """A function: runs a command with the package installed, and returns its output."""
+    """A function: runs a command, made anew with the package installed, and returns its output."""
     monkeypatch.chdir(tmp_path)
 
     def run(*words):
-        result = CliRunner(env={"COLUMNS": "80"}).invoke(app, [str(word) for word in words])
+        result = CliRunner(env={"COLUMNS": "80"}).invoke(app, [*map(str, words)])
         assert result.exit_code == 0, f"{words}\n{result.output}"
         return result.output
 
@@ -78,29 +69,28 @@ def rows_file(tmp_path, photos):
     """Four captions of the two photos; the first system is right, the second is wrong."""
     captions = {"first": ["a bright room", "a dark room"], "second": ["a dark room indeed", "a bright room"]}
     for system, texts in captions.items():
-        lines = [
-            {"id": index, "image": image, "caption": text, "references": ["a large bright room", "a room"]}
-            for index, (image, text) in enumerate(zip(["day.png", "night.png"], texts, strict=True))
-        ]
-        (tmp_path / f"{system}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        rows = []
+        for image, text in zip(("day.png", "night.png"), texts, strict=True):
+            row = {"id": len(rows), "image": image, "caption": text}
+            rows.append(row | {"references": ["a large bright room", "a room"]})
+        write_jsonl(tmp_path / f"{system}.jsonl", rows)
     return tmp_path / "first.jsonl"
+
+
+def write_rooms(folder):
+    """The official file of the benchmark and its photos, a white and a black one."""
+    (folder / "photos").mkdir(parents=True)
+    for name, colour in (("day.png", "white"), ("night.png", "black")):
+        Image.new("RGB", (8, 8), colour).save(folder / "photos" / name)
+    rated = {"day.png": {"a bright room": 5, "a room": 3, "a dark room": 1}}
+    rated["night.png"] = {"a dark room": 4, "a bright room": 2}
+    rows = []
+    for photo, ratings in rated.items():
+        for caption, rating in ratings.items():
+            rows.append({"photo": photo, "caption": caption, "rating": rating, "references": ["a room"]})
+    return write_jsonl(folder / "ratings.jsonl", rows).parent
 
 
 @pytest.fixture
 def rated_rooms(tmp_path):
-    """The official file of the benchmark and its photos, a white and a black one."""
-    folder = tmp_path / "rooms"
-    (folder / "photos").mkdir(parents=True)
-    for name, colour in (("day.png", "white"), ("night.png", "black")):
-        Image.new("RGB", (8, 8), colour).save(folder / "photos" / name)
-    rows = [
-        ("day.png", "a bright room", 5),
-        ("day.png", "a room", 3),
-        ("day.png", "a dark room", 1),
-        ("night.png", "a dark room", 4),
-        ("night.png", "a bright room", 2),
-    ]
-    keys = ("photo", "caption", "rating")
-    lines = [{**dict(zip(keys, row, strict=True)), "references": ["a room"]} for row in rows]
-    (folder / "ratings.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return folder
+    return write_rooms(tmp_path / "rooms")

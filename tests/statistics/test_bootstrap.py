@@ -8,15 +8,7 @@ import pytest
 from capscore.errors import InputError
 from capscore.options import Sampling
 from capscore.statistics import bootstrap
-from capscore.statistics.bootstrap import (
-    Interval,
-    holm,
-    multiplicities,
-    percentile_interval,
-    resample,
-    sampling_notes,
-    two_sided_p,
-)
+from capscore.statistics.bootstrap import Interval, holm, multiplicities, percentile_interval, two_sided_p
 from capscore.statistics.columns import group_codes
 
 
@@ -28,10 +20,7 @@ def test_multiplicities_are_counted_draws():
 
 def test_blocks_do_not_change_the_samples_and_long_work_has_a_bar(monkeypatch):
     bars = []
-
-    def bar(label, total):
-        bars.append((label, total))
-        return nullcontext(lambda count: None)
+    monkeypatch.setattr(bootstrap, "progress_bar", lambda *bar: bars.append(bar) or nullcontext(bars.count))
 
     def run(n_rows):
         widths = []
@@ -40,9 +29,8 @@ def test_blocks_do_not_change_the_samples_and_long_work_has_a_bar(monkeypatch):
             widths.append(drawn.shape[1])
             return np.arange(7) @ drawn[None]
 
-        return resample(values, Sampling(50, seed=3), n_units=7, n_rows=n_rows), widths
+        return bootstrap.resample(values, Sampling(50, seed=3), n_units=7, n_rows=n_rows), widths
 
-    monkeypatch.setattr(bootstrap, "progress_bar", bar)
     whole, widths = run(7)
     assert whole.shape == (1, 50) and widths == [50]
     pieces, widths = run(10**7)
@@ -51,13 +39,10 @@ def test_blocks_do_not_change_the_samples_and_long_work_has_a_bar(monkeypatch):
     assert bars == [("resampling", 50)] * 2
 
 
-def test_percentile_interval():
+def test_intervals_and_p_values():
     samples = np.append(np.arange(101.0), [np.nan, np.nan])
     assert percentile_interval(samples, 0.5) == Interval(25.0, 75.0, 0.5, 101, 2)
     assert percentile_interval(np.array([np.nan]), 0.9) is None
-
-
-def test_p_values():
     null = np.array([0.1, -0.2, 0.3, -0.4])
     assert [two_sided_p(null, observed) for observed in (0.5, -0.3, 0.0)] == [1 / 5, 3 / 5, 1.0]
     # 0.1 + 0.2 is not 0.3 to the last digit, and is as far nevertheless
@@ -81,11 +66,12 @@ def test_invalid_input_is_refused(arguments, field):
 
 
 def test_notes_warn_readers_of_intervals():
-    assert sampling_notes("image", Sampling(40), {}) == []
-    (note,) = sampling_notes("image", Sampling(39), {})
+    notes = bootstrap.sampling_notes
+    assert notes("image", Sampling(40), {}) == []
+    (note,) = notes("image", Sampling(39), {})
     assert note == "39 samples are too few for a 95% interval: take 40 or more"
-    assert "take 200 or more" in sampling_notes("group", Sampling(100, 0.99), {})[0]
-    by_item, undefined = sampling_notes("item", Sampling(40), {"r": Interval(0, 1, 0.95, 38, 2), "s": None})
+    assert "take 200 or more" in notes("group", Sampling(100, 0.99), {})[0]
+    by_item, undefined = notes("item", Sampling(40), {"r": Interval(0, 1, 0.95, 38, 2), "s": None})
     assert "resampled by item" in by_item and "interval of r: 2 of 40 samples left out" in undefined
 
 

@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-WAIT_S = 60
+WAIT_S = 300
 READABLE = 4.5  # WCAG 2.2, 1.4.3, level AA
 _SETTINGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
