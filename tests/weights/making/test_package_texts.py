@@ -26,70 +26,42 @@ COCO = """{
 
 def put(folder, source, files):
     """The source's files in a folder of sources, and the source that pins them."""
+    digests = []
     for path, content in files.items():
         target = folder / source.to / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content.encode())
-    digests = {path: hashlib.sha256(content.encode()).hexdigest() for path, content in files.items()}
-    return replace(source, files=len(files), sha256=listed_digest(digests.items()))
+        digests.append((path, hashlib.sha256(content.encode()).hexdigest()))
+    return replace(source, files=len(files), sha256=listed_digest(digests))
 
 
-def emoji(folder, names):
-    """A package of emoji names: language → characters → name."""
-    files = {
-        f"package/annotations/{language}/annotations.json": json.dumps(
-            {"annotations": {"annotations": {key: {"tts": [name]} for key, name in table.items()}}}
-        )
-        for language, table in names.items()
-    }
-    return put(folder, replace(source_named("cldr-annotations"), languages=tuple(names)), files)
+# (source, path, content) → texts by id; the second photo of a pair in JSTS is named behind the first
+CAPTIONS = [
+    ("coco-cn-extension", "data/coco-cn_ext.icap2020.txt", "a.jpg#0\t鸡\n", {"a.jpg#0": "鸡"}),
+    ("dutch-descriptions", "Data/Dutch/Val/val.1", "Kip.\n", {"validation-0-1": "Kip."}),
+    (
+        "dutch-descriptions",
+        "Data/Dutch/Val/val.0",
+        "\nHond.\n",
+        {"validation-0-0": "", "validation-1-0": "Hond."},
+    ),
+    ("jsts", "datasets/jsts-v1.3/train-v1.3.json", PAIRS, {"31-7": "犬", "31-8": "白 犬", "45-9": "皿"}),
+    ("arabic-flickr8k", "data/Flickr8k_text/Flickr8k.arabic.full.txt", "1#0\tكلب\nno\n", {"1#0": "كلب"}),
+    ("flickr8k-cn", "data/flickr8kzhc.caption.txt", "1.jpg#zhc#0 只 鸡\nno\n", {"1.jpg#zhc#0": "只 鸡"}),
+    ("framed-multi30k", "data/flickr30k/captions.txt.gz", "1.jpg#1\tUma.\n", {"1.jpg#1": "Uma."}),
+    ("turkish-coco", "MSCOCO/val/val_baseline_1.json", COCO, {"COCO_599.jpg#6548": "kedi."}),
+    ("mscoco-it", "mscoco-it/captions_ita_testset_validated.json.gz", COCO, {"COCO_599.jpg#6548": "kedi."}),
+    ("flickr8k-cn-test", "data/flickr8kzhmtest.captions.txt", "1.jpg#0 鸡\n", {"1.jpg#0": "鸡"}),
+]
 
 
-def read(source, files, languages):
-    return READERS[source.form](files, languages)
-
-
-def tatoeba_files(pairs):
-    """ "eng-spa" → lines (English, Spanish), or (…, …, label of the second)."""
-    files = {}
-    for pair, lines in pairs.items():
-        stem = f"datasets/helsinki_nlp/tatoeba/testsets/{pair}/tatoeba-test-v2021-08-07"
-        names = [*pair.split("-"), f"{pair.split('-')[1]}.labels"]
-        for column, name in enumerate(names[: len(lines[0])]):
-            files[f"{stem}.{name}"] = "".join(f"{line[column]}\n" for line in lines).encode()
-    return dict(sorted(files.items()))
-
-
-@pytest.mark.parametrize(
-    ("name", "path", "content", "expected"),
-    [
-        ("coco-cn-extension", "data/coco-cn_ext.icap2020.txt", "a.jpg#0\t鸡\n", {"a.jpg#0": "鸡"}),
-        (
-            "dutch-descriptions",
-            "Data/Dutch/Val/val.1",
-            "Een kip.\nEen hond.\n",
-            {"validation-0-1": "Een kip.", "validation-1-1": "Een hond."},
-        ),
-        # the second photo of a pair is named behind the first
-        ("jsts", "datasets/jsts-v1.3/train-v1.3.json", PAIRS, {"31-7": "犬", "31-8": "白 犬", "45-9": "皿"}),
-        ("arabic-flickr8k", "data/Flickr8k_text/Flickr8k.arabic.full.txt", "1#0\tكلب\nno\n", {"1#0": "كلب"}),
-        ("flickr8k-cn", "data/flickr8kzhc.caption.txt", "1.jpg#zhc#0 只 鸡\nno\n", {"1.jpg#zhc#0": "只 鸡"}),
-        ("framed-multi30k", "data/flickr30k/captions.txt.gz", "1.jpg#1\tUma.\n", {"1.jpg#1": "Uma."}),
-        ("turkish-coco", "MSCOCO/val/val_baseline_1.json", COCO, {"COCO_599.jpg#6548": "kedi."}),
-        (
-            "mscoco-it",
-            "mscoco-it/captions_ita_testset_validated.json.gz",
-            COCO,
-            {"COCO_599.jpg#6548": "kedi."},
-        ),
-        ("flickr8k-cn-test", "data/flickr8kzhmtest.captions.txt", "1.jpg#0 鸡\n", {"1.jpg#0": "鸡"}),
-    ],
-)
+@pytest.mark.parametrize(("name", "path", "content", "expected"), CAPTIONS)
 def test_captions_in_one_language(name, path, content, expected):
     source = source_named(name)
     file = gzip.compress(content.encode()) if path.endswith(".gz") else content.encode()
     assert source.named(path) == path
-    found = {key: (language, text) for key, language, text in read(source, {path: file}, source.languages)}
+    read = READERS[source.form]({path: file}, source.languages)
+    found = {key: (language, text) for key, language, text in read}
     assert found == {key: (*source.languages, text) for key, text in expected.items()}
 
 
@@ -106,38 +78,46 @@ def test_texts_are_cleaned_and_a_source_that_is_not_whole_is_named(tmp_path):
 
 
 def test_sentences_of_other_languages_are_left_out():
-    lines = [("A hen.", "一只母鸡。", "cmn_Hans"), ("A goat.", "一隻羊仔。", "yue_Hant")]
-    files = tatoeba_files({"eng-zho": lines})
-    found = {(language, text): key for key, language, text in read(source_named("tatoeba"), files, LANGUAGES)}
+    stem = "datasets/helsinki_nlp/tatoeba/testsets/eng-zho/tatoeba-test-v2021-08-07"
+    lines = {
+        "eng": "A hen.\nA goat.\n",
+        "zho": "一只母鸡。\n一隻羊仔。\n",
+        "zho.labels": "cmn_Hans\nyue_Hant\n",
+    }
+    files = {f"{stem}.{name}": text.encode() for name, text in lines.items()}
+    read = READERS[source_named("tatoeba").form]
+    found = {(language, text): key for key, language, text in read(files, LANGUAGES)}
     assert set(found) == {("en", "A hen."), ("zh", "一只母鸡。"), ("en", "A goat.")}
     # printf 'en\tA hen.' | sha1sum
     assert found["en", "A hen."] == "f66c0d6c1971b627" != found["zh", "一只母鸡。"]
-    short = {path: content * (1 + path.endswith(".labels")) for path, content in files.items()}
     with pytest.raises(CapscoreError, match=r"zho is not line-aligned with its labels"):
-        list(read(source_named("tatoeba"), short, ["zh"]))
+        list(read({**files, f"{stem}.zho.labels": b"cmn_Hans\n"}, ["zh"]))
 
 
 def test_the_command_writes_a_file_per_language_with_each_text_once(tmp_path, monkeypatch, capsys):
-    out = tmp_path / "out"
-    names = emoji(
-        tmp_path, {"en": {"🐔": "a  hen", "🐐": "caf\u0065\u0301"}, "es": {"🐔": " una\u202fgallina "}}
-    )
-    derived = replace(names, name="derived-test", form="listed")
+    files = {}
+    for language, names in {
+        "en": {"🐔": "a  hen", "🐐": "cafe\u0301"},
+        "es": {"🐔": " una\u202fgallina "},
+    }.items():
+        table = {sign: {"tts": [name]} for sign, name in names.items()}
+        content = json.dumps({"annotations": {"annotations": table}})
+        files[f"package/annotations/{language}/annotations.json"] = content
+    emoji = put(tmp_path, replace(source_named("cldr-annotations"), languages=("en", "es")), files)
     listed = [("1", "en", "a hen"), ("2", "es", "pollo")]
     monkeypatch.setitem(package_texts.READERS, "listed", lambda files, own: listed)
-    monkeypatch.setattr(package_texts, "TEXTS", (names, derived))
-    package_texts.main(["--out", str(out), "--sources", str(tmp_path)])
+    monkeypatch.setattr(package_texts, "TEXTS", (emoji, replace(emoji, name="derived", form="listed")))
+    package_texts.main(["--out", str(tmp_path / "out"), "--sources", str(tmp_path)])
     printed = capsys.readouterr().out
-    assert "es: 2 (cldr-annotations 1, derived-test 1)" in printed and "en: 2 (cldr-annotations 2)" in printed
-    assert {path.stem for path in out.iterdir()} == {*LANGUAGES}
-    rows = [
-        json.loads(line) for path in sorted(out.iterdir()) for line in path.read_text("utf-8").splitlines()
-    ]
+    assert "es: 2 (cldr-annotations 1, derived 1)" in printed and "en: 2 (cldr-annotations 2)" in printed
+    written = {path.stem: path.read_text("utf-8").splitlines() for path in (tmp_path / "out").iterdir()}
+    assert written.keys() == {*LANGUAGES}
+    rows = [json.loads(line) for language in ("en", "es") for line in written[language]]
     assert [(row["id"], row["text"]) for row in rows] == [
         ("cldr-annotations/1f414", "a hen"),
         ("cldr-annotations/1f410", "caf\u00e9"),
         ("cldr-annotations/1f414", "una gallina"),
-        ("derived-test/2", "pollo"),
+        ("derived/2", "pollo"),
     ]
     # what is for measuring alone is not among the sources
     assert not any(source.name.endswith("-test") for source in TEXTS)
