@@ -20,6 +20,7 @@ from weights.making.captions import HELD_OUT, grammar_captions, package_captions
 from weights.making.held_out import Photo
 from weights.making.named_numbers import named_numbers
 
+COCO = (("train", "56"), ("val", "77"), ("train", "99"))
 TEXTS = {
     "en": [
         ("cldr-annotations", "1f415", "a brown guide dog"),
@@ -28,9 +29,7 @@ TEXTS = {
         ("tatoeba", "bb", "Stop!"),
     ],
     "zh": [
-        ("coco-cn-extension", "COCO_train2014_000000000056#0", SAYS["zh"].format("56")),
-        ("coco-cn-extension", "COCO_val2014_000000000077#0", SAYS["zh"].format("77")),
-        ("coco-cn-extension", "COCO_train2014_000000000099#0", SAYS["zh"].format("99")),
+        *(("coco-cn-extension", f"COCO_{split}2014_{n:0>12}#0", SAYS["zh"].format(n)) for split, n in COCO),
         ("tatoeba", "aa", SAYS["zh"].format("9001")),
     ],
     "nl": [
@@ -50,10 +49,9 @@ pytestmark = [
 
 def write_all(folder):
     write_official(folder / "data")
-    for language, rows in TEXTS.items():
-        write_jsonl(
-            folder / "texts" / f"{language}.jsonl", (text_row(*row[:2], language, row[2]) for row in rows)
-        )
+    for language, texts in TEXTS.items():
+        rows = [text_row(source, key, language, text) for source, key, text in texts]
+        write_jsonl(folder / "texts" / f"{language}.jsonl", rows)
     return folder
 
 
@@ -62,10 +60,9 @@ def written(tmp_path_factory):
     return write_all(tmp_path_factory.mktemp("sources"))
 
 
-def arguments(folder, out):
-    paths = {"data": folder / "data", "texts": folder / "texts", "out": out}
-    counts = ["--package_texts", "en:9", "zh:9", "nl:9", "--grammar", "en:2", "ja:3"]
-    return [*(part for name, path in paths.items() for part in (f"--{name}", str(path))), *counts]
+def make(folder, out):
+    paths = [f"--data={folder / 'data'}", f"--texts={folder / 'texts'}", f"--out={out}"]
+    module.main([*paths, "--package_texts", "en:9", "zh:9", "nl:9", "--grammar", "en:2", "ja:3"])
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +71,7 @@ def made(written, tmp_path_factory):
     out = tmp_path_factory.mktemp("made") / "new" / "captions.jsonl"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BenchmarkWarning)
-        module.main(arguments(written, out))
+        make(written, out)
     return out, [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
 
 
@@ -113,12 +110,9 @@ def test_texts_of_packages_have_a_length(written):
 
 
 def test_descriptions_come_before_sentences_and_emoji_are_a_tenth(tmp_path):
-    kinds = [
-        ("tatoeba", 30, "The dog sleeps here"),
-        ("framed-multi30k", 5, "A stamp of dog"),
-        ("cldr-annotations", 30, "a dog face"),
-    ]
-    rows = [text_row(source, n, "en", f"{text} {n}") for source, most, text in kinds for n in range(most)]
+    rows = []
+    for source, most in (("tatoeba", 30), ("framed-multi30k", 5), ("cldr-annotations", 30)):
+        rows += [text_row(source, n, "en", f"The dog sleeps here {n}") for n in range(most)]
     write_jsonl(tmp_path / "en.jsonl", rows)
     found = package(tmp_path, {"en": 20})
     expected = ["cldr-annotations"] * 2 + ["framed-multi30k"] * 5 + ["tatoeba"] * 13
@@ -143,17 +137,11 @@ def test_the_file_has_the_requested_captions_and_no_held_out_ones(made):
         **{(language, "multi30k"): 2 for language in ("en", "de", "fr", "cs")},
         # 111 and 720, of which two languages have five captions; the German one of 111 is Multi30k's too
         **{(language, "xflickrco"): 2 for language in ("es", "ru", "tr", "zh")},
-        ("de", "xflickrco"): 5,
-        ("ja", "xflickrco"): 6,
-        ("en", "flickr8k"): 3,
-        ("en", "tatoeba"): 2,
-        ("zh", "tatoeba"): 1,
+        **{("de", "xflickrco"): 5, ("ja", "xflickrco"): 6, ("en", "flickr8k"): 3},
+        **{("en", "tatoeba"): 2, ("zh", "tatoeba"): 1, ("nl", "tatoeba"): 1},
         # of three COCO photos two are in a test set
-        ("zh", "coco-cn-extension"): 1,
-        ("nl", "tatoeba"): 1,
-        ("nl", "dutch-descriptions"): 2,
-        ("en", "grammar"): 2,
-        ("ja", "grammar"): 3,
+        **{("zh", "coco-cn-extension"): 1, ("nl", "dutch-descriptions"): 2},
+        **{("en", "grammar"): 2, ("ja", "grammar"): 3},
     }
     for row in rows:
         if not row["id"].startswith("grammar/"):
@@ -171,7 +159,7 @@ def test_the_file_has_the_requested_captions_and_no_held_out_ones(made):
 
 
 def test_the_same_sources_are_the_same_file_to_the_byte(made, written, tmp_path):
-    module.main(arguments(written, tmp_path / "again.jsonl"))
+    make(written, tmp_path / "again.jsonl")
     assert (tmp_path / "again.jsonl").read_bytes() == made[0].read_bytes()
 
 
@@ -183,24 +171,18 @@ def test_beside_the_file_stands_where_its_captions_come_from(made):
 
 
 @pytest.mark.parametrize(
-    ("path", "content", "message"),
+    ("path", "content", "named"),
     [
-        (
-            "data/flickr8k/Flickr8k.token.txt",
-            b"111_aa.jpg#0\tA dog.\n\n111_aa.jpg\tA\n",
-            r"token\.txt, line 3",
-        ),
-        ("data/xflickrco/ja/train_200x5.jsonl", None, "train_200x5"),
-        ("texts/nl.jsonl", b'{"id": "tatoeba/a", "text": "A dog."}\n', r"nl\.jsonl, line 1: expected a row"),
+        ("data/flickr8k/Flickr8k.token.txt", b"111_aa.jpg#0\tA dog.\n\n111_aa.jpg\tA\n", "line 3"),
+        ("data/xflickrco/ja/train_200x5.jsonl", None, ""),
+        ("texts/nl.jsonl", b'{"id": "tatoeba/a", "text": "A dog."}\n', "line 1: expected a row"),
     ],
 )
-def test_a_source_that_is_missing_or_damaged_is_named_and_nothing_is_written(
-    tmp_path, path, content, message
-):
+def test_a_source_that_is_missing_or_damaged_is_named_and_nothing_is_written(tmp_path, path, content, named):
     file = write_all(tmp_path) / path
     file.unlink() if content is None else file.write_bytes(content)
-    with pytest.raises(CapscoreError, match=message):
-        module.main(arguments(tmp_path, tmp_path / "captions.jsonl"))
+    with pytest.raises(CapscoreError, match=f"{file.stem}.*{named}"):
+        make(tmp_path, tmp_path / "captions.jsonl")
     assert not (tmp_path / "captions.jsonl").exists()
 
 
