@@ -5,20 +5,18 @@
 In: a JSON Lines file with the photo, caption and language of each row, such as that of
 `weights.measuring.held_out`. Out, per change and language: how far the mean moves, the share of captions that
 move by more than .02, and of those that score lower. A caption is written in another way, of
-ways_of_writing.json and `WAYS`, gets an opener of openers.json, a dangling end, or a wrong word; all captions
-of a photo, as one paragraph, get sentences of another photo.
+ways_of_writing.json and `WAYS`, gets an opener of openers.json or a dangling end; all captions of a photo, as
+one paragraph, get sentences of another photo.
 """
 
 from __future__ import annotations
 
 import html
-import random
 import re
 import string
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -32,8 +30,6 @@ from training.engine.config import main as run_as_command
 from weights.making.jsonl import beside
 
 from .figures import FILES, in_percent, read_options, read_rows, write_results
-from .planted_words import LANGUAGES
-from .planting import plant
 
 # Ways of writing, in which %s stands for the caption, and words that headlines do not capitalise.
 _STATED = beside(__file__, "ways_of_writing.json")
@@ -41,7 +37,6 @@ FORMS: list[str] = _STATED["forms"]
 SMALL_WORDS = frozenset(_STATED["small words"].split())
 OPENERS: Mapping[str, list[str]] = beside(__file__, "openers.json")
 MOVED = 0.02  # a change of one caption's score that counts
-KINDS = {"same_kind": "a noun of the same kind", "colour": "another colour", "number": "another number"}
 ADDED = (1, 3)
 ENDS = ("on a", "with a")  # of an English caption that stops in mid-phrase
 
@@ -49,14 +44,11 @@ ENDS = ("on a", "with a")  # of an English caption that stops in mid-phrase
 class Changed(NamedTuple):
     """A text beside a photo, before and after a change."""
 
-    image: str
+    change: str
     language: str
+    image: str
     before: str
     after: str
-
-
-Changes = dict[str, list[Changed]]  # by what was changed
-Captions = Sequence[Mapping[str, str]]  # rows with image, caption and language
 
 
 def _in_capitals(text: str, n_words: int = 1) -> str:
@@ -99,13 +91,14 @@ WAYS: dict[str, Callable[[str], str]] = {
 }
 
 
-def changes_of(rows: Captions, ways: Mapping[str, Callable[[str], str]] = WAYS) -> Changes:
-    """Every change of captions: ways of writing, openers, ends, wrong words, sentences of another photo."""
-    found: Changes = {name: [] for name in ways}
-    by_photo: dict[str, dict[str, list[str]]] = {}
+def changes_of(
+    rows: Sequence[Mapping[str, str]], ways: Mapping[str, Callable[[str], str]] = WAYS
+) -> Iterator[Changed]:
+    """Every change of captions, of rows with image, caption and language."""
+    own: dict[str, dict[str, list[str]]] = {}  # language → photo → captions
     for row in rows:
         image, language, caption = row["image"], row["language"], row["caption"]
-        by_photo.setdefault(image, {}).setdefault(language, []).append(caption)
+        own.setdefault(language, {}).setdefault(image, []).append(caption)
         written = {name: write(caption) for name, write in ways.items()}
         for number, opener in enumerate(OPENERS.get(language, ()), 1):
             lower = caption if language == "de" else caption[:1].lower() + caption[1:]
@@ -113,46 +106,32 @@ def changes_of(rows: Captions, ways: Mapping[str, Callable[[str], str]] = WAYS) 
         for end in ENDS if language == "en" else ():
             written[f"… {end}"] = f"{caption.rstrip(' .')} {end}"
         for name, text in written.items():
-            found.setdefault(name, []).append(Changed(image, language, caption, text))
-    for kind, said in KINDS.items():
-        found[said] = []
-        for image, captions in by_photo.items():
-            for language in sorted(captions.keys() & set(LANGUAGES)):
-                if planted := plant(captions, language, kind, random.Random(f"{kind} {Path(image).name}")):
-                    found[said].append(Changed(image, language, planted.original, planted.caption))
+            yield Changed(name, language, image, caption, text)
+    # all captions of a photo as one paragraph, with sentences of another photo
     for n in ADDED:
-        found[f"{n} of another photo"] = [*_longer(by_photo, n)]
-    return found
+        for language, photos in own.items():
+            listed = list(photos.items())
+            for at, (image, texts) in enumerate(listed) if len(listed) > 1 else ():
+                _, other = listed[(at + len(listed) // 2) % len(listed)]
+                before, after = (" ".join(map(_sentence, some)) for some in (texts, [*texts, *other[:n]]))
+                yield Changed(f"{n} of another photo", language, image, before, after)
 
 
-def _longer(by_photo: Mapping[str, Mapping[str, Sequence[str]]], n: int) -> Iterator[Changed]:
-    """A photo's captions of a language as one paragraph, with n sentences of another photo."""
-    for language in dict.fromkeys(language for captions in by_photo.values() for language in captions):
-        own = [(image, captions[language]) for image, captions in by_photo.items() if language in captions]
-        for at, (image, texts) in enumerate(own) if len(own) > 1 else ():
-            _, other = own[(at + len(own) // 2) % len(own)]
-            before, after = (" ".join(map(_sentence, some)) for some in (texts, [*texts, *other[:n]]))
-            yield Changed(image, language, before, after)
-
-
-def measure(scorer: Scorer, changes: Changes) -> dict[str, dict[str, dict[str, float]]]:
+def measure(scorer: Scorer, changes: Iterable[Changed]) -> dict[str, dict[str, dict[str, float]]]:
     """Change → language → number of texts that it changes, change of the mean, shares that move and fall."""
-    pairs: dict[tuple[str, str], None] = {}
-    for listed in changes.values():
-        for row in listed:
-            pairs |= {(row.image, row.before): None, (row.image, row.after): None}
+    listed = [row for row in changes if row.before != row.after]
+    pairs = dict.fromkeys((row.image, text) for row in listed for text in (row.before, row.after))
     images, texts = zip(*pairs, strict=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RowWarning)  # texts look odd on purpose
         scores = dict(zip(pairs, scorer.score(texts, images).scores.tolist(), strict=True))
+    moved: dict[str, dict[str, list[float]]] = {}
+    for row in listed:
+        change = scores[row.image, row.after] - scores[row.image, row.before]
+        moved.setdefault(row.change, {}).setdefault(row.language, []).append(change)
     found: dict[str, dict[str, dict[str, float]]] = {}
-    for name, listed in changes.items():
-        moved: dict[str, list[float]] = {}
-        for row in listed:
-            if row.before != row.after:
-                change = scores[row.image, row.after] - scores[row.image, row.before]
-                moved.setdefault(row.language, []).append(change)
-        found[name] = {language: _counted(np.array(values)) for language, values in moved.items()}
+    for name, parts in moved.items():
+        found[name] = {language: _counted(np.array(values)) for language, values in parts.items()}
     return found
 
 
