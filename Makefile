@@ -64,7 +64,7 @@ test: $(VENV)/.installed ## run the tests with the newest datasets
 
 # What reads or makes data sets of `datasets`, or runs inside `evaluate`.
 ON_DATASETS := tests/modules tests/datasets_scripts tests/test_benchmark_laws.py tests/files/test_read.py \
-	tests/files/test_write.py tests/images/test_sequence.py tests/metrics/test_stream.py \
+	tests/files/test_write.py tests/images/test_load.py tests/metrics/test_stream.py \
 	tests/test_metric_laws.py::test_the_module_gives_the_numbers_of_the_library \
 	tests/test_metric_laws.py::test_streams_and_frameworks_give_the_numbers_of_the_library
 test-datasets-3.6: $(COMPAT)/.installed ## test modules, scripts and data sets with datasets 3.6

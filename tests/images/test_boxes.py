@@ -15,6 +15,10 @@ across, down = (st.lists(st.integers(0, n), min_size=2, max_size=2, unique=True)
 corners = st.tuples(across, down).map(lambda pair: [pair[0][0], pair[1][0], pair[0][1], pair[1][1]])
 
 
+SHARES = [[[0.1, 0.2, 0.9, 0.95]], [[0.5, 0.5, 0.2, 0.3], (0.1, 0.1, 0.2, 0.2)]]
+SHARES += [np.array([[0.0, 0, 1, 1.01]], np.float32)]
+
+
 def pixels(box: list[int]) -> set[tuple[int, int]]:
     left, top, right, bottom = box
     return {(x, y) for x in range(left, right) for y in range(top, bottom)}
@@ -37,17 +41,10 @@ def test_boxes_of_every_kind_are_clipped_to_the_photo(kind):
         ([[1, 4, 2, 4]], "box 0 is [1, 4, 2, 4]: expected left below right"),
         ([[20, 0, 25, 5]], "box 0 is [20, 0, 25, 5]: it lies outside the photo of 20 × 10"),
         ([[0, 0, 5, 5], [2, -9, 3, -1]], "box 1 is [2, -9, 3, -1]: it lies outside"),
-        *(
-            ([[0, 0, wrong, 5]], "expected four finite numbers")
-            for wrong in (float("nan"), float("inf"), "5", True)
-        ),
-        ([[0, 0, 5]], "box 0 is [0, 0, 5]: expected four finite numbers"),
-        ([[0, 0, 5, 5], None], "box 1 is None: expected four"),
-        ([0, 0, 5, 5], "expected a list of boxes"),
-        ("0 0 5 5", "expected a list of boxes"),
-        ([[0.1, 0.2, 0.9, 0.95]], "multiply left and right by 20, top and bottom by 10"),
-        (np.array([[0.0, 0, 1, 1.01]], np.float32), "multiply left and right by 20, top and bottom by 10"),
-        (([0.5, 0.5, 0.2, 0.3], (0.1, 0.1, 0.2, 0.2)), "multiply left and right by 20, top and bottom by 10"),
+        *(([[0, 0, wrong, 5]], "four finite numbers") for wrong in (float("nan"), float("inf"), "5", True)),
+        *(([[0, 0, 5]], "box 0 is [0, 0, 5]: expected four"), ([[0, 0, 5, 5], None], "box 1 is None")),
+        *((given, "expected a list of boxes") for given in ([0, 0, 5, 5], "0 0 5 5")),
+        *((given, "left and right by 20, top and bottom by 10") for given in SHARES),
     ],
 )
 def test_invalid_boxes_are_named(boxes, complaint):
@@ -84,8 +81,7 @@ def test_suppression_equals_torchvision(threshold):
     assert suppress(boxes, confidences, threshold).tolist() == theirs
     assert suppress(boxes[:1].repeat(3, axis=0), np.array([0.5] * 3), threshold).tolist() == [0]
     # an overlap of 1/2 is not above 1/2
-    halves = np.array([[0.0, 0, 4, 4], [0, 0, 4, 2]])
-    assert suppress(halves, np.array([0.9, 0.8]), 0.5).tolist() == [0, 1]
+    assert suppress(np.array([[0.0, 0, 4, 4], [0, 0, 4, 2]]), np.array([0.9, 0.8]), 0.5).tolist() == [0, 1]
 
 
 def test_crops_hold_every_pixel_that_a_box_touches():

@@ -1,16 +1,18 @@
-"""Images of every form → the RGB pixels and keys they must have, and one error for whatever is none."""
+"""Images of every form, and lists of them → the RGB pixels and keys they must have; one error for others."""
 
 import contextlib
 import io
 import itertools
 import os
 import struct
-import warnings
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest import mock
 
+import datasets
 import numpy as np
+import pandas
 import pyarrow
 import pytest
 import torch
@@ -19,7 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from PIL import Image, ImageFile
 
-from capscore.errors import ImageError
+from capscore.errors import ImageError, InputError
 from capscore.files.text_files import IMAGE_BYTES
 from capscore.images.load import check_images, content_key, load_image
 
@@ -95,14 +97,8 @@ FILES = {
     "PNG, 16 bits, transparent": (grey_png(16, u16(0x1234, 0x1235), 2, 0x1234), grey(255, 0x12)),
     "PNG, 16 bits, alpha": (grey_png(16, u16(0x1234, 0xFFFF, 0, 0), 2, colour=GREY_ALPHA), grey(0x12, 255)),
     "PNG, colour, transparent": (colour_png(8, b"\1\2\3\4\5\6", 2, 1, 2, 3), [WHITE, (4, 5, 6)]),
-    "PNG, wide colour, transparent": (
-        colour_png(16, WIDE, 2, 0x1234, 0x2345, 0x3456),
-        [WHITE, (119, 35, 52)],
-    ),
-    "PNG, palette, half transparent": (
-        grey_png(8, b"\0\1", 2, colour=PALETTE, chunks=HALF_RED),
-        [GREEN, PINK],
-    ),
+    "PNG, wide colour": (colour_png(16, WIDE, 2, 0x1234, 0x2345, 0x3456), [WHITE, (119, 35, 52)]),
+    "PNG, palette": (grey_png(8, b"\0\1", 2, colour=PALETTE, chunks=HALF_RED), [GREEN, PINK]),
     "PGM of 16 bits": (b"P5 3 1 65535\n" + u16(0, 0x8001, 0xFFFF), grey(0, 0x80, 255)),
     "PGM of 10 bits": (b"P5 2 1 1023\n" + u16(0, 1023), [BLACK, WHITE]),
     "TIFF of 16 bits": (encode(np.array([[0x1234, 0xFFFF]], np.uint16), "TIFF"), grey(0x12, 255)),
@@ -129,28 +125,20 @@ def test_a_jpeg_of_inks_which_it_stores_inverted():
     assert b"Adobe" in data and np.abs(np.asarray(load_image(data)).astype(int) - RED).max() <= 2
 
 
-# What to do to the stored array to see it upright (EXIF 2.32, tag Orientation)
-TURNS = {
-    1: lambda a: a,
-    2: lambda a: a[:, ::-1],
-    3: lambda a: a[::-1, ::-1],
-    4: lambda a: a[::-1],
-    5: lambda a: a.transpose(1, 0, 2),
-    6: lambda a: np.rot90(a, -1),
-    7: lambda a: np.rot90(a, 2).transpose(1, 0, 2),
-    8: lambda a: np.rot90(a, 1),
-}
+# by how many quarters the stored array is turned to be upright, and whether it is mirrored before
+# (EXIF 2.32, tag Orientation)
+TURNS = {1: (0, 1), 2: (0, -1), 3: (2, 1), 4: (2, -1), 5: (1, -1), 6: (-1, 1), 7: (-1, -1), 8: (1, 1)}
 
 
 @pytest.mark.parametrize("orientation", TURNS)
 def test_exif_orientation_turns_once(orientation):
-    stored = noise(3, 5)
+    stored, (quarters, mirrored) = noise(3, 5), TURNS[orientation]
     exif = Image.Exif()
     exif[0x0112] = orientation
     for options in ({}, {"format": "TIFF"}):
         data = encode(stored, exif=exif, **options)
         for image in (data, Image.open(io.BytesIO(data)), load_image(data)):
-            assert np.array_equal(np.asarray(load_image(image)), TURNS[orientation](stored))
+            assert np.array_equal(np.asarray(load_image(image)), np.rot90(stored[:, ::mirrored], quarters))
 
 
 @pytest.mark.filterwarnings("ignore:Corrupt EXIF")
@@ -225,9 +213,8 @@ def test_array_round_trip(data):
 def test_tensors_have_their_channels_first_and_arrays_last_unless_they_cannot(size):
     photo = noise()[: size[0], : size[1]]
     first = np.moveaxis(photo, -1, 0)
-    tensors = [
-        torch.tensor(first).to(kind) for kind in (torch.uint8, torch.int64, torch.float32, torch.float16)
-    ]
+    kinds = torch.uint8, torch.int64, torch.float32, torch.float16
+    tensors = [torch.tensor(first).to(kind) for kind in kinds]
     for tensor in (*tensors, torch.tensor(first).double() / 255, torch.tensor(first / 255).float()):
         assert np.array_equal(load_image(tensor), photo)
         assert all(np.array_equal(load_image(row), photo) for row in check_images(torch.stack([tensor] * 2)))
@@ -253,14 +240,10 @@ def test_keys_go_by_content(photo):
 
 
 EARLY = {
-    "None": (None, "None is not an image; expected a path"),
-    "list": ([1, 2], "an object of type list is not an image"),
-    "missing file": ("/no/such.jpg", "no such file: '/no/such.jpg'"),
-    "empty string": ("", "an empty string"),
-    "NUL": ("a\0b", "null byte|null character"),
-    "empty bytes": (b"", r"bytes of length 0 is empty \(0 bytes\)"),
-    "dict with text as bytes": ({"bytes": "text"}, "is not an image"),
-    "dict with a number as path": ({"path": 3}, "is not an image"),
+    **{"None": (None, "None is not an image"), "list": ([1, 2], "an object of type list is not an image")},
+    **{"missing file": ("/no/such.jpg", "'/no/such.jpg'"), "empty string": ("", "an empty string")},
+    **{"NUL": ("a\0b", "null byte|null character"), "empty bytes": (b"", r"empty \(0 bytes\)")},
+    **{"text as bytes": ({"bytes": "text"}, "is not an image"), "number as path": ({"path": 3}, "not an im")},
     "URL": ("https://me:secret@x.org/a", r"^image: 'https://…@x\.org/a' is a URL.*allow_urls=True"),
     "other address": ("ftp://x.org/a.jpg", r"expected a path, or an http\(s\) address"),
     "0 to 1 that resampling pushed over": (np.full((2, 2, 3), 1.02), "from 1.02 to 1.02: expected numbers"),
@@ -308,17 +291,15 @@ def lenient():
     ImageFile.LOAD_TRUNCATED_IMAGES = False
 
 
-def flipped(data: bytes) -> bytes:
-    return data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 0xFF]) + data[len(data) // 2 + 1 :]
-
-
 FORMATS = ["JPEG", "PNG", "GIF", "WEBP", "TIFF", "BMP"]
 
 
 @pytest.mark.filterwarnings("ignore:Truncated File Read", "ignore:Corrupt EXIF")
 @pytest.mark.parametrize("format", [*FORMATS, "HTML"])
 def test_every_kind_of_damage_is_an_error_and_never_a_grey_half(format, lenient, photo):
-    damaged = [b"<!DOCTYPE html><html><title>404</title>", bytes(5000), flipped(encode(noise()))]
+    flipped = bytearray(encode(noise()))
+    flipped[len(flipped) // 2] ^= 0xFF
+    damaged = [b"<!DOCTYPE html><html><title>404</title>", bytes(5000), flipped]
     if format in FORMATS:
         whole = encode(noise(), format)
         damaged = [whole[: int(len(whole) * kept)] for kept in (0.3, 0.99)]
@@ -343,16 +324,15 @@ def test_drawings_are_refused_before_an_interpreter_sees_them():
         load_image(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n")
 
 
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
 def test_the_limit_of_pixels_is_pillows_and_holds_for_all(monkeypatch, photo):
     for image in (photo, Image.open(photo), noise()):
-        with monkeypatch.context() as patch, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            patch.setattr(Image, "MAX_IMAGE_PIXELS", 64 * 48 - 1)
-            with pytest.raises(ImageError, match="3,072 pixels; the limit is 3,071"):
-                load_image(image)
-            for limit in (64 * 48, None):
-                patch.setattr(Image, "MAX_IMAGE_PIXELS", limit)
-                assert load_image(image).size == (64, 48)
+        monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 64 * 48 - 1)
+        with pytest.raises(ImageError, match="3,072 pixels; the limit is 3,071"):
+            load_image(image)
+        for limit in (64 * 48, None):
+            monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)
+            assert load_image(image).size == (64, 48)
 
 
 def test_the_limit_of_bytes(monkeypatch, photo):
@@ -368,22 +348,19 @@ def test_the_limit_of_bytes(monkeypatch, photo):
 def _tiled_bomb() -> bytes:
     """A TIFF of 8 × 8 pixels in one tile of 30,000 × 30,000, packed a thousandfold."""
     packed = zlib.compress(bytes(2**20)) * 50
-    entries = [
-        (256, 4, 1, 8), (257, 4, 1, 8), (258, 3, 1, 8), (259, 3, 1, 8), (262, 3, 1, 1), (277, 3, 1, 1),
-        (322, 4, 1, 30_000), (323, 4, 1, 30_000), (324, 4, 1, 8), (325, 4, 1, len(packed)),
-    ]  # fmt: skip
+    entries = [(256, 4, 1, 8), (257, 4, 1, 8), (258, 3, 1, 8), (259, 3, 1, 8), (262, 3, 1, 1), (277, 3, 1, 1)]
+    entries += [(322, 4, 1, 30_000), (323, 4, 1, 30_000), (324, 4, 1, 8), (325, 4, 1, len(packed))]
     head = struct.pack("<2sHI", b"II", 42, 8 + len(packed))
     directory = struct.pack("<H", len(entries)) + b"".join(struct.pack("<HHII", *entry) for entry in entries)
     return head + packed + directory + struct.pack("<I", 0)
 
 
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
 def test_bombs_are_refused_before_they_are_decoded():
     grey_bomb = png(10_000, 10_000, bits=8, colour=GREY, lines=b"\0")  # of which Pillow only warns
     for data in (_tiled_bomb(), grey_bomb):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with pytest.raises(ImageError, match="the limit is"):
-                load_image(data)
+        with pytest.raises(ImageError, match="the limit is"):
+            load_image(data)
 
 
 def test_files_cut_short_in_many_threads(lenient):
@@ -396,3 +373,105 @@ def test_files_cut_short_in_many_threads(lenient):
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(is_read, [whole, whole[:-300]] * 50)) == [True, False] * 50
     assert ImageFile.LOAD_TRUNCATED_IMAGES
+
+
+@pytest.fixture
+def paths(tmp_path) -> list[str]:
+    for number in range(4):
+        (tmp_path / f"{number}.jpg").write_bytes(encode(noise(8, 9, seed=number), "JPEG", quality=60))
+    return [str(tmp_path / f"{number}.jpg") for number in range(4)]
+
+
+@pytest.fixture
+def decoded(monkeypatch) -> list:
+    """One entry for each time that `datasets` decodes an image."""
+    decode = datasets.Image.decode_example
+    noted = mock.create_autospec(decode, side_effect=decode)
+    monkeypatch.setattr(datasets.Image, "decode_example", noted)
+    return noted.call_args_list
+
+
+def keys(images) -> list[str]:
+    return [content_key(image) for image in images]
+
+
+def image_data_set(rows: list, **options) -> datasets.Dataset:
+    features = datasets.Features({"image": datasets.Image(**options), "row": datasets.Value("int64")})
+    return datasets.Dataset.from_dict({"image": rows, "row": list(range(len(rows)))}, features=features)
+
+
+COLUMNS = hasattr(datasets.arrow_dataset, "Column")
+lazy_columns = pytest.mark.skipif(not COLUMNS, reason="before datasets 4 a column is a list of images")
+
+
+@lazy_columns
+def test_no_column_of_images_is_decoded(paths, decoded):
+    stored, all_rows = image_data_set(paths), [0, 1, 2, 3]
+    nested = datasets.Features({"photo": {"image": datasets.Image()}})
+    inner = datasets.Dataset.from_dict({"photo": [{"image": path} for path in paths]}, features=nested)
+    for images, order in (
+        (stored["image"], all_rows),
+        (image_data_set([Path(path).read_bytes() for path in paths])["image"], all_rows),
+        *((stored.select([3, 1])["image"], [3, 1]), (stored.with_format("torch")["image"], all_rows)),
+        *((stored.to_iterable_dataset()["image"], all_rows), (inner["photo"]["image"], all_rows)),
+        (datasets.Dataset.from_dict({"image": paths})["image"], all_rows),
+    ):
+        column, expected = check_images(images), keys(paths[row] for row in order)
+        assert len(column) == len(order) and keys(column) == expected
+        assert content_key(column[-1]) == expected[-1] and keys(column[1:]) == expected[1:]
+        with pytest.raises(IndexError):
+            column[len(order)]
+    assert not decoded
+
+
+@lazy_columns
+def test_a_transform_or_a_mode_is_honoured_row_by_row(paths, decoded):
+    grey = check_images(image_data_set(paths, mode="L")["image"])
+    assert len(grey) == 4 and not decoded
+    assert grey[1].mode == "L" and len(decoded) == 1
+
+    def smaller(batch):
+        return {"image": [image.resize((2, 2)) for image in batch["image"]]}
+
+    column = check_images(image_data_set(paths).with_transform(smaller)["image"])
+    assert len(column) == 4 and load_image(column[2]).size == (2, 2)
+
+
+def test_a_missing_row_of_a_column_is_an_error(paths):
+    column = check_images(image_data_set([paths[0], None])["image"])
+    assert content_key(column[0])
+    with pytest.raises(ImageError, match="None is not an image"):
+        content_key(column[1])
+
+
+def test_every_list_gives_its_rows_in_order(paths):
+    for rows in (
+        *(paths, tuple(paths), np.array(paths), np.array(paths, object), iter(paths)),
+        *(pyarrow.array(paths), pyarrow.chunked_array([paths[:1], paths[1:]])),
+        pandas.Series(paths, index=[9, 3, 0, 1]),  # labels are not positions
+        dict(enumerate(paths)).values(),
+    ):
+        checked = check_images(rows)
+        assert [checked[number] for number in range(len(checked))] == paths
+    assert check_images(paths) is paths
+    rows = [{"bytes": Path(path).read_bytes(), "path": None} for path in paths]
+    assert keys(check_images(pyarrow.array(rows))[:2]) == keys(paths[:2])
+
+
+def test_a_batch_of_pixels_is_a_list_of_images():
+    batch = np.stack([noise(seed=number) for number in range(3)])
+    assert keys(check_images(torch.from_numpy(batch))) == keys(check_images(batch)) == keys(batch)
+    assert np.shares_memory(check_images(batch)[1], batch)
+
+
+NO_LISTS = [
+    *("a.jpg", Path("a.jpg"), b"abc", {"path": "a.jpg", "bytes": None}, Image.new("L", (2, 3))),
+    *(np.zeros((4, 4, 3), np.uint8), torch.zeros(3, 4, 4), np.zeros(9, np.uint8), io.BytesIO(b"x"), None),
+    *({"a.jpg"}, pandas.DataFrame({"image": ["a.jpg"]}), datasets.Dataset.from_dict({"a": [1], "b": [2]})),
+]
+
+
+@pytest.mark.parametrize("images", NO_LISTS, ids=lambda images: type(images).__name__)
+def test_images_must_be_a_list(images):
+    with pytest.raises(InputError, match="expected a list with one image per candidate"):
+        check_images(images)

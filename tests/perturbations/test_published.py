@@ -12,19 +12,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import capscore
+from capscore import perturbations
 from capscore.errors import CapscoreError, InputError, MissingExtraError
-from capscore.perturbations import (
-    KINDS,
-    MASK,
-    ORDERS,
-    P,
-    chosen_kinds,
-    find_nouns,
-    find_objects,
-    noun_finder,
-    perturb,
-    word_finder,
-)
+from capscore.perturbations import KINDS, MASK, ORDERS, P, find_nouns, perturb, word_finder
+from capscore.perturbations.by_degree import by_degree
 from capscore.perturbations.words import is_one_sign
 from capscore.text import segmentation
 
@@ -43,20 +34,17 @@ def drawn_places(caption, n, seed=0, p=P):
     return places
 
 
-@pytest.mark.parametrize(
-    ("language", "words", "blank"),
-    [
-        ("en", "Two goats climb a steep, stony hill.", " "),
-        ("fr", "L'âne mange une pomme près du mur.", " "),
-        ("ko", "소년이 공원에서 연을 날린다.", " "),
-        ("ar", "قطة تنام على كرسي خشبي", " "),
-        ("ja", "猫 が 椅子 で 寝る 。", ""),
-        ("zh", "小孩 在 公园 里 跑步", ""),
-        ("th", "แมว นอน บน เก้าอี้", ""),
-    ],
-)
-def test_each_language_by_its_definition(language, words, blank):
-    words = words.split()
+# words, with blanks also where they are written without
+SPLIT = {
+    **{"en": "Two goats climb a steep, stony hill.", "fr": "L'âne mange une pomme près du mur."},
+    **{"ko": "소년이 공원에서 연을 날린다.", "ar": "قطة تنام على كرسي خشبي", "ja": "猫 が 椅子 で 寝る 。"},
+    **{"zh": "小孩 在 公园 里 跑步", "th": "แมว นอน บน เก้าอี้"},
+}
+
+
+@pytest.mark.parametrize("language", SPLIT)
+def test_each_language_by_its_definition(language):
+    words, blank = SPLIT[language].split(), "" if language in ("ja", "zh", "th") else " "
     caption = blank.join(words)
     for seed in (0, 7):
         drawn = drawn_places(caption, len(words), seed)
@@ -107,14 +95,10 @@ def test_p_is_the_share_of_the_words():
 @pytest.mark.parametrize(
     ("caption", "language", "kind", "expected"),
     [
-        ("owl", "en", "repetition", "owl owl"),
-        ("owl", "en", "removal", "owl"),
-        ("no no no no", "en", "jumble", "no no no no"),
-        ("so long", "en", "jumble", "long so"),
-        ("...", "zh", "masking", "[MASK]"),
-        ("👍🏽", "en", "repetition", "👍🏽 👍🏽"),
-        ("חתול ישן", "he", "jumble", "ישן חתול"),
-        (" so \t long\n", "en", "jumble", " long \t so\n"),
+        *(("owl", "en", "repetition", "owl owl"), ("owl", "en", "removal", "owl")),
+        *(("no no no no", "en", "jumble", "no no no no"), ("so long", "en", "jumble", "long so")),
+        *(("...", "zh", "masking", "[MASK]"), ("👍🏽", "en", "repetition", "👍🏽 👍🏽")),
+        *(("חתול ישן", "he", "jumble", "ישן חתול"), (" so \t long\n", "en", "jumble", " long \t so\n")),
         ("哈哈哈哈哈哈", "zh", "jumble", "哈哈哈哈哈哈"),  # 哈哈哈 twice
         ("哈哈哈 哈", "zh", "jumble", "哈 哈哈哈"),
     ],
@@ -146,13 +130,6 @@ def test_grapheme_clusters_are_never_cut(sign):
     assert not is_one_sign("🇩🇪", "🇫") and not is_one_sign("🇩🇪🇫🇷", "🇯")
 
 
-def test_objects_of_a_file_are_swapped_rather_than_nouns(tmp_path):
-    path = tmp_path / "rows.jsonl"
-    path.write_text('{"caption": "a red dog and a blue cat", "objects": ["red", "blue"]}\n')
-    found = capscore.perturb(path, "substitution", language="en")
-    assert [row["caption"] for row in found.rows()] == ["a blue dog and a red cat"]
-
-
 def test_captions_of_a_list_are_perturbed_as_those_of_a_file_are():
     texts = ["a dog runs on the beach", " ", "zwei Hunde"]
     found = capscore.perturb(texts, ["jumble", "masking"], seed=3, on_error="skip")
@@ -162,36 +139,30 @@ def test_captions_of_a_list_are_perturbed_as_those_of_a_file_are():
     assert list(table["original"][2:4]) == [" ", " "]
     assert found.to_dict()["perturbations"]["jumble"]["failed"] == 1
     assert "| jumble | 3 |" in found.markdown() and "not stated" in str(found)
-    with pytest.raises(InputError, match="captions, row 1, counted from 0: caption: the caption is blank"):
-        capscore.perturb(texts, "jumble")
-    with pytest.raises(InputError, match="there are no captions"):
-        capscore.perturb([], "jumble")
+    blank = "captions, row 1, counted from 0: caption: .*blank"
+    for captions, message in ((texts, blank), ([], "no captions")):
+        with pytest.raises(InputError, match=message):
+            capscore.perturb(captions, "jumble")
 
 
 @pytest.mark.parametrize(
     ("caption", "objects", "places", "missing"),
     [
         ("A dog at a dog house", ["dog", "dog house", "cat"], [(2, 5), (11, 20)], 1),
-        ("dogged by a dog", ["dog"], [(12, 15)], 0),
-        ("three dogs", ["dog"], [(6, 9)], 0),
+        *(("dogged by a dog", ["dog"], [(12, 15)], 0), ("three dogs", ["dog"], [(6, 9)], 0)),
         ("Dog sees dog", ["dog"], [(9, 12)], 0),
-        ("dog and dog", ["dog", [0, 3]], [(0, 3), (8, 11)], 0),
-        ("dog", ["dog", "dog"], [(0, 3)], 1),
-        ("a.b and axb", ["a.b"], [(0, 3)], 0),
-        ("abc", ["bc", "ab"], [(0, 2)], 1),
-        ("golf\n  course", [" golf course "], [(0, 13)], 0),
-        ("cafe\u0301", ["café"], [(0, 5)], 0),
+        *(("dog and dog", ["dog", [0, 3]], [(0, 3), (8, 11)], 0), ("dog", ["dog", "dog"], [(0, 3)], 1)),
+        *(("a.b and axb", ["a.b"], [(0, 3)], 0), ("abc", ["bc", "ab"], [(0, 2)], 1)),
+        *(("golf\n  course", [" golf course "], [(0, 13)], 0), ("cafe\u0301", ["café"], [(0, 5)], 0)),
         ("cafe\u0301", ["cafe"], [], 1),  # another word
-        ("straße", ["STRASSE", "STRAßE"], [(0, 6)], 1),
-        ("👩\u200d👧", ["👩"], [], 1),
-        ("犬が犬小屋にいる", ["犬", "犬小屋"], [(0, 1), (2, 5)], 0),
-        ("a dog", ["", " "], [], 2),
+        *(("straße", ["STRASSE", "STRAßE"], [(0, 6)], 1), ("👩\u200d👧", ["👩"], [], 1)),
+        *(("犬が犬小屋にいる", ["犬", "犬小屋"], [(0, 1), (2, 5)], 0), ("a dog", ["", " "], [], 2)),
         ("a dog", np.array([[2, 5]]), [(2, 5)], 0),
     ],
 )
 def test_positions_of_objects(caption, objects, places, missing):
     for in_order in (objects, list(objects)[::-1]):
-        found, not_found = find_objects([caption], [in_order])
+        found, not_found = perturbations.find_objects([caption], [in_order])
         assert found == [places] and not_found.tolist() == [missing]
 
 
@@ -261,11 +232,11 @@ def test_substitution_exchanges_objects_and_nothing_else(things, seed, order):
     ],
 )
 def test_without_objects_nouns_are_swapped(language, caption, nouns, exchanged):
-    places = find_nouns([caption], language)[0]
-    assert [caption[start:end] for start, end in places] == nouns
+    assert [caption[start:end] for start, end in find_nouns([caption], language)[0]] == nouns
     result = perturb([caption], "substitution", language)
     assert result.captions == [exchanged]
-    assert result.settings == {"seed": 0, "objects": noun_finder(language), "order": "published"}
+    finder = perturbations.noun_finder(language)
+    assert result.settings == {"seed": 0, "objects": finder, "order": "published"}
     assert perturb([caption], "substitution", language, objects=[nouns]).captions == [exchanged]
 
 
@@ -278,10 +249,10 @@ def test_compounds_are_one_where_they_are_written_as_one(monkeypatch):
     assert find_nouns(["abcd e"], "de") == [[(0, 2), (2, 4), (5, 6)]]
 
 
-@pytest.mark.parametrize(
-    "objects",
-    ["dog", None, [5], [(0.0, 3.0)], [b"ab"], [(0, 1, 2)], [(3, 99)], [(2, 2)], [(-1, 2)], [(0, 3), [2, 5]]],
-)
+BAD = ["dog", None, [5], [(0.0, 3.0)], [b"ab"], [(0, 1, 2)], [(3, 99)], [(2, 2)], [(-1, 2)], [(0, 3), [2, 5]]]
+
+
+@pytest.mark.parametrize("objects", BAD)
 def test_bad_objects_are_named_with_their_row(objects):
     with pytest.raises(InputError) as caught:
         perturb(["a dog", "a cat"], "substitution", objects=[["dog"], objects])
@@ -291,25 +262,20 @@ def test_bad_objects_are_named_with_their_row(objects):
             perturb(["a dog", "a cat"], "substitution", objects=too_few)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"kind": "shuffle"}, "perturbation 'shuffle' is not one of repetition"),
-        *(({"p": p}, f"p={p}") for p in (1.1, -0.1, float("nan"))),
-        ({"p": True}, "p=True"),
-        ({"order": None}, "order=None: expected one of published, every"),
-        ({"language": "km"}, r"language: Khmer .'km'. is written without spaces"),
-    ],
-)
-def test_bad_settings(options, message):
+WRONG = [*(("p", p, f"p={p}") for p in (1.1, -0.1, float("nan"), True)), ("order", None, "published, every")]
+WRONG += [("kind", "shuffle", "'shuffle' is not one of repetition"), ("language", "km", "Khmer .'km'.")]
+
+
+@pytest.mark.parametrize(("option", "value", "message"), WRONG)
+def test_bad_settings(option, value, message):
     with pytest.raises(CapscoreError, match=message):
-        perturb(["a dog"], **{"kind": "masking", **options})
+        perturb(["a dog"], **{"kind": "masking", option: value})
 
 
 def test_sets_of_kinds():
-    assert chosen_kinds(["typos", "paper", "typos"]) == ("typos", *KINDS)
+    assert perturbations.chosen_kinds(["typos", "paper", "typos"]) == ("typos", *KINDS)
     with pytest.raises(InputError, match="kind"):
-        chosen_kinds([])
+        perturbations.chosen_kinds([])
 
 
 def test_seeds_of_any_size_and_type():
@@ -346,3 +312,66 @@ def test_a_caption_too_long_to_tag_is_skipped_where_the_language_is_stated_too()
         assert [*found.failures] == [1] and next(found.rows())["caption"] == "a dog does not run"
         with pytest.raises(InputError, match=r"captions, row 1, counted from 0: .*5,00[0-9] characters"):
             capscore.perturb(texts, ["negation"], **stated)
+
+
+WORDS = [f"w{number}" for number in range(10)]
+
+
+def made(kind, degree, **objects):
+    found = by_degree([" ".join(WORDS)], kind, degree=degree, seed=1, **objects)
+    return found.captions[0].split(), found.touched.tolist()
+
+
+def test_each_kind_touches_the_share_that_it_says():
+    repeated, touched = made("repetition", 0.3)
+    twice = [word for word in WORDS if repeated.count(word) == 2]
+    assert repeated == [word for word in WORDS for _ in range(1 + (word in twice))]
+    assert (len(twice), touched) == (3, [0.3])
+    removed, touched = made("removal", 0.3)
+    assert removed == [word for word in WORDS if word in removed] and (len(removed), touched) == (7, [0.3])
+    masked, touched = made("masking", 0.25)  # 2.5 words, rounded up
+    assert (masked.count(MASK), touched) == (3, [0.3])
+    jumbled, touched = made("jumble", 0.3)
+    assert sorted(jumbled) == WORDS and touched == [0.3]
+    assert sum(a != b for a, b in zip(jumbled, WORDS, strict=True)) == 3
+    exchanged, touched = made("substitution", 0.5, objects=[WORDS[::2]])  # 2.5 of five objects, rounded up
+    moved = [number for number, word in enumerate(exchanged) if word != WORDS[number]]
+    assert len(moved) == 3 and all(number % 2 == 0 for number in moved) and touched == [0.3]
+
+
+def test_everything_may_be_touched_and_nothing_becomes_empty():
+    caption = "  a\tb c d  "
+    assert by_degree([caption], "repetition", degree=1).captions == ["  a a\tb b c c d d  "]
+    assert by_degree([caption], "masking", degree=1).captions == [f"  {MASK}\t{MASK} {MASK} {MASK}  "]
+    assert len(by_degree([caption], "removal", degree=1).captions[0].split()) == 1
+    jumbled = by_degree([caption], "jumble", degree=1)
+    assert all(a != b for a, b in zip(jumbled.captions[0].split(), caption.split(), strict=True))
+    assert jumbled.touched.tolist() == [1]
+
+
+SAME = {"removal": "dog", "jumble": "ha Ha ha", "masking": f"{MASK} {MASK}", "substitution": "dog or Dog"}
+
+
+@pytest.mark.parametrize(("kind", "caption"), SAME.items())
+def test_a_caption_that_cannot_change_has_degree_zero(kind, caption):
+    given = {"objects": [["dog", "Dog"], ["men", "horse"]]} if kind == "substitution" else {}
+    found = by_degree([caption, "two men ride one horse"], kind, degree=0.5, **given)
+    assert found.captions[0] == caption and found.unchanged.tolist() == [True, False]
+    assert found.touched[0] == 0 < found.touched[1]
+
+
+def test_least_degree_changes_a_caption_whose_first_drawn_words_are_equal():
+    captions = [f"{'very ' * 30}tall man number {number}" for number in range(20)]
+    assert not by_degree(captions, "jumble", degree=0.01).unchanged.any()
+
+
+def test_substitution_takes_nouns_where_no_objects_are_given():
+    found = by_degree(["A dog chases a ball."], "substitution", "en", degree=0.5)
+    assert found.captions == ["A ball chases a dog."]
+    np.testing.assert_allclose(found.touched, [0.4])
+
+
+@pytest.mark.parametrize("degree", [0, 1.1, True, "half", float("nan"), None])
+def test_a_degree_is_a_share(degree):
+    with pytest.raises(CapscoreError, match="degree="):
+        by_degree(["a dog"], "jumble", degree=degree)

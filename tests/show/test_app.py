@@ -4,6 +4,7 @@ import html
 import re
 import socket
 import sys
+from unittest import mock
 
 import pytest
 import requests
@@ -37,13 +38,8 @@ def photo(tmp_path, monkeypatch) -> str:
     return str(path)
 
 
-def click(page, *values):
-    """What a click on the button gives: HTML, and the signature."""
-    return next(f.fn for f in page.fns.values() if f.api_name in ("score", "explain"))(*values)
-
-
 def answer(metric: str, *values, backbone=None):
-    return click(build_app(metric, backbone=backbone or ColourBackbone()), *values)
+    return call(build_app(metric, backbone=backbone or ColourBackbone()), "score", "explain")(*values)
 
 
 def shown(bars: str) -> list[float]:
@@ -54,12 +50,9 @@ def text_of(markup: str) -> str:
     return " ".join(html.unescape(re.sub("<[^>]+>", " ", markup)).split())
 
 
-def call(page, name):
-    """The function behind the tab of that name."""
-    return next(tab.fn for tab in page.fns.values() if tab.api_name == name)
-
-
-# ---- score ----
+def call(page, *names):
+    """The function behind the button of the first tab of these names: → HTML, and the signature."""
+    return next(tab.fn for tab in page.fns.values() if tab.api_name in names)
 
 
 def test_scores_and_signature_are_the_librarys(photo):
@@ -101,8 +94,7 @@ def test_any_metric_can_be_chosen_in_the_tab(photo, gr):
 
 
 def test_captions_are_compared_by_several_metrics(photo, gr):
-    page = build_app(backbone=ColourBackbone())
-    compare = call(page, "compare")
+    compare = call(build_app(backbone=ColourBackbone()), "compare")
     table, signatures = compare(photo, "red\nred blue\ngreen", "red\nblue", "en", ["mcs", "rouge_l"])
     rows = [text_of(row) for row in table.split("<tr>")[1:]]
     assert rows[0] == "Caption MCS ROUGE-L"
@@ -114,26 +106,15 @@ def test_captions_are_compared_by_several_metrics(photo, gr):
         compare(photo, "red", "", "en", [])
 
 
-def test_boxes_begin_with_an_example(gr):
-    captions = [block.value for block in build_app("cider").blocks.values() if isinstance(block, gr.Textbox)]
-    assert captions[0].count("\n") == 2 and captions[1]
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({0: None}, "there is no photo"),
-        ({1: " \n"}, "there is no caption"),
-        ({2: ""}, "there is no reference"),
+        *(({0: None}, "no photo"), ({1: " \n"}, "no caption"), ({2: ""}, "no reference")),
         ({2: "a\n\nb\n\nc"}, "1 captions but the references of 3 photos"),
-        ({3: "klingonish"}, "unknown language code 'klingonish'"),
-        ({1: "red\n" * 101}, "101 lines; "),
-        ({1: "r" * 20_001}, "20,001 characters in 1 lines"),
-        ({1: ["red"]}, "got a list"),
-        ({1: "red \ud800"}, "surrogate"),
-        ({3: "<b>"}, "&lt;b&gt;"),
-        ({0: b"text"}, "&lt;b&gt;x.png"),
-        ({0: bytes(20 * 2**20 + 1)}, "20 MB at most"),
+        *(({3: "klingonish"}, "unknown language code 'klingonish'"), ({3: "<b>"}, "&lt;b&gt;")),
+        *(({1: "red\n" * 101}, "101 lines; "), ({1: "r" * 20_001}, "20,001 characters in 1 lines")),
+        *(({1: ["red"]}, "got a list"), ({1: "red \ud800"}, "surrogate")),
+        *(({0: b"text"}, "&lt;b&gt;x.png"), ({0: bytes(20 * 2**20 + 1)}, "20 MB at most")),
     ],
 )
 def test_errors_are_shown(photo, tmp_path, gr, change, message):
@@ -148,15 +129,15 @@ def test_errors_are_shown(photo, tmp_path, gr, change, message):
 def test_the_backbone_is_loaded_once_and_late(photo, monkeypatch):
     loads = []
 
-    def counted(*arguments, **options):
-        loads.append(options["backbone"])
-        return capscore.load(*arguments, **{**options, "backbone": ColourBackbone()})
+    def counted(*metric, backbone, **options):
+        loads.append(backbone)
+        return capscore.load(*metric, backbone=ColourBackbone(), **options)
 
     monkeypatch.setattr(app_module, "load", counted)
     page = build_app("mcs", backbone="embedded")
     assert loads == []
     for caption in ("red", "blue"):
-        click(page, photo, caption, "", "")
+        call(page, "score")(photo, caption, "", "")
     assert loads == ["embedded"]
 
 
@@ -180,9 +161,6 @@ def test_the_right_caption_of_every_example_scores_above_the_wrong_one(embedded)
     assert len(scores) == 3 and min(scores) > 0
 
 
-# ---- explain ----
-
-
 def test_marks_are_the_librarys_and_captions_cannot_change_the_page(photo):
     captions = ['red <img src=x onerror=alert(1)> "kite" & </iframe>', "blue"]
     result, signature = answer("infometic", photo, f"{captions[0]}\n blue ", "en")
@@ -199,19 +177,14 @@ def test_marks_are_the_librarys_and_captions_cannot_change_the_page(photo):
     assert all(value in text_of(page) for value in values)
 
 
-# ---- the server ----
-
-
 def test_no_folder_of_the_server_is_in_an_error_or_a_heading(photo, monkeypatch, gr):
-    def fail(*_, **__):
-        raise CapscoreError("spice needs Java: no java in /opt/a folder/bin, C:\\jdk\\bin or ~/tools/java")
-
-    monkeypatch.setattr(app_module, "load", fail)
+    error = CapscoreError("spice needs Java: no java in /opt/a folder/bin, C:\\jdk\\bin or ~/tools/java")
+    monkeypatch.setattr(app_module, "load", mock.Mock(side_effect=error))
     page = build_app("mcs", backbone="/srv/models/mine")
     parts = [part.value for part in page.blocks.values() if isinstance(part, gr.Markdown)]
     assert "`mine`" in parts[0] and "/srv" not in parts[0]
     with pytest.raises(gr.Error, match="no java in bin, bin or java"):
-        click(page, photo, "red", "", "")
+        call(page, "score")(photo, "red", "", "")
 
 
 @pytest.mark.parametrize(
@@ -257,11 +230,7 @@ def test_the_server_reads_uploads_alone(photo, tmp_path, monkeypatch):
             assert "event: error" in answered and "Traceback" not in answered and "2.5" not in answered
             assert requests.get(f"{address}/file={path}", timeout=300).status_code in (403, 404)
         assert upload("large.png", bytes(app_module.MAX_UPLOAD_BYTES + 1)).status_code == 413
-
-        def fail(*_, **__):
-            raise RuntimeError("the password is 1234")
-
-        monkeypatch.setattr(app_module, "scored", fail)
+        monkeypatch.setattr(app_module, "scored", mock.Mock(side_effect=RuntimeError("the password is 1234")))
         answered = ask(mine, "red", "", "en")
         assert "Something went wrong inside the app" in answered
         assert "1234" not in answered and "Traceback" not in answered
@@ -276,13 +245,10 @@ def test_the_server_reads_uploads_alone(photo, tmp_path, monkeypatch):
         ("judge", None, "http://127.0.0.1:8000/v1?key=1", "http://127.0.0.1:8000/v1?…"),
         (None, None, "https://y.org/v1", "https://y.org/v1"),
         ("judge", "Qwen/Qwen3-VL-4B-Instruct", "https://y.org/v1", ""),
-        ("mcs", None, "https://y.org/v1", ""),
-        (None, "embedded", "", ""),
+        *(("mcs", None, "https://y.org/v1", ""), (None, "embedded", "", "")),
     ],
 )
-def test_the_page_and_the_command_say_what_a_remote_judge_is_sent(
-    metric, backbone, variable, host, monkeypatch, gr
-):
+def test_page_and_command_say_what_a_remote_judge_is_sent(metric, backbone, variable, host, monkeypatch, gr):
     monkeypatch.setenv("CAPSCORE_JUDGE", variable)
     pages: list = []
     monkeypatch.setattr(app_module, "launch", lambda page, **_: pages.append(page))
@@ -294,12 +260,14 @@ def test_the_page_and_the_command_say_what_a_remote_judge_is_sent(
         assert ("sends each photo and its captions to" in text) == bool(host) and host in text
 
 
-def test_no_telemetry_and_a_style_for_phones(gr):
+def test_no_telemetry_an_example_in_the_boxes_and_a_style_for_phones(gr):
     page = build_app("cider")
     assert page.analytics_enabled is False and page.delete_cache == (600, 3600)
-    html_parts = [part.value for part in page.blocks.values() if isinstance(part, gr.HTML)]
-    (style,) = [part for part in html_parts if "<style>" in part]
+    parts, kinds = page.blocks.values(), (gr.HTML, gr.Textbox)
+    texts = {kind: [part.value for part in parts if isinstance(part, kind)] for kind in kinds}
+    (style,) = [part for part in texts[gr.HTML] if "<style>" in part]
     assert "@container" in style and not re.search("}}|{{", style)
+    assert texts[gr.Textbox][0].count("\n") == 2 and texts[gr.Textbox][1]
 
 
 def test_a_taken_port_is_an_error():

@@ -8,8 +8,10 @@ import pytest
 from PIL import Image
 
 import capscore
+from capscore.benchmarks.result_file import read_results
 from capscore.registry import METRICS
 from capscore.show.app import build_app, launch
+from capscore.show.pages import leaderboard_page
 
 from ..cli.conftest import judge
 from ..processes import ROOT
@@ -78,9 +80,8 @@ def test_the_app_of_each_module(browser, slug, embedded, judge, monkeypatch, tmp
     """What its Space shows: an example is clicked, then the button."""
     monkeypatch.setenv("CAPSCORE_BACKBONE", "embedded")
     monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
-    monkeypatch.setattr(
-        "capscore.backbones.embedded.backbone.load_embedded", lambda **options: copy.copy(embedded)
-    )
+    loader = "capscore.backbones.embedded.backbone.load_embedded"
+    monkeypatch.setattr(loader, lambda **options: copy.copy(embedded))
     spec = importlib.util.spec_from_file_location(f"app_{slug}", ROOT / "metrics" / slug / "app.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -97,11 +98,7 @@ def test_the_app_of_each_module(browser, slug, embedded, judge, monkeypatch, tmp
 
 
 def test_leaderboard(browser, tmp_path):
-    from selenium.webdriver.support.select import Select
-
-    from capscore.benchmarks.result_file import read_results
-    from capscore.show.pages import leaderboard_page
-
+    select = pytest.importorskip("selenium.webdriver.support.select")
     pytest.importorskip("jsonschema")
     page = tmp_path / "board.html"
     page.write_text(leaderboard_page(read_results([ROOT / "results"]), "Results"), encoding="utf-8")
@@ -117,6 +114,6 @@ def test_leaderboard(browser, tmp_path):
         browser.named("th button", "Value").click()
         values = [float(value) for value in column("Value")]
         assert len(values) == n_rows and values in (sorted(values), sorted(values, reverse=True))
-        Select(browser.visible("select[name=metric]")[0]).select_by_visible_text("MCS")
+        select.Select(browser.visible("select[name=metric]")[0]).select_by_visible_text("MCS")
         assert 0 < len(column("Metric")) < n_rows and set(column("Metric")) == {"MCS"}
         assert not browser.faint()

@@ -13,18 +13,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from capscore.metrics.infometic import InfoMetIC
-from capscore.show.explained import (
-    ExplainedCaption,
-    Segment,
-    footnotes,
-    notes,
-    representatives,
-    score_bars,
-    segments,
-    shown_regions,
-    verdict,
-    wrong_because,
-)
+from capscore.show import explained
+from capscore.show.explained import ExplainedCaption, Segment, footnotes, notes, segments, shown_regions
 from capscore.show.pages import explain_page
 from tools.tiny.browser import Page
 
@@ -36,17 +26,15 @@ HOSTILE = '<script>alert(1)</script><b title="x">\'&amp;'
 
 def test_regions_of_one_name_that_share_half_of_the_smaller_are_one():
     boxes = [(0, 0, 40, 10), (20, 0, 60, 10), (30, 0, 70, 10), (0, 6, 40, 16), (1, 1, 2, 9)]
-    regions = [
-        {"name": "dog", "mentioned": True, "confidence": -index, "score": 0, "box": box}
-        for index, box in enumerate(boxes)
-    ]
-    assert representatives(regions) == [0, 0, 2, 3, 0]
-    assert representatives([{**regions[0], "name": "cat"}, *regions[1:]]) == [0, 1, 1, 3, 4]
+    same = {"name": "dog", "mentioned": True, "score": 0}
+    regions = [same | {"confidence": -index, "box": box} for index, box in enumerate(boxes)]
+    assert explained.representatives(regions) == [0, 0, 2, 3, 0]
+    assert explained.representatives([{**regions[0], "name": "cat"}, *regions[1:]]) == [0, 1, 1, 3, 4]
 
 
 def test_only_strong_doubt_about_nouns_is_explained():
     doubts = [(0.001, True), (None, True), (0.4, True), (0.001, False)]
-    said = [wrong_because([Segment("dog", "wrong", -1.0, None, p, noun)]) for p, noun in doubts]
+    said = [explained.wrong_because([Segment("dog", "wrong", -1.0, None, p, noun)]) for p, noun in doubts]
     assert [bool(text) for text in said] == [True, False, False, False]
 
 
@@ -60,9 +48,6 @@ def judged(text, *, fits=True, **p):
     details |= {"fits": fits, "p_fits": 0.9 if fits else 0.1}
     wrong = frozenset(start for start, _, _ in InfoMetIC.wrong_words(details))
     return ExplainedCaption(text, "en", details, SCORES, wrong=wrong)
-
-
-# ---- words ----
 
 
 def test_a_caption_in_pieces():
@@ -79,6 +64,9 @@ def test_a_caption_in_pieces():
 
 
 UNFIT = "This caption does not fit the photo"
+LOW = judged("red cat mat", fits=False, red=(0.4, None), cat=(0.05, None), mat=(0.6, None))
+HIGH = judged("cat mat", fits=False, cat=(0.8, None), mat=(0.7, None))
+NONE = judged("group cat", fits=False, group=(None, None), cat=(None, None))
 
 
 @pytest.mark.parametrize(
@@ -88,32 +76,17 @@ UNFIT = "This caption does not fit the photo"
         (caption("a cat", wrong="cat"), "Likely wrong: cat (score 0.02)."),
         (caption("of the"), "There is no content word, so none can be wrong."),
         (judged("red", red=(0.5, None)), "No word can be judged with this photo."),
-        (judged("cat", cat=(0.03, False)), "Likely wrong: cat (right with probability 3 %)."),
-        (
-            judged("cat mat", cat=(0.029, False), mat=(0.004, False)),
-            "Likely wrong: cat (right with probability 3 %), mat (right with probability < 1 %); nothing in",
-        ),
-        (
-            judged("red cat mat", fits=False, red=(0.4, None), cat=(0.05, None), mat=(0.6, None)),
-            f"{UNFIT}. Least likely: cat (right with probability 5 %), red (right with probability 40 %).",
-        ),
-        (
-            judged("cat mat", fits=False, cat=(0.8, None), mat=(0.7, None)),
-            f"{UNFIT}. Least likely: mat (right with probability 70 %).",
-        ),
-        (
-            judged("group cat", fits=False, group=(None, None), cat=(None, None)),
-            f"{UNFIT}. Least likely: group (score 0.31).",
-        ),
+        (judged("cat", cat=(0.03, False)), "Likely wrong: cat (3 %)."),
+        (judged("cat mat", cat=(0.029, False), mat=(0.004, False)), "Likely wrong: cat (3 %), mat (< 1 %); "),
+        (LOW, f"{UNFIT}. Least likely: cat (5 %), red (40 %)."),
+        (HIGH, f"{UNFIT}. Least likely: mat (70 %)."),
+        (NONE, f"{UNFIT}. Least likely: group (score 0.31)."),
         (judged("of", fits=False), f"{UNFIT}; it has no word that can be judged."),
         (judged("cat mat", cat=(0.9, True), mat=(0.3, None)), "No word looks wrong; least likely: mat"),
     ],
 )
 def test_verdicts(item, sentence):
-    assert str(verdict(item)).startswith(sentence)
-
-
-# ---- regions, notes and bars ----
+    assert str(explained.verdict(item)).replace("right with probability ", "").startswith(sentence)
 
 
 def test_of_regions_that_show_the_same_the_most_confident_is_shown():
@@ -123,15 +96,10 @@ def test_of_regions_that_show_the_same_the_most_confident_is_shown():
         return {**row, "box": box, "confidence": confidence}
 
     details = explanation("")
-    details["regions"] = [
-        region(0, "bus", p=0.9),
-        region(3, "bus", confidence=0.9, p=0.7),  # 7 of 10 columns are shared
-        region(9, "bus"),  # 4 of 10 columns are shared with the one before
-        region(3, "car"),
-        region(3, "bus", mentioned=False, p=0.1),
-        region(3, ""),
-        region(3, ""),
-    ]
+    # of the first two, 7 of 10 columns are shared, of the second and the third 4 of 10
+    details["regions"] = [region(0, "bus", p=0.9), region(3, "bus", confidence=0.9, p=0.7), region(9, "bus")]
+    details["regions"] += [region(3, "car"), region(3, "bus", mentioned=False, p=0.1)]
+    details["regions"] += [region(3, ""), region(3, "")]
     shown = shown_regions(details)
     assert sorted(item.index for item in shown) == [1, 2, 3, 4, 5, 6]
     labels = {item.index: (item.label, item.note) for item in shown}
@@ -157,10 +125,10 @@ def test_notes_and_footnotes():
 
 
 def test_bars_go_from_the_middle_to_both_sides():
+    score_bars = explained.score_bars
     bars = score_bars(caption("", scores={"precision": 5.0, "recall": math.nan, "overall": -4.0}), 10.0)
     assert bars == [
-        ("Text precision", "5.00", 0.5, 0.25),
-        ("Vision recall", "no score", 0.5, 0.0),
+        *(("Text precision", "5.00", 0.5, 0.25), ("Vision recall", "no score", 0.5, 0.0)),
         ("Overall", "−4.00", 0.4, 0.1),  # a sum of two, so it ends at 20
     ]
     bars = score_bars(caption("", scores={"precision": 25.0, "recall": -25.0, "overall": 10.0}), 10.0)
@@ -185,9 +153,6 @@ def test_a_calibrated_score_has_its_rank():
         assert notes(ranked)[0] == f"Rank: 42 % of {of} have a lower overall score"
 
 
-# ---- the page ----
-
-
 def test_words_scores_and_regions():
     item = caption("a red cat asleep", right="red", wrong="cat", cut="asleep", regions=REGIONS)
     page = Page(explain_page(PHOTO, [item], title="photo.jpg", signature="infometic|beta:0.1", beta=0.1))
@@ -196,9 +161,8 @@ def test_words_scores_and_regions():
     assert titles == [None, "score 0.02"]  # the first is the legend's
     assert page.texts("p", "verdict") == ["Likely wrong: cat (score 0.02)."]
     assert page.texts("div", "score") == ["Text precision0.40", "Vision recall0.60", "Overall1.00"]
-    assert [a["style"] for a, _ in page.all("i", "full")] == [
-        f"margin-left:50.0%;width:{width}%" for width in ("2.0", "3.0", "2.5")
-    ]
+    widths = [f"margin-left:50.0%;width:{width}%" for width in ("2.0", "3.0", "2.5")]
+    assert [a["style"] for a, _ in page.all("i", "full")] == widths
     assert page.texts("span", "tag") == ["✓ 1 dog", "✗ 2 sky", "✗ 3 tree", "✗ 4 sign"]
     assert [len(page.all("rect", kind)) for kind in ("mentioned", "missed")] == [2, 6]
     box = page.all("rect", "box")[0][0]

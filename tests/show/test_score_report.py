@@ -25,26 +25,19 @@ def test_a_histogram_begins_at_zero_or_below_and_ends_at_the_highest():
     assert found.place == pytest.approx(2.1 / 9 / 0.3)
     assert [(at, count) for at, count in enumerate(found.counts) if count] == [(10, 3), (29, 6)]
     assert [height for height in found.heights if height] == [0.5, 1.0]
-    below = histogram(np.array([-1.0, -0.5]))
+    below, flat, empty = (histogram(np.array(given)) for given in ([-1.0, -0.5], [0.0] * 3, [NAN]))
     assert (below.low, below.high, below.place) == (-1.0, -0.5, pytest.approx(0.5))
-    flat = histogram(np.zeros(3))
     assert (flat.low, flat.high) == (0.0, 1.0)
-    empty = histogram(np.array([NAN]))
     assert (empty.low, empty.high, empty.mean, empty.place) == (0.0, 1.0, None, None)
 
 
 def test_a_page_has_rows_photos_languages_and_no_markup_of_others(photos, toys, tmp_path):
-    rows = [
-        ("red.png", "a dog", "a dog", "en"),
-        ("blue.png", "a blue ball", "a red ball", "en"),
-        ("none.png", HOSTILE, "a tree", "de"),
-        ("green.png", None, "a tree", "de"),
-    ]
-    given = []
-    for image, text, reference, code in rows:
-        given.append({"image": image, "caption": text, "references": [reference], "language": code})
-    source = write_jsonl(photos / "<i>rows.jsonl", given)
-    page = tmp_path / "page.html"
+    columns = {"image": [f"{name}.png" for name in ("red", "blue", "none", "green")]}
+    columns["language"] = ["en", "en", "de", "de"]
+    columns["caption"] = ["a dog", "a blue ball", HOSTILE, None]
+    columns["references"] = [["a dog"], ["a red ball"], ["a tree"], ["a tree"]]
+    given = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+    source, page = write_jsonl(photos / "<i>rows.jsonl", given), tmp_path / "page.html"
     made = ("--report", page, "--on-error", "skip")
     done = run("score", source, "-m", "rouge_l,mcs", "--backbone", "toy", *made)
     text = page.read_text(encoding="utf-8")

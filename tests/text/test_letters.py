@@ -75,8 +75,7 @@ def test_lower_case_of_languages(language, text, expected):
         ("fr", "AUJOURD'HUI L'Entr'acte P'tit rock'n'roll", "AUJOURD'HUI L' Entr'acte P'tit rock'n'roll"),
         ("fr", "Jusqu'à Lorsqu'il S'est chez McDonald's", "Jusqu' à Lorsqu' il S' est chez McDonald's"),
         ("it", "L'acqua Dell'arte c'è Quest'uomo", "L' acqua Dell' arte c' è Quest' uomo"),
-        ("ca", "L'home D'Aigua", "L' home D' Aigua"),
-        ("oc", "L'òme qu'es", "L' òme qu' es"),
+        *(("ca", "L'home D'Aigua", "L' home D' Aigua"), ("oc", "L'òme qu'es", "L' òme qu' es")),
     ],
 )
 def test_apostrophes_within_words(language, text, parts, apostrophe):
@@ -98,7 +97,7 @@ def test_places_lead_back_to_the_text(text):
         assert 0 <= start < end <= len(text)
 
 
-@pytest.mark.parametrize("typed", ["İki köpek", "I\u0307ki ko\u0308pek", "İKİ KÖPEK", "iki köpek"])
-def test_perturbations_know_turkish_capitals(typed):
-    changed = change_number(typed, "tr", random.Random(0))
-    assert changed != typed and changed.split()[1:] == typed.split()[1:]
+def test_perturbations_know_turkish_capitals():
+    for typed in ("İki köpek", "I\u0307ki ko\u0308pek", "İKİ KÖPEK", "iki köpek"):
+        changed = change_number(typed, "tr", random.Random(0))
+        assert changed != typed and changed.split()[1:] == typed.split()[1:]

@@ -1,4 +1,4 @@
-"""Words in every language: what counts, what a text is rebuilt from, and which segmenter found them."""
+"""Words in every language, which segmenter found them, and codes of languages as people write them."""
 
 import itertools
 import os
@@ -6,12 +6,14 @@ import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 
+import langcodes
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from capscore.errors import InputError
 from capscore.text import ptb, segmentation
+from capscore.text.languages import NAMES, is_plainly_other, language_code
 from capscore.text.segmentation import segmenter_name, tokenize, words
 
 from .. import processes
@@ -26,10 +28,8 @@ SPACED = [
     ("nl", "'s Avonds liggen er foto’s", "s avonds liggen er foto's"),
     ("tr", "İstanbul'da IŞIK", "istanbul'da ışık"),
     ("id", "Anak-anak bermain; 1.000 orang", "anak-anak bermain 1.000 orang"),
-    ("quz", "T’ika, ñan", "t'ika ñan"),
-    ("uk", "М’яч, м'яч і мʼяч", "м'яч м'яч і м'яч"),
-    ("ru", "Ёлка у дома №5!", "ёлка у дома 5"),
-    ("el", "Ο ΣΚΥΛΟΣ τρέχει;", "ο σκυλος τρέχει"),
+    *(("quz", "T’ika, ñan", "t'ika ñan"), ("uk", "М’яч, м'яч і мʼяч", "м'яч м'яч і м'яч")),
+    *(("ru", "Ёлка у дома №5!", "ёлка у дома 5"), ("el", "Ο ΣΚΥΛΟΣ τρέχει;", "ο σκυλος τρέχει")),
     ("he", "הכלב של צה\"ל ליד בית־הספר, צ'יפס", "הכלב של צה\"ל ליד בית הספר צ'יפס"),
     ("ar", "رجلٌ يقرأُ كتابًا، أليس كذلك؟", "رجلٌ يقرأُ كتابًا أليس كذلك"),
     ("fa", "او می\u200cرود به خانه\u200cها.", "او می\u200cرود به خانه\u200cها"),
@@ -38,8 +38,6 @@ SPACED = [
     ("si", "ක්\u200dරීඩාව, ශ්\u200dරී", "ක්\u200dරීඩාව ශ්\u200dරී"),
     ("pl", "x_y #tak @on 😀 3×4 so\xadft", "x y tak on 3 4 soft"),
 ]
-
-
 # By hand: words of UniDic are short units (走っ て いる), those of MeCab-ko morphemes as they are written.
 SEGMENTED = [
     ("ja", "２匹の犬が、草原を走っている。", "2 匹 の 犬 が 草原 を 走っ て いる"),
@@ -135,28 +133,68 @@ def test_thai_without_a_folder_that_can_be_written_is_one_error(call):
 
 @pytest.mark.parametrize("language", ["km", "lo", "my", "bo", "khm"])
 def test_languages_without_spaces_and_segmenter_are_refused(language):
-    for call in (tokenize, lambda texts, code: words(texts[0], code)):
+    calls = lambda: tokenize(["a"], language), lambda: words("a", language), lambda: segmenter_name(language)
+    for call in calls:
         with pytest.raises(InputError, match=r"language: .* without spaces"):
-            call(["a"], language)
-    with pytest.raises(InputError, match="without spaces"):
-        segmenter_name(language)
+            call()
 
 
 @pytest.mark.parametrize("language", [None, "de", "ja"])
 def test_a_row_without_text_is_named(language):
-    for row, problem in ((3.5, "row 1, text: 3.5 is a float"), ("a\ud83d", "row 1, text: .* surrogate")):
+    for call, value, problem in (
+        (tokenize, ["a", 3.5], "row 1, text: 3.5 is a float"),
+        *((tokenize, ["a", "a\ud83d"], "row 1, text: .* surrogate"), (tokenize, "a dog", "one string")),
+        (words, None, "None is a NoneType"),
+    ):
         with pytest.raises(InputError, match=problem):
-            tokenize(["a", row], language)
-    with pytest.raises(InputError, match="is one string"):
-        tokenize("a dog", language)
-    with pytest.raises(InputError, match="None is a NoneType"):
-        words(None, language)
+            call(value, language)
     assert tokenize([], language) == []
     assert tokenize(["", " \n", "…!"], language) == [[], [], []]
-
-
-@pytest.mark.parametrize("language", ["en", "de"])
-def test_equal_texts_have_lists_of_their_own(language):
-    first, second = tokenize(["ein Hund", "ein Hund"], language)
-    first.append("x")
+    first, second = tokenize(["ein Hund", "ein Hund"], "en" if language == "ja" else language)
+    first.append("x")  # equal texts have lists of their own
     assert second == ["ein", "hund"]
+
+
+GIVEN = {
+    "de": "de,DE,deu,ger,de_DE@euro,de_DE.ISO-8859-15@euro", "fr": " fr ", "pt": "pt-BR,pt_BR.utf8",
+    "zh": "zh_TW,zh-Hans-CN,cmn,yue,wuu,nan,hak,gan,lzh,zh-yue,zh-min-nan,yue-Hant-HK,zh_CN.GB18030",
+    "ja": "jpn,ja_JP.eucJP", "fil": "fil,tl", "qu": "quz,qvi", "mi": "mi", "ar": "arb,arz,apc,ary,aeb,acm",
+    "sw": "swh,swc", "fa": "pes,prs", "no": "nb,nn-NO,nob", "hr": "hr", "sr": "sr-Latn,sr_RS@latin,cnr",
+    "id": "id,ind,in", "ms": "ms,zsm,zlm", "ku": "ckb,kmr", "lv": "lvs,ltg", "et": "ekk", "az": "azj,azb",
+    "en": "en_US.UTF-8,en-US,en-x-foo,eng", "yi": "ydd,ji", "sq": "als", "mg": "plt", "ne": "npi",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("code", GIVEN)
+def test_a_code_in_any_spelling_is_its_primary_subtag(code):
+    assert {language_code(spelling) for spelling in GIVEN[code].split(",")} == {code}
+
+
+def test_the_table_says_what_the_package_says():
+    for code in NAMES:
+        expected = langcodes.Language.get(code).prefer_macrolanguage().language
+        assert langcodes.tag_is_valid(code) and language_code(code) == expected == code
+
+
+MEANT = {"german": "de", "English": "en", "jp": "ja", "spansih": "es", "kr": "ko"}
+
+
+@pytest.mark.parametrize(("given", "meant"), MEANT.items())
+def test_a_near_miss_is_explained(given, meant):
+    with pytest.raises(InputError, match=f"'{given}'.*did you mean '{meant}'"):
+        language_code(given)
+
+
+UNKNOWN = ["  ", None, 7, ["de"], *"xx-yy-zz! qqq1 und x mul art C C.UTF-8 POSIX qaa qtz qaa-x-foo".split()]
+
+
+@pytest.mark.parametrize("given", [*UNKNOWN, "x-foo", "x-de", "en.jpg", "de@", ".UTF-8"])
+def test_unknown_languages_are_refused(given):
+    with pytest.raises(InputError, match="language"):
+        language_code(given)
+
+
+def test_py3langid_distinguishes_latin_languages_if_installed():
+    pytest.importorskip("py3langid")
+    assert is_plainly_other("Ein Zug.", "en") and is_plainly_other("A black dog runs.", "de")
+    assert not any(is_plainly_other(text, "en") for text in ("a cat", "the kite", "red car", "7", ""))
