@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from capscore.benchmarks.robustness import file_captions
-from capscore.errors import CapscoreError, InputError
+from capscore.errors import InputError
 from capscore.metrics.loading import default_backbone
 from capscore.options import RowOptions
 from capscore.tables import Table
@@ -50,9 +50,10 @@ _MIN_SIDE = 16  # pixels below which a box is not measured
 _ALSO: Mapping[str, str] = beside(__file__, "names_in_captions.yaml")
 
 OUTCOMES = ("lowest", "marked", "cannot_tell")  # of a planted word
-# Shares of captions, of words, and of changed captions whose recall or precision falls.
-SHARES = ("others_not_fitting", "right_not_fitting", "right_without_mark")
-SHARES += ("right_words_marked", "long_words_marked", "lower_recall", "lower_precision")
+# Shares of captions with a planted word, of other captions, of words, and of changed captions.
+SHARES = [f"{kind}_{name}" for kind in KINDS for name in OUTCOMES]
+SHARES += ["others_not_fitting", "right_not_fitting", "right_without_mark", "right_words_marked"]
+SHARES += ["long_words_marked", "lower_recall", "lower_precision"]
 
 Photos = Mapping[str, Mapping[str, Sequence[str]]]  # file → language → captions
 Details = Mapping[tuple[str, str, str], Mapping[str, Any]]  # (photo, caption, language) → its result
@@ -136,15 +137,9 @@ def details_of(scorer: InfoMetIC, cases: Sequence[Case]) -> Details:
     scores = scorer.score(captions, images, language=languages)
     recall, precision = (scores.components[name].tolist() for name in ("recall", "precision"))
     found = {}
-    for n, (photo, caption, language) in enumerate(rows):
-        result = {**scores.details[n], "recall": recall[n], "precision": precision[n]}
-        found[photo, caption, language] = result
+    for row, detail, *shares in zip(rows, scores.details, recall, precision, strict=True):
+        found[row] = {**detail, "recall": shares[0], "precision": shares[1]}
     return found
-
-
-def semantic_words(detail: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The words that must be right or wrong: semantic words within the tower's context."""
-    return [word for word in detail["words"] if word["semantic"] and word["score"] is not None]
 
 
 def is_lowest(planted: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> bool:
@@ -168,16 +163,18 @@ def is_lowest(planted: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str
 
 def report(cases: Sequence[Case], details: Details) -> dict[str, Any]:
     """Shares of one language, ready for JSON; None where there is nothing to count."""
-    # what is averaged: name, or kind of planted word and name → values
-    seen: dict[str, list[float]] = defaultdict(list)
-    right_p, wrong_p = [], []
+    seen: dict[str, list[float]] = defaultdict(list)  # name of `SHARES` → what is averaged
+    right_p: list[float] = []
+    wrong_p: list[float] = []
     for case in cases:
         detail = details[case.photo, case.caption, case.language]
         before = details[case.photo, case.original or case.caption, case.language]
-        words = semantic_words(detail)
+        # the words that must be right or wrong: semantic words within the tower's context
+        words = [word for word in detail["words"] if word["semantic"] and word["score"] is not None]
         marks, unfit = [word["correct"] is False for word in words], detail["fits"] is False
+        judged = [] if unfit else [word for word in words if word["p_correct"] is not None]
         if case.kind == "right":
-            right_p += _probabilities(detail, words)
+            right_p += [word["p_correct"] for word in judged]
             seen["right_words_marked"] += marks
             seen["right_not_fitting"].append(unfit)
             seen["right_without_mark"].append(not unfit and not any(marks))
@@ -190,45 +187,31 @@ def report(cases: Sequence[Case], details: Details) -> dict[str, Any]:
         elif case.kind in KINDS:
             planted = [word for word in words if word["start"] < case.end and word["end"] > case.start]
             others = [word for word in words if word not in planted]
-            wrong_p += _probabilities(detail, planted)
+            wrong_p += [word["p_correct"] for word in judged if word in planted]
             marked = unfit or any(word["correct"] is False for word in planted)
             unsure = bool(planted) and all(word["correct"] is None for word in planted)
             for name, value in zip(OUTCOMES, (is_lowest(planted, others), marked, unsure), strict=True):
-                seen[f"{case.kind} {name}"].append(value)
+                seen[f"{case.kind}_{name}"].append(value)
             if case.kind == "blatant":
                 seen["lower_precision"].append(detail["precision"] < before["precision"])
-    error = None
+    found: dict[str, Any] = {name: mean(seen[name]) for name in SHARES}
     if min(len(right_p), len(wrong_p)) >= _ENOUGH:
-        labels = [True] * len(right_p) + [False] * len(wrong_p)
-        error = expected_calibration_error([*right_p, *wrong_p], labels)
-    kinds: dict[str, dict[str, float | None]] = {}
-    for kind in KINDS:
-        kinds[kind] = {name: mean(seen[f"{kind} {name}"]) for name in OUTCOMES}
-        kinds[kind]["n"] = len(seen[f"{kind} lowest"])
-    shares = {name: mean(seen[name]) for name in SHARES}
-    photos = len(seen["others_not_fitting"])
-    return {"photos": photos, "kinds": kinds, **shares, "calibration_error": error}
+        found["calibration_error"] = calibration_error(right_p, wrong_p)
+    found["captions"] = {kind: len(seen[f"{kind}_{OUTCOMES[0]}"]) for kind in KINDS}
+    return {"photos": len(seen["others_not_fitting"]), **found}
 
 
-def expected_calibration_error(p: Sequence[float] | np.ndarray, right: Sequence[bool] | np.ndarray) -> float:
-    """Calibration error with 10 bins (Naeini et al. 2015): mean |share right − mean p|.
+def calibration_error(right: Sequence[float], wrong: Sequence[float]) -> float:
+    """Of probabilities of right and of wrong items: calibration error with 10 bins (Naeini et al. 2015).
 
-    What is right and what is wrong count half each.
+    Mean |share right − mean p|; what is right and what is wrong count half each.
     """
-    values, truth = np.asarray(p, np.float64), np.asarray(right, bool)
-    if truth.all() or not truth.any():
-        raise CapscoreError("a calibration error needs right and wrong items")
-    weight = np.where(truth, 0.5 / truth.sum(), 0.5 / (~truth).sum())
-    bins = np.minimum((values * 10).astype(int), 9)
-    gap = np.bincount(bins, weights=weight * (truth - values), minlength=10)
+    gap = np.zeros(10)
+    for values, truth in ((right, 1.0), (wrong, 0.0)):
+        p = np.asarray(values, np.float64)
+        weights = 0.5 * (truth - p) / len(p)
+        gap += np.bincount(np.minimum((p * 10).astype(int), 9), weights=weights, minlength=10)
     return float(np.abs(gap).sum())
-
-
-def _probabilities(detail: Mapping[str, Any], words: Sequence[Mapping[str, Any]]) -> list[float]:
-    """p_correct of the words of a caption that is judged word by word."""
-    if detail["fits"] is False:
-        return []
-    return [word["p_correct"] for word in words if word["p_correct"] is not None]
 
 
 def coco_captions(folder: Path) -> dict[str, dict[str, list[str]]]:
@@ -303,12 +286,8 @@ def measure(scorer: InfoMetIC, photos: Photos, coco: Photos, seed: int = 0) -> d
 def tables(result: Mapping[str, Any]) -> Iterator[Table | str]:
     found = list(result["languages"].values())
     rows = [["photos", *(str(own["photos"]) for own in found)]]
-    for kind in KINDS:
-        for name in OUTCOMES:
-            shares = (in_percent(own["kinds"][kind][name]) for own in found)
-            rows.append([f"{kind}: {name.replace('_', ' ')}", *shares])
     for name in (*SHARES, "calibration_error"):
-        rows.append([name.replace("_", " "), *(in_percent(own[name]) for own in found)])
+        rows.append([name.replace("_", " "), *(in_percent(own.get(name)) for own in found)])
     yield Table(["%", *result["languages"]], rows)
     yield from (f"{name}: {json.dumps(result[name])}" for name in ("marks", "regions") if name in result)
 

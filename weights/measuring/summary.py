@@ -19,6 +19,7 @@ from capscore.tables import Table, fixed, percent
 from training.engine.config import main as run_as_command
 from weights.making.jsonl import beside
 
+from .believable_marks import SHARES
 from .figures import FILES, read_options, write_results
 
 # Key of a figure, and its value in percent.
@@ -61,12 +62,10 @@ def of_image_tower(document: Mapping[str, Any]) -> Measured:
 
 
 def of_marks(document: Mapping[str, Any]) -> Measured:
-    """Shares by language, and those of captions with a planted word by its kind."""
+    """Shares by language."""
     for language, found in document["languages"].items():
-        marked = {kind: shares["marked"] for kind, shares in found["kinds"].items()}
-        for name, share in {**found, **marked}.items():
-            if name != "kinds":
-                yield f"marks/{language}/{name}", percent(share)
+        for name in SHARES:
+            yield f"marks/{language}/{name}", percent(found[name])
 
 
 def of_changes(document: Mapping[str, Any]) -> Measured:
