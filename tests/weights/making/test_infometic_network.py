@@ -37,7 +37,6 @@ from weights.making.infometic_network import (
 pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
 
 CONFIG = Path(module.__file__).parent / "configs" / "infometic.yaml"
-SMALL = dict(width=32, heads=2, intra_layers=1, inter_layers=1)
 
 
 def features(rows, backbone, folder, **options):
@@ -70,9 +69,7 @@ def test_words_like_a_word_come_in_order_without_the_very_first():
     # words as like as each other come by their frequency, and at most 24
     names = [f"word{number}" for number in range(30)]
     alike = on_a_circle({name: 90.0 * (name != "word3") for name in names})
-    assert like_words({"noun": names}, alike)["noun"]["word3"] == [
-        name for name in names[:26] if name not in ("word0", "word3")
-    ]
+    assert like_words({"noun": names}, alike)["noun"]["word3"] == [*names[1:3], *names[4:26]]
 
 
 def test_a_share_of_the_words_is_replaced_by_words_like_them():
@@ -91,7 +88,7 @@ def test_a_share_of_the_words_is_replaced_by_words_like_them():
 
 
 def test_planted_words_are_like_those_they_replace(embedded_free, tmp_path):
-    nouns = ("dog", "cat", "horse", "cow", "sheep", "goat", "bird", "duck")
+    nouns = "dog cat horse cow sheep goat bird duck".split()
     rows = [Row(f"the {noun}", "en", stand_in=(noun,)) for noun in nouns]
     listed = like_words({"noun": list(nouns)}, embedded_free.encode_texts)["noun"]
     data = features(rows, embedded_free, tmp_path, pollutions=60, alike=1.0)
@@ -138,7 +135,8 @@ def test_some_rows_of_text_batches_keep_their_caption(eight):
 
 def test_terms_have_weights_and_pollution_compares_precision(eight):
     torch.manual_seed(0)
-    network = InfoMetIC(InfoMetICConfig(dim=512, context_width=4, **SMALL)).eval()
+    sizes = InfoMetICConfig(512, context_width=4, width=32, heads=2, intra_layers=1, inter_layers=1)
+    network = InfoMetIC(sizes).eval()
     loss = WeightedLoss(eight, weights={"text": 2.0, "pollution": 0.5})
     rows = UntouchedBatches(eight, np.arange(8), untouched=0.4, tasks=["text"], batch_size=8).batch(0, 0)
     changed = [row for row in rows if row.other >= 0]
@@ -176,10 +174,6 @@ def test_sharpness_is_found_by_halving(of_sharpness, least, most):
     assert replace(model.config, sharpness=1.0) == before
 
 
-def given(**changes):
-    return {"out": "o", "base": "b", "data": ["d"], **changes}
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -192,7 +186,7 @@ def given(**changes):
 )
 def test_impossible_values_are_refused(changes, message):
     with pytest.raises(CapscoreError, match=message):
-        Settings(**given(**changes))
+        Settings(**{"out": "o", "base": "b", "data": ["d"], **changes})
 
 
 def test_a_run_writes_a_network_that_reads_words_with_its_sharpness(tmp_path):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -34,12 +35,29 @@ from training.engine.recipe import compute_of, own_settings
 from weights.making.cards import image_tower_card
 from weights.making.image_tower import contrast
 from weights.making.image_tower.contrast import Contrast, Drawn, device_of
-from weights.making.image_tower.data import ENCODER, CaptionDraws, TrainingData, learned_adapter, prepare
-from weights.making.image_tower.features import TrainedHalf, folded, stored
+from weights.making.image_tower.data import (
+    ENCODER,
+    CaptionDraws,
+    CaptionEmbeddings,
+    caption_embeddings,
+    learned_adapter,
+)
+from weights.making.image_tower.features import FrozenHalf, TrainedHalf, folded, photo_features, stored
 from weights.making.image_tower.rows import rows_of
 from weights.making.settings import ImageTowerSettings
 
 _AT_ONCE = 64
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    # per view float16 (photos, channels, height, width), memory-mapped; view 0 is the whole photo
+    views: list[np.ndarray]
+    captions: CaptionEmbeddings  # of the photos, centred, of unit length
+    texts: CaptionEmbeddings  # of rows without pixels
+    tower: ImageTower  # its trunk gave the features, and its texts have the encoder's centre
+    frozen_blocks: int  # blocks of the trunk that gave the features and are not trained
+    digest: str  # of features and embeddings, for the identity of a run
 
 
 def train(settings: ImageTowerSettings) -> RunResult:
@@ -51,9 +69,20 @@ def train(settings: ImageTowerSettings) -> RunResult:
     published = load_efficientnet()
     tower.trunk = folded(published)
     tower.head.classes.load_state_dict(published.classifier.state_dict())
-    tower.head.names.data.copy_(centred(load_classes())[1])
-    data = prepare(settings, rows, tower, load_backbone(ENCODER, device=device(), dtype="float32"))
-    result, w = fit(settings, data)
+    centre, names = centred(load_classes())
+    tower.text.centre.copy_(centre)
+    tower.head.names.data.copy_(names)
+    encoder = load_backbone(ENCODER, device=device(), dtype="float32")
+    folder, half = settings.features_folder, settings.half_precision
+    blocks = sum(stage[0] for stage in tower.config.stages[: settings.frozen_stages])
+    frozen = FrozenHalf(tower.trunk, blocks)
+    with main_process_first():  # the others find the files
+        say(f"features of {len(rows.photos):,} photos, {settings.views} views each, in {folder}")
+        views, digest = photo_features(rows.photos, frozen, folder, settings.views, half_precision=half)
+        captions, texts = (caption_embeddings(part, encoder, folder) for part in (rows.photos, rows.texts))
+    made = f"{digest} {settings.views} {captions.digest} {texts.digest}"
+    digest = xxhash.xxh3_128_hexdigest(made.encode())
+    result, w = fit(settings, TrainingData(views, captions, texts, tower, blocks, digest))
     if result.finished and is_main_process():
         compute = f"{compute_of(result, 0)}, features not counted"
         card = image_tower_card(settings, rows, held, w=w, compute=compute)

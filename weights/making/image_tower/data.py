@@ -1,4 +1,4 @@
-"""Rows → what is trained on: features of photos and embeddings of captions, in files named by a digest."""
+"""Captions → their embeddings, in files named by a digest; draws of them; the adapter of the text side."""
 
 from __future__ import annotations
 
@@ -14,15 +14,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from capscore.backbones.base import Backbone
-from capscore.backbones.embedded.backbone import centred, load_classes
-from capscore.backbones.embedded.image_tower import ImageTower
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError
-from training.engine.processes import main_process_first, say
-from weights.making.image_tower.features import FrozenHalf, photo_features, stored
-from weights.making.image_tower.rows import PhotoRow, TrainingRows
-from weights.making.settings import ImageTowerSettings
+from weights.making.image_tower.features import stored
+from weights.making.image_tower.rows import PhotoRow
 
 # Backbone whose text encoder embeds the captions, and whose centre the image tower has.
 ENCODER = "embedded-free"
@@ -150,30 +146,3 @@ def learned_adapter(draws: Sequence[CaptionDraws], dim: int, share: float, *, se
 
 def _placed(adapter: nn.Module, rows: Tensor) -> Tensor:
     return F.normalize(F.dropout(rows, _DROPOUT) + adapter(F.dropout(rows, _DROPOUT)), dim=-1)
-
-
-@dataclass(frozen=True)
-class TrainingData:
-    # per view float16 (photos, channels, height, width), memory-mapped; view 0 is the whole photo
-    views: list[np.ndarray]
-    captions: CaptionEmbeddings  # of the photos, centred, of unit length
-    texts: CaptionEmbeddings  # of rows without pixels
-    tower: ImageTower  # its trunk gave the features, and its texts have the encoder's centre
-    frozen_blocks: int  # blocks of the trunk that gave the features and are not trained
-    digest: str  # of features and embeddings, for the identity of a run
-
-
-def prepare(
-    settings: ImageTowerSettings, rows: TrainingRows, tower: ImageTower, encoder: Backbone
-) -> TrainingData:
-    """Features and embeddings of the rows, computed where they are not on disk; the tower gets its centre."""
-    folder, half = settings.features_folder, settings.half_precision
-    blocks = sum(stage[0] for stage in tower.config.stages[: settings.frozen_stages])
-    frozen = FrozenHalf(tower.trunk, blocks)
-    tower.text.centre.copy_(centred(load_classes())[0])
-    with main_process_first():  # the others find the files
-        say(f"features of {len(rows.photos):,} photos, {settings.views} views each, in {folder}")
-        views, digest = photo_features(rows.photos, frozen, folder, settings.views, half_precision=half)
-        captions, texts = (caption_embeddings(part, encoder, folder) for part in (rows.photos, rows.texts))
-    names = f"{digest} {settings.views} {captions.digest} {texts.digest}"
-    return TrainingData(views, captions, texts, tower, blocks, xxhash.xxh3_128_hexdigest(names.encode()))

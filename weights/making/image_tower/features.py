@@ -30,6 +30,7 @@ from capscore.backbones.embedded.image_tower import (
     ImageTower,
     photo_pixels,
 )
+from capscore.embedding.photos import in_batches
 from capscore.errors import ImageError, InputError
 from capscore.files.console import progress_bar
 from capscore.files.write import whole_file
@@ -71,36 +72,30 @@ def photo_features(
     photos = [[row.name, row.file.stat().st_size] for row in rows if row.file]
     described = json.dumps([weights_digest(network), side, half_precision, photos])
     digest = xxhash.xxh3_64_hexdigest(described.encode())
-    found = []
-    for view in range(views):
-        computed = partial(_view_features, rows, network, view, side, half_precision and view > 0)
-        found.append(stored(folder / f"view-{view}-{digest}.npy", computed))
-    return found, digest
 
-
-def _view_features(
-    rows: Sequence[PhotoRow], network: nn.Module, view: int, side: int, half: bool
-) -> np.ndarray:
-    def read(row: PhotoRow) -> np.ndarray:
+    def read(row: PhotoRow, view: int) -> np.ndarray:
         try:
             return view_pixels(load_image(row.file), row.photo, view, side)
         except ImageError as error:
             raise InputError(f"{row.photo}: {error.message}", field="photos") from None
 
-    parts = []
-    with progress_bar(f"View {view}", len(rows)) as advance, ThreadPoolExecutor() as threads:
-        for start in range(0, len(rows), _AT_ONCE):
-            part = rows[start : start + _AT_ONCE]
-            pixels = torch.from_numpy(np.stack(list(threads.map(read, part))))
-            with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=half):
-                computed = network(pixels.contiguous(memory_format=torch.channels_last)).float().contiguous()
-            with np.errstate(over="ignore"):
-                parts.append(computed.numpy().astype(np.float16))
-            for number in np.flatnonzero(~np.isfinite(parts[-1]).all(axis=(1, 2, 3))).tolist():
-                name = f"{part[number].photo} ({part[number].name})"
-                raise InputError(f"{name} has features that are not finite in view {view}", field="photos")
-            advance(len(part))
-    return np.concatenate(parts)
+    def computed(view: int) -> np.ndarray:
+        parts, half = [], half_precision and view > 0
+        with progress_bar(f"View {view}", len(rows)) as advance, ThreadPoolExecutor() as threads:
+            for part in in_batches(rows, _AT_ONCE):
+                pixels = torch.from_numpy(np.stack(list(threads.map(partial(read, view=view), part))))
+                with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=half):
+                    maps = network(pixels.contiguous(memory_format=torch.channels_last)).float().contiguous()
+                with np.errstate(over="ignore"):
+                    parts.append(maps.numpy().astype(np.float16))
+                for number in np.flatnonzero(~np.isfinite(parts[-1]).all(axis=(1, 2, 3))).tolist():
+                    row, problem = part[number], f"has features that are not finite in view {view}"
+                    raise InputError(f"{row.photo} ({row.name}) {problem}", field="photos")
+                advance(len(part))
+        return np.concatenate(parts)
+
+    files = [folder / f"view-{view}-{digest}.npy" for view in range(views)]
+    return [stored(file, partial(computed, view)) for view, file in enumerate(files)], digest
 
 
 def view_pixels(

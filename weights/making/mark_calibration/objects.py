@@ -18,6 +18,7 @@ import torch
 from torch.nn import functional as F
 
 from capscore.backbones.base import Backbone
+from capscore.embedding.photos import in_batches
 from capscore.errors import CapscoreError, InputError
 from capscore.images.boxes import overlaps
 from capscore.infometic.mark_calibration import MENTION_FEATURES, CaptionBatch, MarkCurve, MarkNetwork
@@ -184,8 +185,7 @@ def mention_curve(network: MarkNetwork, features: MarkFeatures, things: Things, 
         picked = chance.choice(own, min(_CAPTIONS - 1, len(own)), replace=False).tolist()
         pairs += [(photo, caption) for caption in (*picked, int(chance.choice(len(features.captions))))]
     inputs, labels, of_photo = [torch.zeros(0, MENTION_FEATURES)], [np.zeros(0)], [np.zeros(0)]
-    for start in range(0, len(pairs), 256):
-        part = pairs[start : start + 256]
+    for part in in_batches(pairs, 256):
         for (photo, caption), found, shares in zip(
             part, *_mentions(network, features, things, part), strict=True
         ):

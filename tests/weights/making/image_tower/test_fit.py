@@ -14,9 +14,9 @@ import torch
 from capscore.backbones.embedded.image_tower import ImageTower, ImageTowerConfig
 from capscore.errors import CapscoreError
 from weights.making.image_tower import data as training_data
-from weights.making.image_tower.__main__ import FirstStageLoss, fit, whole_maps
+from weights.making.image_tower.__main__ import FirstStageLoss, TrainingData, fit, whole_maps
 from weights.making.image_tower.contrast import Learner, measured_w
-from weights.making.image_tower.data import CaptionDraws, CaptionEmbeddings, TrainingData
+from weights.making.image_tower.data import CaptionDraws, CaptionEmbeddings
 from weights.making.image_tower.features import TrainedHalf
 from weights.making.settings import ImageTowerSettings
 

@@ -104,9 +104,8 @@ def test_a_stopped_run_goes_on_and_ends_with_the_same_weights(made, tmp_path):
     second.main(flags(made, out=tmp_path / "whole", **steps))
     for _ in range(2):  # of 2 steps of the text place, and then of 2 of the tower
         second.main(flags(made, out=tmp_path / "part", max_minutes=1e-9, **steps))
-    assert second.train(
-        parse(SecondStageSettings, flags(made, out=tmp_path / "part", **steps), "")
-    ).resumed_from
+    settings = parse(SecondStageSettings, flags(made, out=tmp_path / "part", **steps), "")
+    assert second.train(settings).resumed_from
     whole, part = (load_image_tower(tmp_path / name)[0].state_dict() for name in ("whole", "part"))
     torch.testing.assert_close(part, whole, atol=1e-6, rtol=0)
     with pytest.raises(CapscoreError, match="pool"):
@@ -131,7 +130,8 @@ def test_near_right_captions_differ_in_one_word_and_openers_stand_around_the_fol
 
 
 def test_damaged_photos_are_other_pixels_of_the_same_photo():
-    image = Image.effect_noise((120, 90), 40).convert("RGB").resize((240, 180))
+    noise = np.random.default_rng(0).normal(128, 40, (90, 120)).clip(0, 255).astype(np.uint8)
+    image = Image.fromarray(noise).convert("RGB").resize((240, 180))
     sizes = set()
     for seed in range(12):
         found = second.damaged(image, 64, np.random.default_rng(seed))

@@ -31,6 +31,7 @@ from weights.making.mark_calibration.draws import (
     like_words,
     rare_things,
 )
+from weights.making.mark_calibration.features import rows_at
 from weights.making.mark_calibration.rows import COCO_THINGS
 from weights.making.settings import MarkCalibrationSettings
 
@@ -243,16 +244,14 @@ def test_the_loss_is_that_of_words_and_of_boxes(seen, network):
     boxes = {drawn[0].photo: np.array([[0.1, 0.1, 0.9, 0.9]])}
     found = MarkLoss(seen, boxes, 0.5)(network, drawn, lambda rows: rows)
     logits = []
-    for row in drawn:
-        words = torch.from_numpy(seen.embeddings[row.words].astype(np.float32))[None]
-        with torch.no_grad():
-            logits.append(
-                network.word_logits(seen.seen([row.photo]), words, torch.from_numpy(row.classes)[None])[0]
-            )
+    with torch.no_grad():
+        for row in drawn:
+            words, classes = rows_at(seen.embeddings, row.words)[None], torch.from_numpy(row.classes)[None]
+            logits.append(network.word_logits(seen.seen([row.photo]), words, classes)[0])
     logits, right = torch.cat(logits).numpy(), np.concatenate([row.right for row in drawn]) > 0
     words = np.logaddexp(0, -logits[right]).mean() / 2 + np.logaddexp(0, logits[~right]).mean() / 2
     height, width = seen.side.tolist()
-    cells = torch.from_numpy(seen.cells[[drawn[0].photo]].astype(np.float32))
+    cells = rows_at(seen.cells, [drawn[0].photo])
     confidence, shown = (item[0] for item in network.object_boxes(cells, height, width))
     across, down = ((torch.arange(n) + 0.5) / n for n in (width, height))
     inside = (((down - 0.5).abs() < 0.4)[:, None] & ((across - 0.5).abs() < 0.4)).flatten()
@@ -276,14 +275,10 @@ def test_a_word_has_learned_to_name_its_region(rows, seen, network, embedded):
     assert 10 <= len(photos) < N_PHOTOS and sorted([*photos, *others]) == list(range(N_PHOTOS))
     assert things.photo.tolist() == list(range(N_PHOTOS)) and things.thing[1] == COCO_THINGS.index("car")
     nouns = [seen.place_of["en", name] for name in SHAPES]
-    words = torch.from_numpy(seen.embeddings[nouns].astype(np.float32))
-    found = network.naming_logits(
-        words.expand(len(photos), 4, 512),
-        torch.from_numpy(things.rows[photos].astype(np.float32))[:, None],
-        torch.from_numpy(seen.whole[photos].astype(np.float32)),
-    )[:, :, 0]
-    named = found.argmax(dim=1).numpy() == np.array(photos) % 4
-    assert named.mean() > 0.9
+    words = rows_at(seen.embeddings, nouns).expand(len(photos), 4, 512)
+    regions, whole = rows_at(things.rows, photos)[:, None], rows_at(seen.whole, photos)
+    found = network.naming_logits(words, regions, whole)[:, :, 0].argmax(dim=1)
+    assert (found.numpy() == np.array(photos) % 4).mean() > 0.9
 
 
 def test_a_curve_has_the_quantiles_of_right_logits():
@@ -296,6 +291,8 @@ def test_a_curve_has_the_quantiles_of_right_logits():
     assert curve.found == pytest.approx((others < curve.quantiles[10]).mean(), abs=1e-12)
     apart = calibrate.fit_curve(np.array([5.0, 6.0]), np.array([-5.0, -6.0]))
     assert np.isfinite([apart.scale, apart.bias]).all() and apart.found == 1.0
+    with pytest.raises(CapscoreError, match="1 right and 2 wrong"):
+        calibrate.fit_curve(np.array([1.0]), np.array([0.0, 1.0]))
 
 
 def test_other_languages_count_as_so_many_logits_together(monkeypatch):
@@ -304,11 +301,6 @@ def test_other_languages_count_as_so_many_logits_together(monkeypatch):
     monkeypatch.setattr(calibrate, "RATES", (0.0, 1 / 6, 5 / 12, 0.5, 1.0))
     found = calibrate._quantiles(np.array([0.1, 0.5]), np.array([0.3, 0.9]))
     assert found.tolist() == pytest.approx([0.1, 0.1, 0.3, 0.3 + 0.2 / 3, 0.9])
-
-
-def test_too_few_logits_are_an_error():
-    with pytest.raises(CapscoreError, match="1 right and 2 wrong"):
-        calibrate.fit_curve(np.array([1.0]), np.array([0.0, 1.0]))
 
 
 def test_each_half_is_judged_by_layers_trained_on_the_other(monkeypatch):
