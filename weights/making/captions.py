@@ -27,9 +27,9 @@ from training.engine.config import parse
 from weights.making.caption_grammar import generate
 from weights.making.held_out import TESTED, Photo, held_out_photos, photo_of
 from weights.making.jsonl import beside, print_counts, write_lines, write_sources
-from weights.making.named_numbers import named_numbers
 from weights.making.noise_gate.texts import MarkedText, marked
 from weights.making.package_texts import photo_name, read_texts
+from weights.making.settings import named_numbers
 from weights.making.sources import SOURCES, Source
 
 MULTI30K = ("en", "de", "fr", "cs")

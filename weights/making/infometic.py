@@ -23,7 +23,7 @@ from training.engine.config import parse
 from weights.making.captions import describe
 from weights.making.held_out import first_names, held_out_photos, photo_files, photo_of
 from weights.making.jsonl import print_counts, read_lines, with_texts, write_lines, write_sources
-from weights.making.named_numbers import named_numbers
+from weights.making.settings import named_numbers
 from weights.making.sources import source_named
 
 # Sources whose photos may be in Flickr8k.

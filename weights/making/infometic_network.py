@@ -36,7 +36,7 @@ from training.engine.infometic_losses import AlignmentLoss, hard_negative_loss
 from training.engine.loop_settings import ABOVE_ZERO, require_range
 from training.engine.processes import Gather
 from weights.making.image_tower.features import stored
-from weights.making.named_numbers import named_numbers
+from weights.making.settings import named_numbers
 
 # Number of most similar words that may replace a word; the very first, SAME, are too often synonyms.
 LIKE, SAME = 24, 1

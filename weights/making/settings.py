@@ -1,14 +1,34 @@
-"""The settings of the recipes of the image tower and of the marks, checked."""
+"""The settings of the recipes of the image tower and of the marks, checked; entries such as ja:8000."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
+from capscore.errors import InputError
 from training.engine.loop_settings import LoopSettings, require
-from weights.making.named_numbers import named_numbers
+
+Number = TypeVar("Number", int, float)
+
+
+def named_numbers(entries: Sequence[str], setting: str, kind: Callable[[str], Number]) -> dict[str, Number]:
+    """Entries of a setting, of the form name:number → name → number of a kind (int, float), in order."""
+    numbers: dict[str, Number] = {}
+    for entry in entries:
+        name, _, text = entry.partition(":")
+        try:
+            number = kind(text)
+        except ValueError:
+            number = kind("-1")
+        if not name or not 0 <= number < math.inf:
+            raise InputError(f"{entry!r}: expected name:number, such as ja:8000", field=setting)
+        if name in numbers:
+            raise InputError(f"{name} is named twice", field=setting)
+        numbers[name] = number
+    return numbers
 
 
 @dataclass

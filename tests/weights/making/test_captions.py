@@ -18,7 +18,7 @@ from tools.tiny.sources_of_weights import write_captions as write_official
 from weights.making import captions as module
 from weights.making.captions import HELD_OUT, grammar_captions, package_captions
 from weights.making.held_out import Photo
-from weights.making.named_numbers import named_numbers
+from weights.making.settings import named_numbers
 
 COCO = (("train", "56"), ("val", "77"), ("train", "99"))
 TEXTS = {

@@ -1,28 +1,20 @@
-"""What the network of capscore-weights has beyond the paper, by hand, and a run on texts."""
+"""What the network of capscore-weights has beyond the paper, by hand."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
 
-import capscore
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError
 from capscore.infometic.network import InfoMetIC, InfoMetICConfig
 from tests.training.data.test_word_pollution import CAPTION, WORDS
-from tools.tiny import transformers_models as tiny
 from tools.tiny.captions import EIGHT
-from tools.tiny.official import write_jsonl
 from training.data.rows import Row
 from training.data.word_pollution import pollute
-from training.engine.alignment_check import AlignmentCheck
-from training.engine.config import parse
-from weights.making import infometic_network as module
 from weights.making.infometic_network import (
     LikeOptions,
     LikeReplacements,
@@ -35,8 +27,6 @@ from weights.making.infometic_network import (
 )
 
 pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
-
-CONFIG = Path(module.__file__).parent / "configs" / "infometic.yaml"
 
 
 def features(rows, backbone, folder, **options):
@@ -187,30 +177,3 @@ def test_sharpness_is_found_by_halving(of_sharpness, least, most):
 def test_impossible_values_are_refused(changes, message):
     with pytest.raises(CapscoreError, match=message):
         Settings(**{"out": "o", "base": "b", "data": ["d"], **changes})
-
-
-def test_a_run_writes_a_network_that_reads_words_with_its_sharpness(tmp_path):
-    clip = str(tiny.write_clip(tmp_path / "clip"))
-    names = ("caption", "stand_in", "region_texts")
-    rows = [{**dict(zip(names, row[:3], strict=True)), "language": "en"} for row in EIGHT]
-    data = str(write_jsonl(tmp_path / "rows.jsonl", rows))
-    flags = ["--config", str(CONFIG), "--base", clip, "--data", data, "--out", str(tmp_path / "run")]
-    flags += "--width 8 --heads 2 --context_width 4 --max_steps 3 --batch_size 3 --max_tokens 60".split()
-    settings = parse(Settings, [*flags, "--validation_share", "0.4", "--negatives", "null"], "")
-    assert settings.weights == {"recall": 0.5, "precision": 0.5, "hard": 0.3, "pollution": 0.5}
-    run = module.train(settings)
-    model = InfoMetIC.from_pretrained(run.folder)
-    assert model.config.context_width == 4 and model.config.sharpness != 1
-    torch.manual_seed(0)
-    new = InfoMetIC(model.config).word_query.weight
-    assert not torch.allclose(load_file(run.folder / "model.safetensors")["word_query.weight"].float(), new)
-    # what is told of it is with that sharpness
-    embedder = Embedder(capscore.load_backbone(clip, device="cpu"))
-    listed = [Row(row[0], "en", stand_in=(row[1],), region_texts=tuple(row[2])) for row in EIGHT]
-    found = prepare_context(listed, embedder, settings.features, tmp_path / "again")
-    check = AlignmentCheck(found, settings.split(found.photos).validation)
-    assert check(model) == pytest.approx(run.evaluation, abs=0.05) and check.n == 3
-    card = (run.folder / "README.md").read_text()
-    assert "python -m weights.making.infometic_network --config settings.yaml" in card
-    scorer = capscore.load("infometic", backbone=clip, weights=run.folder, device="cpu", cache=False)
-    assert scorer.aligner.reads_words

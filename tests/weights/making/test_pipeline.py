@@ -153,7 +153,10 @@ def test_all_steps_make_what_is_loaded_together(out):
     assert card.settings["w"] > 0 and "the captions of 1 more" in card.limitations[0]
     gated = load_backbone(str(out / "pr_mcs"), device="cpu")
     assert gated.network_parts() == {"noise_gate": {"width": 16, "layers": 1, "heads": 2}}
-    assert InfoMetIC.from_pretrained(out / "infometic").config.context_width == 4
+    network, told = out / "infometic", json.loads((out / "infometic" / "result.json").read_text())["this"]
+    config = InfoMetIC.from_pretrained(network).config
+    assert config.context_width == 4 and config.sharpness != 1 and told["false_alarms"] <= 0.1
+    assert "weights.making.infometic_network --config settings.yaml" in (network / "README.md").read_text()
     backbone = load_backbone(str(out / "image_tower"), device="cpu")
     marks = load_mark_calibration(out / "mark_calibration", backbone=backbone)
     assert list(marks.with_references) == json.loads((out / "fit_references.json").read_text())

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from capscore.errors import CapscoreError
 from training.engine.loop_settings import LoopSettings, require
-from weights.making.named_numbers import named_numbers
+from weights.making.settings import named_numbers
 
 
 @dataclass
