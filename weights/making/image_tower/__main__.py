@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -49,17 +48,6 @@ from weights.making.settings import ImageTowerSettings
 _AT_ONCE = 64
 
 
-@dataclass(frozen=True)
-class TrainingData:
-    # per view float16 (photos, channels, height, width), memory-mapped; view 0 is the whole photo
-    views: list[np.ndarray]
-    captions: CaptionEmbeddings  # of the photos, centred, of unit length
-    texts: CaptionEmbeddings  # of rows without pixels
-    tower: ImageTower  # its trunk gave the features, and its texts have the encoder's centre
-    frozen_blocks: int  # blocks of the trunk that gave the features and are not trained
-    digest: str  # of features and embeddings, for the identity of a run
-
-
 def train(settings: ImageTowerSettings) -> RunResult:
     """Run the recipe: read rows, compute features, train, save."""
     rows, held = rows_of(settings)
@@ -74,15 +62,12 @@ def train(settings: ImageTowerSettings) -> RunResult:
     tower.head.names.data.copy_(names)
     encoder = load_backbone(ENCODER, device=device(), dtype="float32")
     folder, half = settings.features_folder, settings.half_precision
-    blocks = sum(stage[0] for stage in tower.config.stages[: settings.frozen_stages])
-    frozen = FrozenHalf(tower.trunk, blocks)
+    frozen = FrozenHalf(tower.trunk, frozen_blocks(settings, tower))
     with main_process_first():  # the others find the files
         say(f"features of {len(rows.photos):,} photos, {settings.views} views each, in {folder}")
         views, digest = photo_features(rows.photos, frozen, folder, settings.views, half_precision=half)
         captions, texts = (caption_embeddings(part, encoder, folder) for part in (rows.photos, rows.texts))
-    made = f"{digest} {settings.views} {captions.digest} {texts.digest}"
-    digest = xxhash.xxh3_128_hexdigest(made.encode())
-    result, w = fit(settings, TrainingData(views, captions, texts, tower, blocks, digest))
+    result, w = fit(settings, tower, views, digest, captions, texts)
     if result.finished and is_main_process():
         compute = f"{compute_of(result, 0)}, features not counted"
         card = image_tower_card(settings, rows, held, w=w, compute=compute)
@@ -90,38 +75,53 @@ def train(settings: ImageTowerSettings) -> RunResult:
     return result
 
 
-def fit(settings: ImageTowerSettings, data: TrainingData) -> tuple[RunResult, float]:
-    """Train the image tower of `data` in place, from the newest checkpoint or from the start.
+def frozen_blocks(settings: ImageTowerSettings, tower: ImageTower) -> int:
+    return sum(stage[0] for stage in tower.config.stages[: settings.frozen_stages])
 
-    Returns how far the run has come, and w, the factor on cosines of photos and captions.
+
+def fit(
+    settings: ImageTowerSettings,
+    tower: ImageTower,
+    views: Sequence[np.ndarray],
+    digest: str,
+    captions: CaptionEmbeddings,
+    texts: CaptionEmbeddings,
+) -> tuple[RunResult, float]:
+    """Train the image tower in place, from the newest checkpoint or from the start.
+
+    `views` are the photos' features, and their digest, as `photo_features` gives them; `captions` are of the
+    photos, `texts` of rows without pixels. Returns how far the run has come, and w, the factor on cosines of
+    photos and captions.
     """
-    tower = data.tower
-    half = TrainedHalf(tower, data.frozen_blocks, train_depthwise=settings.train_depthwise)
+    half = TrainedHalf(tower, frozen_blocks(settings, tower), train_depthwise=settings.train_depthwise)
     half.to(memory_format=torch.channels_last)
-    draws = CaptionDraws(data.captions, LANGUAGES, settings.english_share)
+    draws = CaptionDraws(captions, LANGUAGES, settings.english_share)
+    made = f"{digest} {settings.views} {captions.digest} {texts.digest}"
+    digest = xxhash.xxh3_128_hexdigest(made.encode())
     with main_process_first():  # the others find the file
-        shares = _shares(settings, data, half)
+        shares = _shares(settings, tower, half, views[0], digest)
     say("learning the text adapter")
     # as much English as any other language, because the adapter is for all of them
-    even = [CaptionDraws(found, LANGUAGES) for found in (data.captions, data.texts)]
+    even = [CaptionDraws(found, LANGUAGES) for found in (captions, texts)]
     adapter = learned_adapter(even, tower.config.dim, settings.adapter_share, seed=settings.seed)
     with torch.no_grad():
         tower.text.adapter.weight.copy_(adapter)
         tower.head.names.copy_(tower.text.adapted(tower.head.names))
-    loss = FirstStageLoss(data, half, draws, settings, shares)
-    identity = {**own_settings(settings, contrast.NO_IDENTITY), "data_digest": data.digest}
+    loss = FirstStageLoss(settings, tower, half, draws, views, shares)
+    identity = {**own_settings(settings, contrast.NO_IDENTITY), "data_digest": digest}
     result = contrast.train_tower(settings, tower, half, loss, loss.captioned.tolist(), identity)
     if not result.finished:
         return result, PUBLISHED_W
-    return result, contrast.measured_w(tower, whole_maps(data, half), draws, loss.captioned)
+    return result, contrast.measured_w(tower, maps_of(tower, half, views[0]), draws, loss.captioned)
 
 
-def whole_maps(data: TrainingData, half: TrainedHalf) -> Callable[[np.ndarray], Tensor]:
-    views = data.views[0]
-    return lambda rows: half(torch.from_numpy(views[rows]).to(device_of(data.tower)).float())
+def maps_of(tower: ImageTower, half: TrainedHalf, view: np.ndarray) -> Callable[[np.ndarray], Tensor]:
+    return lambda rows: half(torch.from_numpy(view[rows]).to(device_of(tower)).float())
 
 
-def _shares(settings: ImageTowerSettings, data: TrainingData, half: TrainedHalf) -> np.ndarray:
+def _shares(
+    settings: ImageTowerSettings, tower: ImageTower, half: TrainedHalf, view: np.ndarray, digest: str
+) -> np.ndarray:
     """Shares of ImageNet's classes in each whole photo, float16 (photos, classes), by the trunk as published.
 
     Learned from captions alone, the image tower forgets what no caption mentions; these shares keep it.
@@ -129,22 +129,21 @@ def _shares(settings: ImageTowerSettings, data: TrainingData, half: TrainedHalf)
 
     def computed() -> np.ndarray:
         say("the classes of the photos, by the trunk as published")
-        found, device = [], device_of(data.tower)
+        found, device = [], device_of(tower)
         in_half = torch.autocast(device.type, torch.bfloat16, enabled=settings.half_precision)
-        for start in range(0, len(data.views[0]), _AT_ONCE):
-            rows = torch.from_numpy(np.array(data.views[0][start : start + _AT_ONCE])).to(device).float()
+        for start in range(0, len(view), _AT_ONCE):
+            rows = torch.from_numpy(np.array(view[start : start + _AT_ONCE])).to(device).float()
             with torch.inference_mode(), in_half:
                 maps = half(rows.contiguous(memory_format=torch.channels_last)).float()
-                logits = data.tower.head.classes(maps.mean(dim=(2, 3))).float()
+                logits = tower.head.classes(maps.mean(dim=(2, 3))).float()
             found.append(logits.softmax(dim=-1).cpu().numpy().astype(np.float16))
         return np.concatenate(found)
 
-    digest = xxhash.xxh3_64_hexdigest(data.digest.encode())
     return stored(Path(settings.out).expanduser() / f"shares-{digest}.npy", computed)
 
 
 class FirstStageLoss(Contrast):
-    """The loss of a batch of photos, given by their numbers; the text adapter of `data.tower` is fixed.
+    """The loss of a batch of photos, given by their numbers; the text adapter of `tower` is fixed.
 
     `shares` (n, classes) are those of ImageNet's classes in each photo; `captioned` (n,) are the numbers of
     the photos with a caption, those to train on.
@@ -154,23 +153,24 @@ class FirstStageLoss(Contrast):
 
     def __init__(
         self,
-        data: TrainingData,
+        settings: ImageTowerSettings,
+        tower: ImageTower,
         half: TrainedHalf,
         draws: CaptionDraws,
-        settings: ImageTowerSettings,
+        views: Sequence[np.ndarray],
         shares: np.ndarray,
     ):
-        self.data, self.half, self.draws, self.shares = data, half, draws, shares
+        self.half, self.draws, self.views, self.shares = half, draws, views, shares
         self.captioned = np.flatnonzero(draws.counts > 0)
         # number of a photo → its place among the captioned
         self.place_of = np.full(len(draws.counts), -1, dtype=np.int64)
         self.place_of[self.captioned] = np.arange(len(self.captioned))
         with torch.no_grad():
-            text, device = data.tower.text, device_of(data.tower)
+            text, device = tower.text, device_of(tower)
             means = draws.means(self.captioned).to(device)
             super().__init__(settings, text.adapted(F.normalize(means, dim=-1)))
             # the head's own names are trained, and these stay
-            self.names = F.normalize(data.tower.head.names.detach().clone(), dim=-1)
+            self.names = F.normalize(tower.head.names.detach().clone(), dim=-1)
             # the adapter is fixed, so every caption has its place before the first step
             self.captions = text.adapted(draws.at(np.arange(len(draws.matrix))).to(device))
 
@@ -178,7 +178,7 @@ class FirstStageLoss(Contrast):
         settings, learner, numbers = self.settings, average.model, np.asarray(rows)
         tower, chance = learner.tower, contrast.chance_of_step()
         device = device_of(tower)
-        views = chance.integers(len(self.data.views), size=len(rows))
+        views = chance.integers(len(self.views), size=len(rows))
         # rows of float16 are read as they are, and computed with in the precision of the loop
         read = torch.from_numpy(self._features(rows, views, chance)).to(device).float()
         drawn = torch.from_numpy(self.draws.places(self.captioned, chance)).to(device)
@@ -205,7 +205,7 @@ class FirstStageLoss(Contrast):
 
         A part of the map is nearly the map of a part of the photo, and costs no pass through the frozen half.
         """
-        whole = [self.data.views[view][row] for view, row in zip(views, rows, strict=True)]
+        whole = [self.views[view][row] for view, row in zip(views, rows, strict=True)]
         if self.settings.least_part >= 1:
             return np.stack(whole)
         _, height, width = whole[0].shape

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,7 +13,7 @@ import torch
 from capscore.backbones.embedded.image_tower import ImageTower, ImageTowerConfig
 from capscore.errors import CapscoreError
 from weights.making.image_tower import data as training_data
-from weights.making.image_tower.__main__ import FirstStageLoss, TrainingData, fit, whole_maps
+from weights.making.image_tower.__main__ import FirstStageLoss, fit, maps_of
 from weights.making.image_tower.contrast import Learner, measured_w
 from weights.making.image_tower.data import CaptionDraws, CaptionEmbeddings
 from weights.making.image_tower.features import TrainedHalf
@@ -49,7 +48,7 @@ def embeddings(rows, languages, captions, seed, without=None) -> CaptionEmbeddin
     return CaptionEmbeddings(found.astype(np.float16), offsets, f"captions {seed}")
 
 
-def data() -> TrainingData:
+def data() -> SimpleNamespace:
     """Features that show which photo it is: channels are its own random numbers."""
     chance = np.random.default_rng(7)
     base = 2 * chance.normal(size=(PHOTOS, 8, 1, 1))
@@ -59,9 +58,8 @@ def data() -> TrainingData:
     with torch.no_grad():  # random layers so small would lose most of what they read
         for name, tensor in tower.trunk.named_parameters():
             tensor.mul_(2.5) if name.endswith("weight") else tensor.uniform_(0.0, 0.5)
-    captions = embeddings(PHOTOS, ("en", "zh"), 2, 1, without=5)
-    texts = embeddings(TEXTS, ("en", "de"), 1, 2)
-    return TrainingData(views, captions, texts, tower, frozen_blocks=1, digest="features")
+    captions, texts = embeddings(PHOTOS, ("en", "zh"), 2, 1, without=5), embeddings(TEXTS, ("en", "de"), 1, 2)
+    return SimpleNamespace(tower=tower, views=views, digest="features", captions=captions, texts=texts)
 
 
 def settings(out, **changes) -> ImageTowerSettings:
@@ -69,7 +67,7 @@ def settings(out, **changes) -> ImageTowerSettings:
         "data": "d", "photos": "p", "texts": "t", "epochs": 2, "batch_size": 8, "learning_rate": 3e-3,
         "head_learning_rate": 2e-2, "weight_decay": 0.0, "average_decay": 0.5, "logit_scale": 10.0,
         "recent": 16, "dropout": 0.0, "checkpoint_every": 2, "log_every": 3, "views": 3,
-        "half_precision": False, "train_depthwise": True,
+        "half_precision": False, "train_depthwise": True, "frozen_stages": 1,
     }  # fmt: skip
     return ImageTowerSettings(**{"out": str(out), **plain, **changes})
 
@@ -91,9 +89,9 @@ def contrast(tmp_path, **changes):
     found = data()
     given = settings(tmp_path, **{"softness": 0.5, "region_weight": 0.7, "pair_weight": 0.5, **changes})
     draws = CaptionDraws(found.captions, ("en", "zh"), 0.5)
-    half = TrainedHalf(found.tower, found.frozen_blocks)
+    half = TrainedHalf(found.tower, 1)
     found.tower.requires_grad_(False).eval()
-    loss = FirstStageLoss(found, half, draws, given, SHARES)
+    loss = FirstStageLoss(given, found.tower, half, draws, found.views, SHARES)
     learner = Learner(found.tower, given.recent).eval()
 
     def step(rows, seed):
@@ -192,11 +190,11 @@ def test_depthwise_convolutions_stay_unless_they_are_trained(train_depthwise):
 # --- the fit
 
 
-def retrieved(given: TrainingData) -> float:
+def retrieved(given) -> float:
     """Share of the captioned photos whose nearest caption, among one of each, is their own."""
     tower = given.tower
     with torch.inference_mode():
-        photos = tower.embed(whole_maps(given, TrainedHalf(tower, 1))(CAPTIONED))
+        photos = tower.embed(maps_of(tower, TrainedHalf(tower, 1), given.views[0])(CAPTIONED))
         first = given.captions.offsets["zh"][CAPTIONED]
         captions = tower.text.adapted(torch.from_numpy(given.captions.matrix[first].astype(np.float32)))
     return float(((photos @ captions.T).argmax(dim=1).numpy() == np.arange(len(CAPTIONED))).mean())
@@ -205,7 +203,7 @@ def retrieved(given: TrainingData) -> float:
 def test_trained_photos_retrieve_their_captions(tmp_path):
     given = data()
     before, fresh = retrieved(given), copy.deepcopy(given.tower).eval()
-    run, w = fit(settings(tmp_path, epochs=20, names_weight=0.1), given)
+    run, w = fit(settings(tmp_path, epochs=20, names_weight=0.1), **vars(given))
     assert run.finished and run.step == 20 * 3  # 23 photos with captions
     assert before < 0.3 and retrieved(given) > 0.5 and not given.tower.training
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
@@ -226,7 +224,7 @@ def test_trained_photos_retrieve_their_captions(tmp_path):
     with torch.inference_mode():
         photo = given.tower.embed(half(torch.from_numpy(given.views[0][3:4]).float()))[0].numpy()
         first, second = (unit((row + given.tower.text.adapter(row)).numpy())[0] for row in pair)
-    maps = whole_maps(given, half)
+    maps = maps_of(given.tower, half, given.views[0])
     found = measured_w(given.tower, maps, draws, np.array([3]))
     assert found == pytest.approx(float(first @ second) / float(photo @ first), abs=1e-5)
     assert w == pytest.approx(measured_w(given.tower, maps, draws, CAPTIONED), abs=1e-6)
@@ -234,14 +232,14 @@ def test_trained_photos_retrieve_their_captions(tmp_path):
 
 def test_a_fit_that_is_stopped_ends_with_the_same_weights_and_other_data_do_not_continue(tmp_path):
     whole, stopped, goes_on = data(), data(), data()
-    run, w = fit(settings(tmp_path / "whole"), whole)
-    half, published = fit(settings(tmp_path / "part", max_minutes=1e-9), stopped)
+    run, w = fit(settings(tmp_path / "whole"), **vars(whole))
+    half, published = fit(settings(tmp_path / "part", max_minutes=1e-9), **vars(stopped))
     assert not half.finished and published == 2.5
     with pytest.raises(CapscoreError, match="data_digest"):
-        fit(settings(tmp_path / "part"), replace(data(), digest="other"))
+        fit(settings(tmp_path / "part"), **{**vars(data()), "digest": "other"})
     with pytest.raises(CapscoreError, match="logit"):
-        fit(settings(tmp_path / "part", logit_scale=20.0), data())
-    rest, same = fit(settings(tmp_path / "part"), goes_on)
+        fit(settings(tmp_path / "part", logit_scale=20.0), **vars(data()))
+    rest, same = fit(settings(tmp_path / "part"), **vars(goes_on))
     assert rest.resumed_from and rest.step == run.step == 6
     torch.testing.assert_close(goes_on.tower.state_dict(), whole.tower.state_dict(), atol=1e-6, rtol=0)
     assert same == pytest.approx(w, abs=1e-6)
@@ -249,6 +247,6 @@ def test_a_fit_that_is_stopped_ends_with_the_same_weights_and_other_data_do_not_
     learned = stopped.tower.text.adapter.weight
     torch.testing.assert_close(whole.tower.text.adapter.weight, learned, atol=0, rtol=0)
     given = data()
-    fit(settings(tmp_path / "own", max_minutes=1e-9, adapter_share=1.0), given)
+    fit(settings(tmp_path / "own", max_minutes=1e-9, adapter_share=1.0), **vars(given))
     torch.testing.assert_close(given.tower.text.adapter.weight, 2 * learned, atol=1e-6, rtol=0)
     assert learned.abs().max() > 1e-3
