@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -71,37 +71,37 @@ class Source:
         """Where a file of the repository lies in `to`; None for one that is not wanted."""
         return path.removeprefix(self.under) if re.fullmatch(self.paths, path) else None
 
-    def problem(self, folder: Path, names: Iterable[str] | None = None) -> str:
-        """What is wrong with the files in a folder, of which `names` may be known; "" if they are whole."""
-        there = {name: (folder / self.to / name).read_bytes() for name in self._there(folder)}
-        found = {name: hashlib.sha256(content).hexdigest() for name, content in there.items()}
-        if missing := sorted(set(names or ()) - found.keys()):
-            return f"{len(missing):,} of {self.files:,} files are missing, such as {self.to}/{missing[0]}"
-        if len(found) != self.files:
-            return f"{counted(len(found), 'file')} in {folder / self.to}, expected {self.files:,}"
-        if (digest := listed_digest(found.items())) != self.sha256:
-            return f"the files have the checksum {digest}, expected {self.sha256}"
-        return ""
-
-    def _there(self, folder: Path) -> Iterator[str]:
-        here = folder / self.to
+    def _there(self, folder: Path) -> dict[str, bytes]:
+        """The wanted files in a folder, by their names in `to`."""
+        found, here = {}, folder / self.to
         for path in sorted(here.rglob("*")):
             name = path.relative_to(here).as_posix()
             if path.is_file() and self.named(self.under + name) == name:
-                yield name
+                found[name] = path.read_bytes()
+        return found
+
+    def problem(self, folder: Path, names: Iterable[str] = ()) -> str:
+        """What is wrong with the files in a folder, of which `names` may be known; "" if they are whole."""
+        there = self._there(folder)
+        if missing := sorted(set(names) - there.keys()):
+            return f"{len(missing):,} of {self.files:,} files are missing, such as {self.to}/{missing[0]}"
+        if len(there) != self.files:
+            return f"{counted(len(there), 'file')} in {folder / self.to}, expected {self.files:,}"
+        if (digest := listed_digest(there)) != self.sha256:
+            return f"the files have the checksum {digest}, expected {self.sha256}"
+        return ""
 
     def read(self, folder: Path) -> dict[str, bytes]:
         """The source's files by their paths in the repository; CapscoreError if they are not whole."""
         if problem := self.problem(folder):
-            raise CapscoreError(
-                f"{self.name}: {problem}; python -m weights.making.sources fetch --to {folder}"
-            )
-        return {self.under + name: (folder / self.to / name).read_bytes() for name in self._there(folder)}
+            how = f"python -m weights.making.sources fetch --to {folder}"
+            raise CapscoreError(f"{self.name}: {problem}; {how}")
+        return {self.under + name: content for name, content in self._there(folder).items()}
 
 
-def listed_digest(files: Iterable[tuple[str, str]]) -> str:
-    """The checksum of (path, SHA-256 of the content) of all files, as the top of this file says."""
-    lines = [f"{digest}  {path}\n" for path, digest in sorted(files)]
+def listed_digest(files: Mapping[str, bytes]) -> str:
+    """The checksum of files, path → content, as the top of this file says."""
+    lines = [f"{hashlib.sha256(files[path]).hexdigest()}  {path}\n" for path in sorted(files)]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
@@ -144,15 +144,14 @@ def _packed(source: Source, beside: Path) -> Iterator[tuple[str, bytes]]:
 
 def _committed(source: Source, beside: Path, mirror: Path | None) -> Iterator[tuple[str, bytes | None]]:
     """Path and content of the wanted files of a commit; None for content that the repository lacks."""
-    owner, name = source.repository.rstrip("/").split("/")[-2:]
-    places = [f"{owner}+{name}/repo", f"{owner}+{name}.git", f"{owner}+{name}"]
-    repository = beside / "repository"
+    place = "+".join(source.repository.rstrip("/").split("/")[-2:])
     if mirror is not None:
-        known = [mirror / place for place in places if (mirror / place).is_dir()]
-        if not known:
-            raise CapscoreError(f"not reached: {mirror} has no {places[0]}")
-        repository = known[0]
+        known = [mirror / f"{place}{end}" for end in ("/repo", ".git", "")]
+        repository = next((folder for folder in known if folder.is_dir()), None)
+        if repository is None:
+            raise CapscoreError(f"not reached: {mirror} has no {place}/repo")
     else:
+        repository = beside / "repository"
         _run(["git", "init", "--quiet", "--bare", str(repository)], beside)
         _run(["git", "fetch", "--quiet", "--depth", "1", source.repository, source.commit], repository)
     listed = _run(["git", "ls-tree", "-r", "-z", source.commit], repository).decode().split("\0")
@@ -183,24 +182,24 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("what", choices=("fetch", "check"))
     parser.add_argument("--to", type=Path, required=True, help="folder of the sources")
     parser.add_argument("--mirror", type=Path, help="folder of git directories to read in its place")
-    names = [source.name for source in SOURCES]
+    sources = {source.name: source for source in SOURCES}
     parser.add_argument(
-        "--only", nargs="+", default=names, choices=names, metavar="NAME", help="default: all"
+        "--only", nargs="+", default=sources, choices=sources, metavar="NAME", help="default: all"
     )
     given = parser.parse_args(argv)
-    failed = 0
-    for source in (source for source in SOURCES if source.name in given.only):
-        problem = ""
+    problems = []
+    for name in given.only:
+        source = sources[name]
         try:
             if given.what == "fetch":
                 fetch(source, given.to, given.mirror)
             problem = source.problem(given.to)
         except CapscoreError as error:
             problem = str(error)
-        failed += bool(problem)
+        problems += [problem] if problem else []
         whole = f"{counted(source.files, 'file')} in {given.to / source.to}"
-        print(f"{source.name}: {problem or whole}", flush=True)
-    if failed:
+        print(f"{name}: {problem or whole}", flush=True)
+    if problems:
         raise SystemExit(1)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import json
 from dataclasses import replace
 
@@ -26,13 +25,12 @@ COCO = """{
 
 def put(folder, source, files):
     """The source's files in a folder of sources, and the source that pins them."""
-    digests = []
+    files = {path: content.encode() for path, content in files.items()}
     for path, content in files.items():
         target = folder / source.to / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content.encode())
-        digests.append((path, hashlib.sha256(content.encode()).hexdigest()))
-    return replace(source, files=len(files), sha256=listed_digest(digests))
+        target.write_bytes(content)
+    return replace(source, files=len(files), sha256=listed_digest(files))
 
 
 # (source, path, content) → texts by id; the second photo of a pair in JSTS is named behind the first
