@@ -33,8 +33,7 @@ from weights.making.mark_calibration.rows import read_mark_rows
 
 from .figures import FILES, in_percent, mean, read_options, write_results
 from .held_out import translated
-from .planted_words import LANGUAGES
-from .planting import KINDS, drop_clause, plant, shuffled
+from .planting import KINDS, LANGUAGES, drop_clause, plant, shuffled
 
 if TYPE_CHECKING:
     from capscore.metrics.infometic import InfoMetIC

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weights.measuring.believable_marks import language_cases
-from weights.measuring.planted_words import LANGUAGES, RULES, TABLES
-from weights.measuring.planting import KINDS, Planted, drop_clause, mentions, plant
+from weights.measuring.planting import KINDS, LANGUAGES, RULES, TABLES, Planted, drop_clause, mentions, plant
 
 GROUPS = {concept.name: concept.group for concept in TABLES["nouns"]}
 
