@@ -75,7 +75,6 @@ def public_scores(state: dict[str, Tensor], clip: Clip, photo, boxes, caption: s
     places = torch.tensor([(0, 0, width, height), *boxes, (0, 0, 0, 0)], dtype=torch.float32)
     places = places / torch.tensor([width, height, width, height])
     image = torch.stack(seen) + places @ state["bbox_position_embedding"]
-
     ids = [clip.start, *clip.ids(caption), clip.end]
     if len(ids) > LENGTH:
         ids = [*ids[: LENGTH - 1], clip.end]
@@ -83,11 +82,9 @@ def public_scores(state: dict[str, Tensor], clip: Clip, photo, boxes, caption: s
     ids = ids + [0] * (LENGTH - n)
     t_g = clip.text(ids[:n])  # what follows the end token is not seen by it
     text = torch.stack([clip.text([clip.start, token, clip.end]) for token in ids])
-
     image, text = _stack(state, "image_encoder", image), _stack(state, "text_encoder", text)
     both = _stack(state, "fusion_encoder", torch.cat([image, text]))
     image, text = both[: len(image)], both[len(image) :]
-
     asked = (image @ state["img_att_key"]) @ (t_g @ state["img_att_query"])
     asked[0] -= 10000.0
     regions = asked.softmax(0)
@@ -112,17 +109,15 @@ def _stack(state: dict[str, Tensor], name: str, rows: Tensor) -> Tensor:
     for layer in range(depth):
         at = f"{name}.resblocks.{layer}."
         part = {key.removeprefix(at): tensor for key, tensor in state.items() if key.startswith(at)}
-        rows = rows + _attention(part, _norm(rows, part["ln_1.weight"], part["ln_1.bias"]))
-        hidden = _norm(rows, part["ln_2.weight"], part["ln_2.bias"])
-        hidden = hidden @ part["mlp.c_fc.weight"].T + part["mlp.c_fc.bias"]
+        rows = rows + _attention(part, _norm(rows, part, "ln_1"))
+        hidden = _norm(rows, part, "ln_2") @ part["mlp.c_fc.weight"].T + part["mlp.c_fc.bias"]
         hidden = hidden * torch.sigmoid(1.702 * hidden)
         rows = rows + hidden @ part["mlp.c_proj.weight"].T + part["mlp.c_proj.bias"]
-    return _norm(rows, state["ln.weight"], state["ln.bias"])
+    return _norm(rows, state, "ln")
 
 
-def _norm(rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    centred = rows - rows.mean(1, keepdim=True)
-    return centred / ((centred**2).mean(1, keepdim=True) + 1e-5).sqrt() * weight + bias
+def _norm(rows: Tensor, part: dict[str, Tensor], name: str) -> Tensor:
+    return functional.layer_norm(rows, rows.shape[1:], part[f"{name}.weight"], part[f"{name}.bias"])
 
 
 def _attention(part: dict[str, Tensor], rows: Tensor) -> Tensor:

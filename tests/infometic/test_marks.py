@@ -26,9 +26,7 @@ def loaded():
 
 
 def captions(texts, words, judged, classes, logits) -> CaptionBatch:
-    """One caption."""
-    tensors = (torch.tensor([part]) for part in (texts, words, judged, classes, logits))
-    return CaptionBatch(*tensors)
+    return CaptionBatch(*(torch.tensor([part]) for part in (texts, words, judged, classes, logits)))
 
 
 def network_of_two():
@@ -176,8 +174,7 @@ def test_rates_of_false_alarms():
 
 def test_languages_share_curves():
     english = MarkCurve(2.0, 0.0, EVEN, 0.9)
-    words = {SHARED: {"noun": CURVE}, "en": {"noun": english}}
-    curves = {"noun": CURVE}, words, {SHARED: CURVE}, CURVE
+    curves = {"noun": CURVE}, {SHARED: {"noun": CURVE}, "en": {"noun": english}}, {SHARED: CURVE}, CURVE
     calibration = mark_calibration.MarkCalibration(MarkNetwork(SIZES), *curves)
     assert calibration.word_curve("en", "noun") is english
     assert calibration.word_curve("sw", "noun") is calibration.caption_curve("en") is CURVE
@@ -206,12 +203,10 @@ def test_a_folder_gives_the_calibration_back(loaded, tmp_path, embedded):
 OTHER = "not that of a mark calibration"
 CHANGES = {"model_type": ("bert", "of type 'bert'"), "format": (1, "format 1"), "sizes": (None, OTHER)}
 CHANGES |= {"nouns": ([1], OTHER), "calibration": ({"words": {}}, f"{OTHER}.*alone")}
+CASES = [("sizes", {"dim": 8}, "size"), *((name, *row) for name, row in CHANGES.items())]
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [("sizes", {"dim": 8}, "size"), *((name, *row) for name, row in CHANGES.items())],
-)
+@pytest.mark.parametrize(("name", "value", "message"), CASES)
 def test_a_damaged_config_is_refused(loaded, tmp_path, name, value, message):
     save_mark_calibration(loaded, tmp_path)
     path = tmp_path / "config.json"
@@ -256,7 +251,6 @@ def rows():
 
 
 def judged(rows, rate=0.05, found=0.9, **curves):
-    """Marks of rows, with curves of a calibration exchanged."""
     calibration = tiny_marks(found)
     for name, curve in curves.items():
         setattr(calibration, name, curve)
@@ -291,8 +285,7 @@ def test_the_probability_is_that_of_the_network(rows):
     (found,) = judged([row])
     logits = network.in_caption_logits(features)[0]
     assert found.p_correct == pytest.approx(logits.sigmoid().tolist(), abs=1e-6)
-    fit = network.fit_logits(seen, texts)
-    assert found.p_fits == pytest.approx(fit.sigmoid().item(), abs=1e-6)
+    assert found.p_fits == pytest.approx(network.fit_logits(seen, texts).sigmoid().item(), abs=1e-6)
 
 
 def test_unjudged_words_have_no_verdict(rows):
@@ -325,9 +318,10 @@ def test_a_right_word_lies_in_the_region_that_it_names(rows):
     assert mark_rows(calibration, [row], embed, 0.05)[0].region[1] == 2
 
 
-@pytest.mark.parametrize(
-    "code, noun", [("en", "Couple"), ("en", "groups"), ("de", "Gruppe"), ("zh", "一群人")]
-)
+NOUNS = [("en", "Couple"), ("en", "groups"), ("de", "Gruppe"), ("zh", "一群人")]
+
+
+@pytest.mark.parametrize("code, noun", NOUNS)
 def test_a_noun_that_counts_what_is_together_is_not_judged(rows, code, noun):
     word = rows[0].words[0]
     words = [word._replace(text=noun, end=word.start + len(noun))]

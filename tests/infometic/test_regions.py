@@ -125,8 +125,7 @@ def test_boxes_of_objects_come_before_windows_however_object_like_these_are(find
 
 
 def test_regions_have_their_own_embeddings(embedder, finder):
-    maker = module.RegionMaker(embedder, finder, n=3, seed=0)
-    (regions,) = maker.find([photo((70, 40, 115, 85))])
+    (regions,) = module.RegionMaker(embedder, finder, n=3, seed=0).find([photo((70, 40, 115, 85))])
     (expected,) = embedder.regions([photo((70, 40, 115, 85))], [regions.boxes])
     assert len(regions) == 3 < len(finder.find([photo((70, 40, 115, 85))])[0])
     np.testing.assert_allclose(regions.embeddings, expected, atol=1e-6)
@@ -152,8 +151,7 @@ def test_the_most_confident_of_each_cluster_is_chosen():
     [
         # a confident heap does not crowd out the rest
         ([0.9, 0.8, 0.7, 0.6, 0.5, 0.1], [[1, 0]] * 5 + [[0, 1]], 2, [0, 5]),
-        ([0.1, 0.2], [[1, 0], [0, 1]], 2, [0, 1]),
-        ([], np.zeros((0, 3)), 20, []),
+        *(([0.1, 0.2], [[1, 0], [0, 1]], 2, [0, 1]), ([], np.zeros((0, 3)), 20, [])),
         # regions that look the same are still n
         ([0.1, 0.4, 0.3, 0.2], np.ones((4, 3)), 3, [1, 2, 3]),
     ],
