@@ -23,6 +23,7 @@ from tools.tiny.command import read_jsonl
 from tools.tiny.loopback_hub import logged_in
 from tools.tiny.official import write_jsonl
 from tools.tiny.transformers_models import write_encoder
+from training.engine import loop
 from training.engine.config import parse
 from training.engine.model_card import RECIPES, read_card
 from training.engine.recipe import RecipeSettings
@@ -106,10 +107,16 @@ def test_every_recipe_is_tried():
 
 
 @every("recipe")
-def test_a_stopped_recipe_tells_the_time_and_goes_on_to_the_same_weights(recipe, trained, tmp_path, capsys):
+def test_a_stopped_recipe_tells_the_time_and_goes_on_to_the_same_weights(
+    recipe, trained, tmp_path, capsys, monkeypatch
+):
     files, whole = trained(recipe)
     capsys.readouterr()
-    run(recipe, files, tmp_path / "run", max_minutes=1e-9)
+    modes, step = [], loop._Run._train_step
+    with monkeypatch.context() as patch:
+        patch.setattr(loop._Run, "_train_step", lambda of: (modes.append(of.model.training), step(of)))
+        run(recipe, files, tmp_path / "run", max_minutes=1e-9)
+    assert modes == [True], "dropout is for training"
     stopped = capsys.readouterr().err
     folder = weights_of(recipe, tmp_path / "run")
     assert re.search(r"^step 1/2 .* (\d+ s|min) left$", stopped, re.MULTILINE), stopped
@@ -208,7 +215,7 @@ def test_held_out_images_are_in_no_part_counted_and_in_the_card(recipe, trained,
     for number, name in enumerate(NAMED[recipe]):
         held.write_text(f"{name}\nof another set\n")
         some = run(recipe, files, tmp_path / f"{number}", hold_out=str(held), max_steps=1)
-        n_held = before["n_training"] + before["n_validation"] - some.n_training - some.n_validation
+        n_held = before["n_training"] + before["n_validation"] - sum(some.split.sizes)
         said = f"{n_held} row{'s' * (n_held > 1)} of 1 photo; 1 of the 2 names on the list match a photo"
         assert n_held and f"held out: {said}" in capsys.readouterr().err
         assert said in read_card(tmp_path / f"{number}").held_out
@@ -255,5 +262,5 @@ def test_photos_that_are_validated_are_not_trained_on(trained, tmp_path, capsys)
         run("human_ratings", given, tmp_path / "shared")
     (tmp_path / "held.txt").write_text("5.png\n7")
     some = run("human_ratings", given, tmp_path / "run", hold_out=str(tmp_path / "held.txt"), max_steps=1)
-    assert (some.n_training, some.n_validation) == (20, 12)
+    assert some.split.sizes == (20, 12)
     assert "held out: 12 rows of 2 photos" in capsys.readouterr().err

@@ -25,7 +25,7 @@ from typing import Any
 import open_clip
 import torch
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from capscore.backbones import load_backbone
 from capscore.backbones.base import Backbone, as_read
@@ -39,16 +39,17 @@ from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from training.engine.model_card import ModelCard, write_card
 
-# Backbone of the published checkpoints.
-PUBLISHED = "ViT-B-32-quickgelu/openai"
+PUBLISHED = "ViT-B-32-quickgelu/openai"  # backbone of the published checkpoints
 PREFIX, W = "A photo depicts ", 2.0
 _CLIP = "clip_backbone."
 _CLIP_TOKENS = "token_embedding.weight"
 _READING = ("mean", "std", "interpolation", "resize_mode")
 # Names of InfoMetIC's public code → ours. Its matrices stand on the right of a product, ours (`nn.Linear`) on
 # the left, so that some are transposed.
-_STACKS = {"image_encoder": "image_layers", "text_encoder": "text_layers", "fusion_encoder": "inter_layers"}
-_LAYER = {
+_PARTS = {
+    "image_encoder.resblocks.": "image_layers.",
+    "text_encoder.resblocks.": "text_layers.",
+    "fusion_encoder.resblocks.": "inter_layers.",
     "attn.in_proj_": "attention_in.",
     "attn.out_proj.": "attention_out.",
     "ln_1.": "attention_norm.",
@@ -109,11 +110,10 @@ class Settings:
 def convert(settings: Settings) -> InfoMetIC | Backbone:
     """Write the network of a public checkpoint as a folder; returns InfoMetIC's network, or PAC-S's backbone.
 
-    A CapscoreError says that the file is not such a checkpoint, and names tensors that are missing, too many
-    or of another shape; or that the backbone has other features.
+    A CapscoreError says that the file is not such a checkpoint, or that the backbone has other features.
     """
     tensors = read_tensors(settings.source)
-    if any(name.startswith("visual.") for name in tensors):
+    if "visual.proj" in tensors:
         return _pac_s(settings, tensors)
     return _infometic(settings, tensors)
 
@@ -148,11 +148,8 @@ def _infometic(settings: Settings, tensors: Mapping[str, Tensor]) -> InfoMetIC:
     network = {name: tensor for name, tensor in tensors.items() if not name.startswith(_CLIP)}
     norm = network.get("ln.weight")
     if norm is None or norm.ndim != 1:
-        few = ", ".join(list(network)[:3]) or "nothing else"
-        raise CapscoreError(
-            f"{path} is not a checkpoint of InfoMetIC's public code: it has no vector ln.weight (it has "
-            f"{few}). Nor is it one of PAC-S: no name begins with visual."
-        )
+        problem = "has neither the vector ln.weight of InfoMetIC's public code nor visual.proj of PAC-S's"
+        raise CapscoreError(f"{path} {problem}; it has {', '.join([*network][:3])}")
     layers = set(re.findall(r"^(\w+)\.resblocks\.(\d+)\.", "\n".join(network), re.MULTILINE))
     depths = Counter(stack for stack, _ in layers)
     intra, inter = max(depths["image_encoder"], depths["text_encoder"]), depths["fusion_encoder"]
@@ -161,44 +158,44 @@ def _infometic(settings: Settings, tensors: Mapping[str, Tensor]) -> InfoMetIC:
         loaded = load_backbone(settings.backbone, device="cpu", dtype="float32")
         _check_backbone(config, loaded, tensors.get(_CLIP + _CLIP_TOKENS), path)
         config = config.on(loaded)
-    with torch.random.fork_rng(devices=[]):
+    with torch.device("meta"):
         model = InfoMetIC(config)
-    try:
-        model.load_state_dict(_renamed(network))
-    except RuntimeError as error:
-        raise CapscoreError(
-            f"{path} does not fit the public code's model with {intra} layers of each modality, {inter} of "
-            f"both, and vectors of {config.dim}: {message_of(error)}"
-        ) from None
+    layers = f"{intra} layers of each modality, {inter} of both"
+    about = f"the public code's model with {layers}, and vectors of {config.dim}"
+    _fill(model, _renamed(network), f"{path} does not fit {about}")
     notes = {"converted_from": path.name, "recipe": "infometic", "languages": ["en"]}
-    plain = asdict(replace(config, backbone="", backbone_revision="", backbone_fingerprint=""))
-    stated = {name: value for name, value in plain.items() if value != ""}
-    card = _card(settings, "infometic", stated, [_COCO, _FLICKR30K])
-    if not settings.backbone:
-        unknown = "The weights do not record their backbone: they refuse none of its length."
-        card = replace(card, limitations=[*card.limitations, unknown])
+    stated = asdict(replace(config, backbone="", backbone_revision="", backbone_fingerprint=""))
+    stated = {name: value for name, value in stated.items() if value != ""}
     with whole_folder(settings.target) as whole:
         model.save_pretrained(whole, notes=notes)
-        write_card(whole, card)
+        write_card(whole, _card(settings, "infometic", stated, [_COCO, _FLICKR30K]))
     return InfoMetIC.from_pretrained(settings.target)
+
+
+def _fill(model: nn.Module, tensors: Mapping[str, Tensor], problem: str) -> None:
+    """Put a checkpoint's tensors into a model without memory; `problem` begins the error."""
+    try:
+        model.load_state_dict(tensors, assign=True)
+    except RuntimeError as error:
+        raise CapscoreError(f"{problem}: {message_of(error)}") from None
 
 
 def _check_backbone(config: InfoMetICConfig, backbone: Backbone, theirs: Tensor | None, path: Path) -> None:
     """Raise unless a backbone can be the one that the checkpoint was trained with."""
     if backbone.dim != config.dim:
-        raise CapscoreError(
-            f"{path} reads features of length {config.dim}; those of {backbone.name} have {backbone.dim}",
-        )
+        lengths = f"{config.dim}; those of {backbone.name} have {backbone.dim}"
+        raise CapscoreError(f"{path} reads features of length {lengths}")
     as_read(backbone, unit=config.unit_inputs, caption_tokens=config.caption_tokens)
-    if theirs is not None:
-        state = backbone.text_network().state_dict()
-        ours = [tensor.float().cpu() for name, tensor in state.items() if name.endswith(_CLIP_TOKENS)]
-        same = bool(ours) and ours[0].shape == theirs.shape
+    if theirs is None:
+        return
+    for name, tensor in backbone.text_network().state_dict().items():
+        ours = tensor.float().cpu()
         # the public code keeps CLIP in half precision
-        if not same or not torch.allclose(ours[0], theirs, rtol=2e-3, atol=1e-4):
-            raise CapscoreError(
-                f"{path} was trained with another CLIP than {backbone.name}: their tables of tokens differ"
-            )
+        if name.endswith(_CLIP_TOKENS) and ours.shape == theirs.shape:
+            if torch.allclose(ours, theirs, rtol=2e-3, atol=1e-4):
+                return
+    problem = f"was trained with another CLIP than {backbone.name}: their tables of tokens differ"
+    raise CapscoreError(f"{path} {problem}")
 
 
 def _renamed(network: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -206,11 +203,8 @@ def _renamed(network: Mapping[str, Tensor]) -> dict[str, Tensor]:
     renamed = {}
     for name, tensor in network.items():
         ours = {**_SINGLE, **_TRANSPOSED}.get(name, name)
-        stack, _, rest = name.partition(".resblocks.")
-        layer, _, part = rest.partition(".")
-        for theirs, own in _LAYER.items():
-            if stack in _STACKS and part in (f"{theirs}weight", f"{theirs}bias"):
-                ours = f"{_STACKS[stack]}.{layer}.{own}{part.removeprefix(theirs)}"
+        for theirs, own in _PARTS.items():
+            ours = ours.replace(theirs, own)
         renamed[ours] = tensor.mT if name in _TRANSPOSED and tensor.ndim > 1 else tensor
     return renamed
 
@@ -224,17 +218,9 @@ def _pac_s(settings: Settings, tensors: Mapping[str, Tensor]) -> Backbone:
         raise InputError(f"{backbone!r}: open_clip has no architecture {architecture!r}", field="backbone")
     published = tag_config(architecture, tag)
     model["quick_gelu"] = bool(published.get("quick_gelu", False))
-    found = _without_lora(tensors, source)
     with torch.device("meta"):
-        expected = open_clip.CLIP(**model).state_dict()
-    wrong = [f"{name} is missing" for name in expected if name not in found]
-    wrong += [f"{name} is unexpected" for name in found if name not in expected]
-    for name, tensor in expected.items():  # in the model's order, so that a message is the same in every run
-        if name in found and found[name].shape != tensor.shape:
-            wrong.append(f"{name} has the shape {tuple(found[name].shape)}, not {tuple(tensor.shape)}")
-    if wrong:
-        few = "; ".join(wrong[:3]) + (f"; and {len(wrong) - 3} more" if len(wrong) > 3 else "")
-        raise CapscoreError(f"{source} does not fit {architecture}: {few}")
+        clip = open_clip.CLIP(**model)
+    _fill(clip, _without_lora(tensors, source), f"{source} does not fit {architecture}")
     config = {
         "model_cfg": model,
         "preprocess_cfg": {name: published[name] for name in _READING if published.get(name) is not None},
@@ -242,7 +228,8 @@ def _pac_s(settings: Settings, tensors: Mapping[str, Tensor]) -> Backbone:
     }
     with whole_folder(settings.target) as whole:
         (whole / OPEN_CLIP_CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-        save_file({name: found[name].contiguous() for name in expected}, whole / OPEN_CLIP_WEIGHTS[0])
+        weights = {name: tensor.contiguous() for name, tensor in clip.state_dict().items()}
+        save_file(weights, whole / OPEN_CLIP_WEIGHTS[0])
         write_card(whole, _card(settings, "pac_s", {"prefix": PREFIX, "w": W}, [_COCO]))
     return load_backbone(settings.target, device="cpu")
 
@@ -273,12 +260,12 @@ def _card(
 ) -> ModelCard:
     words = ["python", "-m", "training.convert", "--checkpoint", settings.source.name]
     words += ["--out", settings.target.name]
+    code = f"a checkpoint of the public code ({_CODE[recipe]}), whose scores they give"
+    limits = [f"These weights were not trained here: they are {code}. The data are those of its paper."]
     if settings.backbone:
         words += ["--backbone", settings.backbone]
-    origin = (
-        f"These weights were not trained here: they are a checkpoint of the public code ({_CODE[recipe]}), "
-        "whose scores they give. The data are those of its paper."
-    )
+    elif recipe == "infometic":
+        limits.append("The weights do not record their backbone: they refuse none of its length.")
     return ModelCard(
         name=settings.target.name,
         recipe=recipe,
@@ -289,7 +276,7 @@ def _card(
         settings=stated,
         data=data,
         not_measured=["Agreement with human ratings."],
-        limitations=[origin],
+        limitations=limits,
     )
 
 

@@ -1,5 +1,4 @@
-"""Fine-tune a backbone on people's ratings of captions (Gomes et al. 2025, "How far can we get with CLIP",
-§3).
+"""Fine-tune a backbone on people's ratings of captions (Gomes et al. 2025, §3).
 
     python -m training.human_ratings --config training/configs/ratings_both.yaml --base embedded \
         --data captions.jsonl --ratings rated.jsonl --out runs/rated
@@ -32,13 +31,12 @@ from training.engine import recipe
 from training.engine.config import main as run_as_command
 from training.engine.early_stopping import EarlyStopping
 from training.engine.loop_settings import ABOVE_ZERO, require, require_range
-from training.engine.processes import device, is_main_process, say
-from training.engine.ratings import RatingsCheck, RatingsLoss, as_percent
+from training.engine.processes import device, is_main_process
+from training.engine.ratings import RatingsCheck, RatingsLoss
 from training.engine.texts import TextSide
 from training.engine.trainable_parts import PartSettings, TrainedPart
 
-# Number of training captions on which the scale of an image tower's cosines is measured.
-_SCALE_ROWS = 2000
+_SCALE_ROWS = 2000  # training captions on which the scale of an image tower's cosines is measured
 
 
 @dataclass
@@ -103,7 +101,7 @@ def train(settings: Settings) -> recipe.Trained:
     split = settings.split(rows.captions.photos, measured=rows.measured())
     rows.check(split)
     check = _check(settings, rows, split, pictures, texts)
-    images = recipe.images_in_words(len(pictures.keys), len(pictures.stand_ins))
+    images = rows.captions.images_in_words()
     recipe.say_data(split, check, images, f"{part.n_trained:,} trained numbers")
 
     part.train()
@@ -124,15 +122,21 @@ def train(settings: Settings) -> recipe.Trained:
         early_stopping=stopping,
     )
     if trained.run.finished and is_main_process():
-        if check is not None:
-            say(f"before: {as_percent(trained.base)}; after: {as_percent(trained.evaluation)}")
         part.merge()
         now = _mean_cosine(texts, pictures, rows, split)
         notes = {"base": settings.base, "best_step": trained.run.best_step, "validation": trained.numbers}
         w = cosine / now if cosine > 0 and now > 0 else 1.0  # scores stay as large as they were
         dtype = settings.stored_dtype
         part.save(out, settings.base, recipe=settings.recipe_name, notes=notes, dtype=dtype, w=w)
-        _write_card(settings, trained, rows, pictures, scale)
+        recipe.write_run(
+            settings,
+            trained,
+            languages=rows.captions.languages(split.training),
+            sources=[*sources["data"], *sources["ratings"]],
+            shown={"logit_scale": scale},
+            limitations=rows.captions.limitations(),
+            not_measured=() if trained.n_measured else ["Agreement with human ratings."],
+        )
     return trained
 
 
@@ -169,9 +173,8 @@ def _check(
     """The check of the held-out ratings, in the main process; None without any."""
     held_out = [*rows.parts("ratings", split.validation), *rows.parts("validation", split.validation)]
     if not any(part.rows for part in held_out):
-        none = settings.patience is None
         needed = "ratings to measure on, by validation_share or validation"
-        require(none, "patience", settings.patience, needed)
+        require(settings.patience is None, "patience", settings.patience, needed)
         return None
     return RatingsCheck(held_out, pictures, texts) if is_main_process() else None
 
@@ -185,26 +188,6 @@ def _mean_cosine(texts: TextSide, pictures: TrainedPictures, rows: RatedRows, sp
     with torch.no_grad():
         captions = texts([rows.captions.rows[row].caption for row in chosen]).cpu().numpy()
     return float((images * captions).sum(axis=1).mean())
-
-
-def _write_card(
-    settings: Settings, trained: recipe.Trained, rows: RatedRows, pictures: TrainedPictures, scale: float
-) -> None:
-    limitations, not_measured = [], []
-    if n := len(pictures.stand_ins):
-        images = f"{n:,} of the {len(pictures.keys):,} images"
-        limitations.append(f"{images} were not available: other captions stood in for each.")
-    if not trained.n_measured:
-        not_measured.append("Agreement with human ratings.")
-    recipe.write_run(
-        settings,
-        trained,
-        languages=sorted({rows.captions.rows[row].language for row in trained.split.training.tolist()}),
-        sources=[*rows.sources["data"], *rows.sources["ratings"]],
-        shown={"logit_scale": scale},
-        limitations=limitations,
-        not_measured=not_measured,
-    )
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -122,9 +122,8 @@ def train(
 ) -> recipe.Trained:
     """Run the recipe: read, compute features, split, train, measure, save.
 
-    The outcome has the numbers of `AlignmentCheck`, compared with InfoCLIP, the baseline without parameters,
-    on the same backbone. `prepare`, `batches` and `loss` stand in place of the paper's; `finish` changes the
-    trained network by its check before it is measured and saved.
+    It is measured by `AlignmentCheck`, as is InfoCLIP, the baseline without parameters. `prepare`, `batches`
+    and `loss` stand in place of the paper's; `finish` changes the network before it is measured.
     """
     out = recipe.run_folder(settings)
     backbone = load_backbone(settings.base, device=device(), dtype="float32")
@@ -145,10 +144,10 @@ def train(
     if len(split.validation) and is_main_process():
         check = AlignmentCheck(data, split.validation, seed=settings.seed)
         check.base_numbers = check(load_aligner(INFO_CLIP, backbone)[0])
-    n_regions = counted(len(data.regions.flat), "region")
+    images, regions = counted(len(data.image_vector), "image"), counted(len(data.regions.flat), "region")
     if device() == "cpu" and settings.negatives is None and split.training.size > _SMALL:
         say(f"on a CPU, a step with the paper's settings takes minutes; seconds with {FOR_A_CPU}")
-    recipe.say_data(split, check, f"{recipe.images_in_words(len(data.image_vector), 0)} with {n_regions}")
+    recipe.say_data(split, check, f"{images} with {regions}")
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)

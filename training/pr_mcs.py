@@ -10,6 +10,7 @@ continues an interrupted run.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -19,9 +20,9 @@ from capscore import load_backbone
 from capscore.backbones.base import Backbone
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import EmbeddedRows, Embedder
-from capscore.errors import CapscoreError
-from capscore.perturbations import KINDS, P
-from training.data.captions import Captions, check_captions, embed_captions
+from capscore.errors import CapscoreError, InputError
+from capscore.perturbations import KINDS, P, noun_finder
+from training.data.captions import Captions, embed_captions
 from training.data.pictures import Pictures
 from training.data.rows import CAPTIONS
 from training.data.source import Source, rows_of
@@ -112,7 +113,7 @@ def train(settings: Settings) -> recipe.Trained:
     if len(split.validation) and is_main_process():
         most = settings.evaluate_captions
         check = RobustnessCheck(captions, split.validation, noise, backbone, most=most, seed=seed)
-    recipe.say_data(split, check, recipe.images_in_words(len(captions.keys), captions.n_stand_ins))
+    recipe.say_data(split, check, captions.images_in_words())
 
     network = backbone.text_network()
     network.requires_grad_(True)
@@ -138,7 +139,11 @@ def _read(
 ) -> tuple[Captions, EmbeddedRows | None]:
     """The captions, and their embeddings in the base where the loss needs them."""
     embedder = Embedder(backbone, cache=EmbeddingCache(None))
-    check_captions(rows_of(sources), nouns="substitution" in settings.kinds)
+    # a bad row, or a missing package, ends a run in its first seconds
+    for language in {row.language for row in rows_of(sources) if row.objects is None}:
+        if "substitution" in settings.kinds:
+            with contextlib.suppress(InputError):  # without a finder, other perturbations are used
+                noun_finder(language)
     captions = embed_captions(rows_of(sources), Pictures(embedder, StoredRows(backbone.dim)))
     if not settings.keep_close:
         return captions, None
@@ -153,7 +158,7 @@ def _save(
     sources: Sequence[Source],
     shown: dict[str, object],
 ) -> None:
-    languages = sorted({captions.rows[row].language for row in trained.split.training.tolist()})
+    languages = captions.languages(trained.split.training)
     weights, noise = asdict(settings.weights), asdict(settings.noise)
     save_tuned(
         backbone,
@@ -165,10 +170,7 @@ def _save(
         notes={"loss": weights, "noise": noise, "validation": trained.numbers},
         dtype=settings.stored_dtype,
     )
-    limitations = []
-    if captions.n_stand_ins:
-        images = f"{captions.n_stand_ins:,} of the {len(captions.keys):,} images were not available"
-        limitations.append(f"{images}: another caption stood in for each, through the base's own text tower.")
+    limitations = captions.limitations()
     if settings.order == "every" and "substitution" in settings.kinds:
         limitations.append(
             "A substitution moved every object of its caption, in training and in the results above. As "

@@ -4,10 +4,8 @@
 
 In: parallel text, the text tower of any backbone as teacher, and an encoder of transformers as student. Out,
 in the folder of the run: `student/` with a card, which `capscore.load("mcs", backbone=…)` takes and which
-works with the teacher's image tower; log and checkpoints.
-
-The method is that of Kim et al. 2023 (§3.1 and Appendix A), after Carlsson et al. 2022: student s, teacher t,
-N sentences, L = 1/N Σ (t − s)². The teacher is not changed.
+works with the teacher's image tower; log and checkpoints. The method is that of Kim et al. 2023 (§3.1 and
+Appendix A), after Carlsson et al. 2022: student s, teacher t, N sentences, L = 1/N Σ (t − s)².
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from capscore.backbones import load_backbone
-from capscore.errors import CapscoreError
+from capscore.errors import CapscoreError, Setting
 from capscore.tables import counted
 from training.data.batches import ShuffledBatches
 from training.data.parallel_text import ENGLISH, ParallelText, read_parallel_text
@@ -44,10 +42,7 @@ _NO_IDENTITY = ("data", "validation", "languages", "image_tower", "name", "licen
 
 @dataclass
 class TeacherLearning(LoopSettings):
-    """Settings of a run, besides those of the loop.
-
-    Defaults are those of the paper (Kim et al. 2023, Appendix A) where it states them: teacher, student and
-    5 epochs.
+    """Settings of a run, besides those of the loop; the teacher, the student and 5 epochs are the paper's.
 
     Attributes:
         teacher: Backbone that teaches with its text tower, as `capscore.load_backbone` takes it.
@@ -67,9 +62,6 @@ class TeacherLearning(LoopSettings):
         name: Name of the student for its card; "" for the name of the folder `out`.
         license: Licence of the weights, as the Hub writes it.
         data_license: Licence of the parallel text.
-
-    Raises:
-        CapscoreError: a value outside its range, or no data.
     """
 
     recipe_name: ClassVar[str] = "teacher_learning"
@@ -95,7 +87,7 @@ class TeacherLearning(LoopSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.data:
-            raise CapscoreError("no data: give files of parallel text")
+            raise CapscoreError("no data: give files of parallel text, as ", Setting("data", ["text.jsonl"]))
         require_whole(self, "accumulation_steps", 1)
         parts, most = self.accumulation_steps, self.batch_size
         require(most >= parts, "accumulation_steps", parts, f"at most the batch_size, {most}")
@@ -111,9 +103,9 @@ def train(settings: TeacherLearning) -> RunResult:
         given = read_parallel_text(settings.validation, languages)
         validation = given.without(set(text.sources))
         held_out, shared = validation.sources, len(given.sources) - len(validation.sources)
-        problem = "every sentence of the validation text is in the training data: give others as validation"
         if not held_out:
-            raise CapscoreError(problem)
+            problem = "is in the training data: give others as validation"
+            raise CapscoreError(f"every sentence of the validation text {problem}")
     counts = ", ".join(f"{language} {n:,}" for language, n in text.counts().items())
     said = f"{counted(len(held_out), 'sentence')} for validation"
     if shared:
@@ -173,12 +165,9 @@ def _write_card(
         n_rows = {**validation.counts(), ENGLISH: len(validation.sources)}
         for name, value in trained.evaluation.items():
             language, measure = name.split()
-            title = f"{measure} of the sentence"
-            if measure == "cosine":
-                title = "cosine to the teacher's embedding"
-            command = command_of(settings.module)
-            result = Result("validation", measure, value, command, title, language=language)
-            results.append(replace(result, rows=n_rows[language]))
+            of = "to the teacher's embedding" if measure == "cosine" else "of the sentence"
+            result = Result("validation", measure, value, command_of(settings.module), f"{measure} {of}")
+            results.append(replace(result, language=language, rows=n_rows[language]))
         held_out = f"{counted(len(validation.sources), 'sentence')} of the validation text"
         if shared:
             held_out += f"; {counted(shared, 'other sentence')} of it, in the training text too, left out"

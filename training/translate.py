@@ -6,9 +6,7 @@
 In: a file of captions, with any other columns. Out: JSON lines, a row for each row and language, in this
 order: the translation in place of the caption; `original`, `original_language`, `quality`,
 `translation_problem` and `source_row` beside all other columns; references are translated in the same way.
-A model writes candidates by beam search, candidates in another language are rejected, and of the others
-the one with the highest estimated quality is kept. Finished blocks of rows are files in OUTPUT.blocks, from
-which the same command continues.
+Finished blocks of rows are files in OUTPUT.blocks, from which the same command continues.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from capscore.errors import InputError, Setting
 from capscore.files.columns import FAMILIAR, NUMBERED, ColumnNames, find_columns, named_columns, read_inputs
@@ -37,8 +35,7 @@ from training.engine.translator import Translation, Translator, TranslatorSettin
 Cells = dict[str, object]
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """A row of the input: its cells, its texts (caption and references), and their language."""
 
     cells: Cells
@@ -53,7 +50,7 @@ class Settings(TranslatorSettings):
     Attributes:
         input: File of captions: JSONL, JSON, CSV, TSV, Parquet, or the folder of a saved data set.
         output: File of the result, JSON lines.
-        language: Language of all captions; none reads the column.
+        language: Language of all captions; None reads the column.
         on_rejected: What happens to a row without a good translation: drop, or keep the best with the reason.
         block_rows: Number of rows per block.
     """
@@ -69,8 +66,8 @@ def read_columns(settings: Settings) -> tuple[RowSource, ColumnNames]:
     """The input and its columns, of which that of references may be missing; an InputError names what is."""
     source = open_rows(settings.input)
     refuse_bytes(source, Setting("output", settings.output), ".jsonl")
-    with_references = bool(named_columns(FAMILIAR["references"], source.columns))
-    with_references = with_references or any(map(NUMBERED.fullmatch, source.columns))
+    numbered = any(map(NUMBERED.fullmatch, source.columns))
+    with_references = numbered or bool(named_columns(FAMILIAR["references"], source.columns))
     names = find_columns(source.columns, with_images=False, with_references=with_references)
     if settings.language is None and names.language is None:
         raise InputError(Setting("language"), f": not stated, and {source.path} has no column for it")

@@ -13,18 +13,17 @@ import torch
 from PIL import Image, ImageDraw
 from torch.nn import functional as F
 
-import capscore
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, InputError
+from capscore.images.boxes import overlaps
 from capscore.infometic.network import InfoCLIP, InfoMetIC, InfoMetICConfig
 from capscore.infometic.words import CaptionWord, Pieces
-from tools.tiny import transformers_models as tiny
 from tools.tiny.captions import EIGHT
 from tools.tiny.official import write_jsonl
 from training import infometic
 from training.data.alignment_batches import AlignmentBatches, AlignmentItem
 from training.data.alignment_data import AlignmentData, load_features
-from training.data.alignment_features import FeatureOptions, labelled_shares, prepare
+from training.data.alignment_features import FeatureOptions, prepare, seen_words
 from training.data.rows import ALIGNED, Row, file_rows
 from training.data.stored import StoredRows
 from training.engine.alignment_check import AlignmentCheck
@@ -34,9 +33,6 @@ from training.infometic import Settings, train
 from .two_processes import assert_two_processes_are_one
 
 pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
-
-ROOT = Path(__file__).parents[2]
-WEIGHTS = "model.safetensors"
 
 COLOURS = ("red", "green", "blue", "yellow", "black", "white")
 SMALL = dict(width=32, heads=2, intra_layers=1, inter_layers=1)
@@ -68,17 +64,18 @@ def pictures(tmp_path_factory) -> Path:
     return write_jsonl(folder / "captions.jsonl", rows)
 
 
-@pytest.fixture(scope="module")
-def clip(tmp_path_factory) -> Path:
-    return tiny.write_clip(tmp_path_factory.mktemp("base") / "clip")
+@pytest.fixture
+def embedder(backbones) -> Embedder:
+    return Embedder(backbones("clip"))
 
 
 @pytest.fixture
-def settings(pictures, clip, tmp_path):
+def settings(pictures, checkpoints, tmp_path):
     """Settings of a short run on the tiny CLIP; any of them can be changed."""
 
     def make(**changes) -> Settings:
-        plain = dict(out=str(tmp_path / "run"), base=str(clip), data=[str(pictures)], language="en", **SMALL)
+        plain = dict(out=str(tmp_path / "run"), base=checkpoints("clip").spec, language="en", **SMALL)
+        plain |= dict(data=[str(pictures)])
         plain |= dict(regions="given", batch_size=5, max_steps=8, learning_rate=1e-3, validation_share=0.2)
         return Settings(**{**plain, "tasks": ["coarse", "text", "vision"], "max_tokens": 60, **changes})
 
@@ -91,29 +88,15 @@ def settings(pictures, clip, tmp_path):
 @pytest.fixture(scope="module")
 def trained(eight, tmp_path_factory):
     """A small network that has learnt eight captions by heart."""
-    return train(
-        Settings(
-            out=str(tmp_path_factory.mktemp("runs") / "infometic"),
-            base="embedded-free",
-            data=[str(eight)],
-            validation_share=0.0,
-            batch_size=8,
-            max_steps=100,
-            learning_rate=4e-3,
-            tasks=["coarse", "text", "text", "vision"],
-            **SMALL,
-        )
-    )
-
-
-def stored_features(trained) -> AlignmentData:
-    (folder,) = (trained.folder / "features").iterdir()
-    return load_features(folder)
+    given = dict(base="embedded-free", data=[str(eight)], out=str(tmp_path_factory.mktemp("runs") / "eight"))
+    given |= dict(validation_share=0.0, batch_size=8, max_steps=100, learning_rate=4e-3)
+    return train(Settings(**given, tasks=["coarse", "text", "text", "vision"], **SMALL))
 
 
 @pytest.fixture(scope="module")
 def learnt(trained) -> AlignmentData:
-    return stored_features(trained)
+    (folder,) = (trained.folder / "features").iterdir()
+    return load_features(folder)
 
 
 @pytest.fixture
@@ -171,9 +154,7 @@ def test_pieces_of_words_written_out():
         CaptionWord("red", 13, 16, True, "adjective"),
         CaptionWord("cars", 17, 21, True, "noun"),
     ]
-    entries, kept = labelled_shares(pieces, words, (1, -1, 0, 1))
-    assert entries == [(0, 0, 1.0), (1, 0, 1.0), (3, 1, 1.0)]
-    assert kept == [0, 2]
+    assert seen_words(pieces, words) == ([(0, 0, 1.0), (1, 0, 1.0), (3, 1, 1.0)], [0, 2])
 
 
 def features(rows, embedder, folder, **options) -> AlignmentData:
@@ -206,8 +187,7 @@ def test_features_are_the_embeddings_of_what_stands_in(embedded_free, tmp_path):
     assert one.images([0]).mask.tolist() == [[True]]
 
 
-def test_features_of_pictures_are_those_of_their_boxes(pictures, clip, tmp_path):
-    embedder = Embedder(capscore.load_backbone(str(clip), device="cpu"))
+def test_features_of_pictures_are_those_of_their_boxes(pictures, embedder, tmp_path):
     rows = list(file_rows(pictures, ALIGNED, language="en"))
     data = features(rows, embedder, tmp_path / "features", regions="given")
     assert (len(data), len(data.image_vector)) == (12, 6)
@@ -219,11 +199,10 @@ def test_features_of_pictures_are_those_of_their_boxes(pictures, clip, tmp_path)
 
 
 @pytest.mark.parametrize("own_boxes", [False, True])
-def test_rows_of_one_photo_are_one_photo_even_with_boxes_of_their_own(pictures, clip, tmp_path, own_boxes):
+def test_rows_of_one_photo_are_one_even_with_boxes_of_their_own(pictures, embedder, tmp_path, own_boxes):
     rows = list(file_rows(pictures, ALIGNED, language="en"))
     if own_boxes:
         rows = [replace(row, boxes=row.boxes[: len(row.mentioned)]) for row in rows]
-    embedder = Embedder(capscore.load_backbone(str(clip), device="cpu"))
     data = features(rows, embedder, tmp_path / "features", regions="given")
     assert (len(data.photos.keys), len(data.image_vector)) == (6, 12 if own_boxes else 6)
     # what says less is the hard negative of what says more, and has none itself
@@ -236,31 +215,29 @@ def test_rows_of_one_photo_are_one_photo_even_with_boxes_of_their_own(pictures, 
             assert len(set(data.texts[text].lower().split()) - said) == 1
     # they are not each other's negatives
     model = InfoMetIC(InfoMetICConfig(dim=embedder.backbone.dim, **SMALL))
-    loss = AlignmentLoss(data)
-    items = [
-        AlignmentItem("coarse", pair, pair, int(data.pair_image[pair]), int(data.pair_text[pair]), -1, "")
-        for pair in range(2)
-    ]
-    assert loss(model, items, lambda tensor: tensor)["recall"].item() == 0
+    assert recall(AlignmentLoss(data), model, range(2)) == 0
 
 
-def overlap_of(a, b) -> float:
-    """Intersection over union, by counting pixels."""
-    seen = np.zeros((2, 32, 48), bool)
-    for canvas, (left, top, right, bottom) in zip(seen, (a, b), strict=True):
-        canvas[round(top) : round(bottom), round(left) : round(right)] = True
-    return seen.all(axis=0).sum() / seen.any(axis=0).sum()
+def recall(loss, model, pairs) -> float:
+    """The coarse loss of recall of pairs in a batch."""
+    rows = []
+    for place, pair in enumerate(pairs):
+        numbers = int(loss.data.pair_image[pair]), int(loss.data.pair_text[pair])
+        rows.append(AlignmentItem("coarse", place, pair, *numbers, -1, ""))
+    with torch.no_grad():
+        return loss(model, rows, lambda tensor: tensor)["recall"].item()
 
 
-def test_found_regions_are_mentioned_from_an_overlap_with_the_boxes_that_are_named(pictures, clip, tmp_path):
-    embedder = Embedder(capscore.load_backbone(str(clip), device="cpu"))
+def test_found_regions_are_mentioned_from_an_overlap_with_the_boxes_that_are_named(
+    pictures, embedder, tmp_path
+):
     rows = list(file_rows(pictures, ALIGNED, language="en"))
     data = features(rows, embedder, tmp_path / "found", n_regions=5, overlap=0.3)
     seen = set()
     for pair in range(2):
         boxes = data.boxes[int(data.pair_image[pair])] * (48, 32, 48, 32)
         named = [rows[pair].boxes[number] for number in rows[pair].mentioned]
-        expected = [max(overlap_of(box, other) for other in named) >= 0.3 for box in boxes]
+        expected = (overlaps(boxes, named).max(axis=1) >= 0.3).tolist()
         assert data.labels[pair].tolist() == ([*expected, False] if any(expected) else [])
         seen |= set(expected)
     assert 1 <= len(boxes) <= 5 and seen == {True, False}
@@ -268,9 +245,8 @@ def test_found_regions_are_mentioned_from_an_overlap_with_the_boxes_that_are_nam
     assert not nothing.with_region_labels().any()
 
 
-def test_a_changed_picture_has_other_features_and_torn_ones_are_named(pictures, clip, tmp_path):
+def test_a_changed_picture_has_other_features_and_torn_ones_are_named(pictures, embedder, tmp_path):
     pictures = shutil.copytree(pictures.parent, tmp_path / "copy") / pictures.name
-    embedder = Embedder(capscore.load_backbone(str(clip), device="cpu"))
     folder = tmp_path / "features"
 
     def digest() -> str:
@@ -289,8 +265,7 @@ def test_a_changed_picture_has_other_features_and_torn_ones_are_named(pictures, 
 
 
 def test_rows_of_half_precision_are_stored_in_a_nameless_file(tmp_path):
-    rows = np.arange(15, dtype=np.float32).reshape(5, 3) / 4
-    stored = StoredRows(3, tmp_path, np.float16)
+    rows, stored = np.arange(15, dtype=np.float32).reshape(5, 3) / 4, StoredRows(3, tmp_path, np.float16)
     assert stored.finish().shape == (0, 3)
     assert [stored.append(part) for part in (rows[:2], rows[2:])] == [range(2), range(2, 5)]
     assert stored.finish().dtype == np.float16 and stored.finish().tolist() == rows.tolist()
@@ -311,10 +286,8 @@ def test_tasks_take_turns_and_every_pair_comes_once(learnt):
     assert all(row.text in learnt.polluted[row.pair] for row in epoch[3])
     assert again.batch(0, 1) == epoch[1]
     batches.hard_negatives = [np.arange(8)] * 8
-    drawn = [
-        {row.pair: row.other for step in range(3) for row in batches.batch(turn, step)} for turn in (0, 1)
-    ]
-    assert drawn[0] != drawn[1] and {*drawn[0].values()} <= {*range(8)}
+    first, second = ([row.other for row in batches.batch(turn, 0)] for turn in (0, 1))
+    assert first != second and {*first} <= {*range(8)}
     with pytest.raises(InputError, match="there are no captions to train on"):
         AlignmentBatches(learnt, np.zeros(0, np.int64), tasks=["coarse"], batch_size=8)
 
@@ -327,15 +300,9 @@ def test_the_losses_on_rows_are_those_of_their_scores(learnt, network):
         images, everything = learnt.images(list(range(8))), list(range(8))
         states = network.encode_images(images.global_, images.regions, images.boxes, images.mask)
         told = learnt.text_batch(everything)
-        plain = network.pairs(
-            states,
-            network.encode_texts(told.global_, told.tokens, told.mask),
-            np.repeat(everything, 8).tolist(),
-            everything * 8,
-        )
+        encoded = network.encode_texts(told.global_, told.tokens, told.mask)
+        plain = network.pairs(states, encoded, np.repeat(everything, 8).tolist(), everything * 8)
         wrong, polluted = scored(network, learnt, wrong_texts(learnt))
-
-    with torch.no_grad():
         recall, precision = coarse_nce(plain.recall.reshape(8, 8), plain.precision.reshape(8, 8))
         alpha = word_shares(polluted.token_scores, wrong.shares)
         of_words = token_loss(alpha, wrong.labels, wrong.counted).mean()
@@ -353,24 +320,13 @@ def test_the_losses_on_rows_are_those_of_their_scores(learnt, network):
 
 
 def test_fewer_negatives_and_pieces_of_a_batch(learnt, network, monkeypatch):
-    def recall(pairs=range(8), **options):
-        loss = AlignmentLoss(learnt, **options)
-        rows = [
-            AlignmentItem(
-                "coarse", at, pair, int(learnt.pair_image[pair]), int(learnt.pair_text[pair]), -1, ""
-            )
-            for at, pair in enumerate(pairs)
-        ]
-        with torch.no_grad():
-            return loss(network, rows, lambda tensor: tensor)["recall"].item()
-
-    whole = recall()
-    assert recall(negatives=7) == pytest.approx(whole, abs=1e-5)
-    assert recall(negatives=2) < whole
+    whole = recall(AlignmentLoss(learnt), network, range(8))
+    assert recall(AlignmentLoss(learnt, negatives=7), network, range(8)) == pytest.approx(whole, abs=1e-5)
+    assert recall(AlignmentLoss(learnt, negatives=2), network, range(8)) < whole
     # a pair that comes twice is no negative of itself
-    assert recall([0, 0]) == 0
+    assert recall(AlignmentLoss(learnt), network, [0, 0]) == 0
     monkeypatch.setattr("training.engine.infometic_losses._PAIRS_AT_ONCE", 5)
-    assert recall() == pytest.approx(whole, abs=1e-5)
+    assert recall(AlignmentLoss(learnt), network, range(8)) == pytest.approx(whole, abs=1e-5)
 
 
 # Runs
@@ -384,24 +340,18 @@ def test_two_processes_give_the_results_of_one(settings, tmp_path):
     assert_two_processes_are_one(infometic, own, tmp_path, atol=1e-4)
 
 
-def test_a_task_without_boxes_is_an_error_before_anything_is_embedded(settings, tmp_path, pictures):
+def test_rows_without_right_boxes_are_named_if_possible_before_anything_is_embedded(
+    settings, tmp_path, pictures
+):
     def embedded(*_, **__):
         raise AssertionError("rows were embedded")
 
     plain = {"image": str(pictures.with_name("0.png")), "caption": "red square"}
-    data = [str(write_jsonl(tmp_path / "plain.jsonl", [plain]))]
-    with pytest.raises(InputError, match=r"no row says which regions .* --tasks coarse text"):
-        train(settings(data=data, tasks=["coarse", "vision"]), prepare=embedded)
-    with pytest.raises(AssertionError, match="were embedded"):
-        train(settings(data=data, tasks=["coarse"]), prepare=embedded)
-
-
-def test_rows_without_right_boxes_are_named(settings, tmp_path, pictures):
-    plain = {"image": str(pictures.with_name("0.png")), "caption": "red square"}
-    for boxes, message in [
-        ({}, r"line 1.*has no boxes, which regions='given' needs"),
-        ({"boxes": [[30, 0, 20, 9]]}, r"line 1.*box 0 is \(30\.0, 0\.0, 20\.0, 9\.0\)"),
+    for boxes, tasks, how, message in [
+        ({}, ["coarse", "vision"], {"prepare": embedded}, "no row says which regions .* --tasks coarse text"),
+        ({}, ["coarse"], {}, r"line 1.*has no boxes, which regions='given' needs"),
+        ({"boxes": [[30, 0, 20, 9]]}, ["coarse"], {}, r"line 1.*box 0 is \(30\.0, 0\.0, 20\.0, 9\.0\)"),
     ]:
         bad = write_jsonl(tmp_path / "bad.jsonl", [{**plain, **boxes}])
         with pytest.raises(InputError, match=message):
-            train(settings(data=[str(bad)], tasks=["coarse"]))
+            train(settings(data=[str(bad)], tasks=tasks), **how)

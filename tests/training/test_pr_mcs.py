@@ -13,7 +13,6 @@ import capscore
 from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError, MissingExtraError
 from capscore.perturbations import KINDS
-from tools.tiny import transformers_models as tiny
 from tools.tiny.captions import LANGUAGES, write_captions
 from tools.tiny.colours import BLUE, RED, ColourBackbone
 from tools.tiny.official import write_jsonl
@@ -31,27 +30,19 @@ from .two_processes import assert_two_processes_are_one
 
 pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
 
-ROOT = Path(__file__).parents[2]
-WEIGHTS = "model.safetensors"
-
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory) -> Path:
     return write_captions(tmp_path_factory.mktemp("data") / "captions.jsonl")
 
 
-@pytest.fixture(scope="module")
-def clip(tmp_path_factory) -> Path:
-    return tiny.write_clip(tmp_path_factory.mktemp("base") / "clip")
-
-
 @pytest.fixture
-def settings(data, clip, tmp_path):
+def settings(data, checkpoints, tmp_path):
     """Settings of a short run on the tiny CLIP; any of them can be changed."""
 
     def make(**changes) -> Settings:
-        plain = dict(out=str(tmp_path / "run"), base=str(clip), data=[str(data)], batch_size=6, max_steps=2)
-        plain |= dict(kinds=["repetition", "removal", "masking", "jumble"])
+        plain = dict(out=str(tmp_path / "run"), base=checkpoints("clip").spec, data=[str(data)], max_steps=2)
+        plain |= dict(batch_size=6, kinds=["repetition", "removal", "masking", "jumble"])
         return Settings(**{**plain, "learning_rate": 1e-3, "validation_share": 0.25, **changes})
 
     return make
@@ -67,7 +58,7 @@ def trained(data, tmp_path_factory):
 
 
 def test_the_drop_grows_and_the_captions_as_they_were_keep_their_scores(trained):
-    assert (trained.n_training, trained.n_validation) == (18, 6)
+    assert trained.split.sizes == (18, 6)
     before, after = trained.base, trained.evaluation
     assert after["drop_average"] < before["drop_average"] - 0.05
     assert after["original_of_base"] > 0.9 and after["agreement_with_base"] > 0.9
@@ -82,7 +73,8 @@ def test_the_drop_grows_and_the_captions_as_they_were_keep_their_scores(trained)
 def test_the_saved_text_tower_scores_as_the_run_measured(trained, data, embedded_free):
     tuned = capscore.load_backbone(str(trained.folder), device="cpu")
     assert tuned.languages == set(LANGUAGES)
-    assert load_file(trained.folder / WEIGHTS).keys() <= set(embedded_free.text_network().state_dict())
+    stored = load_file(trained.folder / "model.safetensors")
+    assert stored.keys() <= embedded_free.text_network().state_dict().keys()
     captions = embedded(file_rows(data), embedded_free)
     again = embedded(file_rows(data), tuned)
     photos = [not row.stand_in for row in file_rows(data)]
@@ -99,13 +91,8 @@ def test_the_saved_text_tower_scores_as_the_run_measured(trained, data, embedded
 def test_the_loss_on_rows_is_that_of_their_embeddings(data, embedded_free):
     captions = embedded(file_rows(data), embedded_free)
     rows = TripleBatches(captions, range(24), batch_size=8, noise=Noise()).batch(0, 1)
-    loss = TripleLoss(
-        embedded_free,
-        captions,
-        losses.LossWeights(keep_close=0.5),
-        logit_scale=20.0,
-        before=Embedder(embedded_free).texts(captions.texts),
-    )
+    weights, before = losses.LossWeights(keep_close=0.5), Embedder(embedded_free).texts(captions.texts)
+    loss = TripleLoss(embedded_free, captions, weights, logit_scale=20.0, before=before)
     with torch.no_grad():
         found = loss(embedded_free.text_network(), rows, lambda tensor: tensor)
     unit = embedded_free.encode_texts
@@ -113,11 +100,10 @@ def test_the_loss_on_rows_is_that_of_their_embeddings(data, embedded_free):
     changed = [row.perturbed is not None for row in rows]
     noisy = torch.tensor(unit([row.perturbed or "nothing" for row in rows]))[:, None]
     images = torch.tensor(captions.embeddings[[row.image for row in rows]])
-    given = dict(weights=losses.LossWeights(keep_close=0.5), logit_scale=20.0, before=originals)
+    given = dict(weights=weights, logit_scale=20.0, before=originals)
     expected = losses.pr_mcs_loss(images, originals, noisy, changed=torch.tensor(changed)[:, None], **given)
-    assert {name: value.item() for name, value in found.items()} == pytest.approx(
-        {name: value.item() for name, value in expected.items()}, abs=1e-5
-    )
+    numbers = {name: value.item() for name, value in expected.items()}
+    assert {name: value.item() for name, value in found.items()} == pytest.approx(numbers, abs=1e-5)
 
 
 def test_the_check_counts_by_hand():
@@ -148,17 +134,14 @@ def test_two_processes_give_the_results_of_one(settings, tmp_path):
 def test_few_shot_starts_from_a_tuned_tower(settings, tmp_path):
     first = train(settings(max_steps=1))
     few = train(settings(out=str(tmp_path / "few"), base=str(first.folder), few_shot=3, max_steps=1))
-    assert (few.n_training, few.n_validation) == (3, 21)
+    assert few.split.sizes == (3, 21)
     prints = [capscore.load_backbone(str(run.folder), device="cpu").fingerprint for run in (few, first)]
     assert prints[0] != prints[1]
 
 
 def test_each_weight_of_the_loss_is_its_setting(settings):
-    given = settings(clip_weight=0.5, lambda_1=1.0, lambda_2=2.0, lambda_3=3.0, margin=0.2, keep_close=4.0)
-    expected = losses.LossWeights(
-        clip=0.5, lambda_1=1.0, lambda_2=2.0, lambda_3=3.0, margin=0.2, keep_close=4.0
-    )
-    assert given.weights == expected
+    given = dict(lambda_1=1.0, lambda_2=2.0, lambda_3=3.0, margin=0.2, keep_close=4.0)
+    assert settings(clip_weight=0.5, **given).weights == losses.LossWeights(clip=0.5, **given)
 
 
 def test_a_bad_row_ends_the_run_before_anything_is_embedded(settings, tmp_path, monkeypatch):
@@ -169,7 +152,7 @@ def test_a_bad_row_ends_the_run_before_anything_is_embedded(settings, tmp_path, 
         raise MissingExtraError("rippletagger", "nouns-gpl", "the nouns of French captions")
 
     monkeypatch.setattr("training.pr_mcs.embed_captions", refused)
-    monkeypatch.setattr("training.data.captions.noun_finder", missing)
+    monkeypatch.setattr("training.pr_mcs.noun_finder", missing)
     rows = [{"caption": f"un chien {n}", "stand_in": "a dog", "language": "fr"} for n in range(1100)]
     bad = tmp_path / "bad.jsonl"
     for last, kinds, error, message in [

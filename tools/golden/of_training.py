@@ -123,7 +123,7 @@ def outcome(trained: Any) -> dict[str, Any]:
         "evaluation": trained.evaluation,
         "base": trained.base,
         "losses": trained.run.losses,
-        "rows": [trained.n_training, trained.n_validation],
+        "rows": [*trained.split.sizes],
         "step": trained.run.step,
         "files": sorted(path.name for path in Path(trained.folder).iterdir()),
     }

@@ -63,11 +63,10 @@ class AlignmentBatches:
             "vision": pairs[data.with_region_labels()[pairs]],
         }
         self.rows = {task: usable[task] for task in TASKS if task in self.tasks}
+        self._shuffled: dict[str, ShuffledBatches] = {}
         for task, rows in self.rows.items():
             if not len(rows):
                 raise InputError(WITHOUT[task], field="tasks")
-        self._shuffled: dict[str, ShuffledBatches] = {}
-        for task, rows in self.rows.items():
             own_seed, compared = seed + 1_000_003 * TASKS.index(task), task == "coarse"
             self._shuffled[task] = ShuffledBatches(rows, batch_size, own_seed, compared=compared)
         leading = max(self.rows, key=self.tasks.count)
@@ -80,10 +79,8 @@ class AlignmentBatches:
         number = turn * self.tasks.count(task) + self.tasks[:index].count(task)
         shuffled = self._shuffled[task]
         own_epoch, own_step = divmod(number, shuffled.steps_per_epoch)
-        return [
-            self.item(task, position, int(pair), own_epoch)
-            for position, pair in enumerate(shuffled.batch(own_epoch, own_step))
-        ]
+        pairs = enumerate(shuffled.batch(own_epoch, own_step))
+        return [self.item(task, position, int(pair), own_epoch) for position, pair in pairs]
 
     def item(self, task: str, position: int, pair: int, epoch: int) -> AlignmentItem:
         """A row of a batch, as it is drawn in an epoch of its task."""

@@ -72,8 +72,7 @@ class AlignmentData:
     """Features and labels of n pairs of an image and a caption, among u images and t texts.
 
     Attributes:
-        vectors, piece_vectors: float32 memory maps, (v, d) of images, regions and whole texts, (p, d) of
-            pieces, each alone.
+        vectors, piece_vectors: float32 memory maps, (v, d) of images, regions and texts, (p, d) of pieces.
         regions, boxes: For each image rows of `vectors`, and boxes (m, 4) in shares of the image; all 0 for a
             region without a place.
         pieces: For each text, polluted ones included, rows of `piece_vectors`.
@@ -127,8 +126,7 @@ class AlignmentData:
             shares[row, piece.astype(np.int64), word.astype(np.int64)] = share
         whole = np.asarray(self.vectors[self.text_vector[list(numbers)]], dtype=np.float32)
         made = _tensors((whole, tokens, mask, shares, labels, counted), device)
-        context = self.context(numbers, shares, device)
-        return TextBatch(made[0], made[1], made[2], made[3], made[4], made[5], context)
+        return TextBatch(*made, context=self.context(numbers, shares, device))
 
     def context(self, numbers: Sequence[int], shares: np.ndarray, device: str) -> WordContext | None:
         """What the words of texts add, given the shares (b, l, w) of pieces; None if it is not stored."""
@@ -149,8 +147,8 @@ class AlignmentData:
         """Labels of the regions of pairs and, last, of the null region: (b, most + 1)."""
         labels = np.zeros((len(pairs), most + 1), np.float32)
         for row, pair in enumerate(pairs):
-            own = self.labels[pair]
-            labels[row, : len(own) - 1], labels[row, -1] = own[:-1], own[-1]
+            *regions, labels[row, -1] = self.labels[pair]
+            labels[row, : len(regions)] = regions
         return torch.from_numpy(labels).to(device)
 
     def with_region_labels(self) -> np.ndarray:
@@ -180,10 +178,7 @@ def _tensors(arrays: Iterable[np.ndarray], device: str) -> list[Tensor]:
 
 
 def store_features(
-    folder: Path,
-    arrays: Mapping[str, np.ndarray | Lists],
-    texts: Sequence[str],
-    photos: Photos,
+    folder: Path, arrays: Mapping[str, np.ndarray | Lists], texts: Sequence[str], photos: Photos
 ) -> None:
     """Write what `load_features` reads besides the matrices."""
     lists = json.dumps([list(texts), photos.names, photos.keys]).encode()
@@ -214,7 +209,6 @@ def load_features(folder: str | Path) -> AlignmentData:
             **arrays,
         )
     except Exception as error:  # every library raises its own error for a damaged file
-        raise CapscoreError(
-            f"the features in {folder} cannot be read ({type(error).__name__}: {error}); remove the folder, "
-            "and the same command computes them again"
-        ) from error
+        mended = "remove the folder, and the same command computes them again"
+        problem = f"cannot be read ({type(error).__name__}: {error}); {mended}"
+        raise CapscoreError(f"the features in {folder} {problem}") from error

@@ -28,38 +28,20 @@ from capscore.infometic.words import (
 )
 from capscore.text.letters import folded
 from capscore.text.word_classes import tagger_name
-from training.data.alignment_data import (
-    PIECES,
-    VECTORS,
-    AlignmentData,
-    Lists,
-    load_features,
-    store_features,
-)
+from training.data.alignment_data import PIECES, VECTORS, AlignmentData, Lists, load_features, store_features
 from training.data.photos import Photos, photos_of
-from training.data.pictures import Pictures, key_of_texts, raise_first
+from training.data.pictures import Pictures, raise_first
 from training.data.rows import Row
 from training.data.stored import StoredRows, whole_folder
-from training.data.word_pollution import (
-    EXCLUDED,
-    WRONG,
-    Polluted,
-    Replacements,
-    frequent_words,
-    pollute,
-    word_labels,
-)
+from training.data.word_pollution import Polluted, Replacements, frequent_words, pollute
 
-# Regions are the boxes that the rows give.
-GIVEN = "given"
-# Texts, or pieces, that are embedded between two writes.
-_TEXTS_AT_ONCE = 16_384
+GIVEN = "given"  # regions are the boxes that the rows give
 # How the seed of a row's wrong words has its region texts.
 RegionText = namedtuple("RegionText", "text box")
-# Changes when the same rows and options would give other features.
-_FORMAT = 5
-# Texts → their embeddings.
-Embed = Callable[[Sequence[str]], np.ndarray]
+# Texts, or pieces, that are embedded between two writes.
+_TEXTS_AT_ONCE = 16_384
+_FORMAT = 5  # changes when the same rows and options would give other features
+Embed = Callable[[Sequence[str]], np.ndarray]  # texts → their embeddings
 
 
 @dataclass
@@ -96,23 +78,21 @@ def prepare(
 ) -> AlignmentData:
     """Features of rows: computed once for the same rows, options and backbone, then read.
 
-    Each has a folder of its own in `folder`, named by a digest. Where the embedder has a cache, interrupted
-    work continues. An error names the malformed row, or the package that finds the words of a language.
+    They are in a folder of their own in `folder`, named by a digest. An error names the malformed row, or the
+    package that finds the words of a language.
     """
     rows = list(rows)
     if not rows:
         raise InputError("there are no captions to train on")
-    contents = _contents(rows, embedder)
-    finder, name = None, ""
+    contents, finder = _contents(rows, embedder), None
     if options.regions != GIVEN and any(row.image is not None and not row.region_texts for row in rows):
         finder = load_finder(options.regions, embedder)
-        name = finder.fingerprint
     parts = {
         "format": _FORMAT,
         "options": asdict(options),
         "backbone": embedder.fingerprint,
         "prefix": embedder.backbone.prefix,
-        "finder": name,
+        "finder": "" if finder is None else finder.fingerprint,
         "taggers": [tagger_name(language) for language in sorted({row.language for row in rows})],
     }
     digest = xxhash.xxh3_128(json.dumps(parts, sort_keys=True).encode())
@@ -145,7 +125,7 @@ def _contents(rows: Sequence[Row], embedder: Embedder) -> list[str]:
 class _Regions:
     """The regions of a picture: rows of the matrix, and boxes (m, 4) in shares of the image of this size.
 
-    `given` says which of the boxes or texts that the row gives are regions; None where regions were found.
+    `given` are the numbers of the row's boxes or texts that are regions; None where regions were found.
     """
 
     rows: Sequence[int]
@@ -157,10 +137,9 @@ class _Regions:
         """Labels of the regions that a row mentions; empty where that is unknown, or no region shows it."""
         if row.mentioned is None:
             return np.zeros(0, np.uint8)
-        shows = np.zeros(len(self.boxes), bool)
         if self.given is not None:
             shows = np.isin(self.given, row.mentioned)
-        elif row.mentioned:
+        else:
             named = normalised(_pixel_boxes(row, self.size)[list(row.mentioned)], self.size)
             shows = np.any(overlaps(self.boxes, named) >= overlap, axis=1)
         # the null region stands for a caption that mentions none
@@ -192,16 +171,15 @@ class _Builder:
 
     def build(self) -> None:
         rows = self.rows
-        numbers: dict[tuple[object, ...], int] = {}  # of pictures with equal regions
-        firsts: list[int] = []  # rows
-        pair_image = []
+        firsts: dict[tuple[object, ...], int] = {}  # pictures with equal regions → their first row
+        pictures = []
         for index, row in enumerate(rows):
             boxes = row.boxes if self.options.regions == GIVEN else None
-            number = numbers.setdefault((self.contents[index], row.region_texts, boxes), len(numbers))
-            if number == len(firsts):
-                firsts.append(index)
-            pair_image.append(number)
-        image_vector, regions = self._embed_pictures(firsts)
+            pictures.append((self.contents[index], row.region_texts, boxes))
+            firsts.setdefault(pictures[-1], index)
+        numbers = {picture: number for number, picture in enumerate(firsts)}
+        pair_image = [numbers[picture] for picture in pictures]
+        image_vector, regions = self._embed_pictures([*firsts.values()])
         overlap = self.options.overlap
         labels = [regions[number].label(row, overlap) for number, row in zip(pair_image, rows, strict=True)]
         captions = _Captions(rows, self.photos.number.tolist(), self.options, self.embedder)
@@ -228,7 +206,7 @@ class _Builder:
             if self.finder is None and row.boxes is None:
                 raise InputError(f"{row.where} has no boxes, which ", Setting("regions", GIVEN), " needs")
             self._with_boxes.setdefault(self.contents[indices[number]], []).append((number, row))
-        pictures = Pictures(self.embedder, self.vectors, key_of_texts=key_of_texts, reader=self)
+        pictures = Pictures(self.embedder, self.vectors, self)
         _, places = pictures.add(rows)
         most = self.options.n_regions
         self._texts([text for row in rows for text in row.region_texts[:most]])  # all at once
@@ -237,21 +215,20 @@ class _Builder:
                 texts = self._texts(row.region_texts[:most])
                 nowhere = np.zeros((len(texts), 4))
                 self._regions[number] = _Regions(texts, nowhere, np.arange(len(texts)), (0, 0))
-        regions = [self._regions[number] for number in range(len(rows))]
-        return [pictures.row_of[place] for place in places], regions
+        return [pictures.row_of[place] for place in places], [self._regions[n] for n in range(len(rows))]
 
     def wanted(self, keys: Sequence[str]) -> Collection[str]:
         return self._with_boxes.keys() & set(keys)
 
     def look(self, images: Mapping[str, Image.Image]) -> None:
-        numbers, shown, given_boxes = [], [], []
+        numbers, shown, proposed = [], [], []
         for key, image in images.items():
             for number, row in self._with_boxes[key]:
                 numbers.append(number)
                 shown.append(image)
                 if self.finder is None:
-                    given_boxes.append(_pixel_boxes(row, image.size))
-        proposed = [Regions.unlabelled(boxes, np.ones(len(boxes))) for boxes in given_boxes]
+                    boxes = _pixel_boxes(row, image.size)
+                    proposed.append(Regions.unlabelled(boxes, np.ones(len(boxes))))
         if self.finder is not None:
             proposed = self.finder.find(shown)
         embedded = self.embedder.regions(shown, [regions.boxes for regions in proposed])
@@ -280,17 +257,17 @@ class _Builder:
             part = captions.texts[start : start + _TEXTS_AT_ONCE]
             for text, split in enumerate(split_pieces(backbone, part, options.max_tokens), start):
                 pieces.append([numbers.setdefault(piece, len(numbers)) for piece in split.ids])
-                entries, kept = labelled_shares(split, captions.words[text], captions.labels[text])
+                entries, seen = seen_words(split, captions.words[text])
                 shares.append(entries)
-                words.append([captions.labels[text][index] for index in kept])
-                seen = [captions.words[text][index] for index in kept]
-                spans.append([(word.start, word.end) for word in seen])
+                words.append([int(index != captions.wrong[text]) for index in seen])
+                ends = [captions.words[text][index] for index in seen]
+                spans.append([(word.start, word.end) for word in ends])
         stored = StoredRows(backbone.dim, self.folder)
         for ids in in_batches(numbers, _TEXTS_AT_ONCE):
             stored.append(encode_pieces(backbone, ids))
         np.save(self.folder / PIECES, stored.finish())
         # a wrong word that was cut off cannot be learned from
-        polluted = [[text for text in texts if WRONG in words[text]] for texts in captions.polluted]
+        polluted = [[text for text in texts if 0 in words[text]] for texts in captions.polluted]
         return {
             "pieces": Lists.of(pieces, np.int64),
             "words": Lists.of(words, np.uint8),
@@ -315,7 +292,7 @@ def _pixel_boxes(row: Row, size: tuple[int, int]) -> np.ndarray:
 
 
 class _Captions:
-    """Distinct captions, polluted ones behind them, and their words with labels.
+    """Distinct captions, polluted ones behind them, their words, and the number of the wrong one, or −1.
 
     `pair_text` is the number of each row's caption, `polluted` has those of its polluted captions.
     """
@@ -332,13 +309,13 @@ class _Captions:
             listed = caption_words([self.texts[number] for number in numbers], language)
             for number, words in zip(numbers, listed, strict=True):
                 self.words[number] = list(words)
-        self.labels = [word_labels(words) for words in self.words]
+        self.wrong = [-1] * len(known)
         self.polluted: list[range] = []
         for several in self._pollutions(rows, photos, options, embedder):
             self.polluted.append(range(len(self.texts), len(self.texts) + len(several)))
             self.texts += [item.caption for item in several]
-            self.words += [list(item.words) for item in several]
-            self.labels += [item.labels for item in several]
+            self.words += [item.words for item in several]
+            self.wrong += [item.replaced for item in several]
 
     def _pollutions(
         self, rows: Sequence[Row], photos: Sequence[int], options: FeatureOptions, embedder: Embedder
@@ -372,19 +349,17 @@ class _Captions:
         return found
 
 
-def labelled_shares(
-    pieces: Pieces, words: Sequence[CaptionWord], labels: Sequence[int]
+def seen_words(
+    pieces: Pieces, words: Sequence[CaptionWord]
 ) -> tuple[list[tuple[int, int, float]], list[int]]:
-    """The pieces that make up each labelled word that the network sees to its end, but for `EXCLUDED` ones.
+    """The semantic words that the network sees to their end, and the pieces that make up each.
 
-    Returns (piece, number of the word among the kept ones, share of the piece in it), and the kept words.
+    Returns (piece, number of the word among the seen ones, share of the piece in it), and the seen words.
     """
     shares = word_shares(pieces, words)
-    kept = [
-        number
-        for number, (word, label) in enumerate(zip(words, labels, strict=True))
-        if label != EXCLUDED and word.end <= pieces.read_to and shares[:, number].any()
-    ]
-    words_of, pieces_of = np.nonzero(shares[:, kept].T)
-    values = shares[:, kept][pieces_of, words_of]
-    return [*zip(pieces_of.tolist(), words_of.tolist(), values.tolist(), strict=True)], kept
+    there = shares.any(axis=0).tolist()
+    wanted = [word.semantic and word.end <= pieces.read_to for word in words]
+    seen = [number for number in range(len(words)) if wanted[number] and there[number]]
+    words_of, pieces_of = np.nonzero(shares[:, seen].T)
+    values = shares[:, seen][pieces_of, words_of]
+    return [*zip(pieces_of.tolist(), words_of.tolist(), values.tolist(), strict=True)], seen

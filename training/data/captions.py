@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -10,7 +9,7 @@ import numpy as np
 import xxhash
 
 from capscore.errors import InputError
-from capscore.perturbations import noun_finder
+from capscore.tables import counted
 from training.data.photos import Photos, photos_of
 from training.data.pictures import Pictures
 from training.data.rows import Row
@@ -39,6 +38,20 @@ class Captions:
     def texts(self) -> list[str]:
         return [row.caption for row in self.rows]
 
+    def languages(self, chosen: np.ndarray) -> list[str]:
+        return sorted({self.rows[index].language for index in chosen.tolist()})
+
+    def images_in_words(self) -> str:
+        """Number of images, and of those that texts replace, for people."""
+        images = counted(len(self.keys), "image")
+        return f"{images}, {self.n_stand_ins:,} of them replaced by texts" if self.n_stand_ins else images
+
+    def limitations(self) -> list[str]:
+        """What a card says of images that texts replace."""
+        images = f"{self.n_stand_ins:,} of the {len(self.keys):,} images were not available"
+        told = f"{images}: other captions stood in for each, through the base's own text tower."
+        return [told] if self.n_stand_ins else []
+
     def digest(self, chosen: np.ndarray, file: np.ndarray | None = None) -> str:
         """Digest of the chosen captions, and of the number of the file that each is in."""
         digest = xxhash.xxh3_128()
@@ -48,22 +61,6 @@ class Captions:
             parts = (key, row.caption, row.language, row.objects, row.rating, of_file)
             digest.update(repr(parts).encode())
         return digest.hexdigest()
-
-
-def check_captions(rows: Iterable[Row], *, nouns: bool) -> None:
-    """Read all captions once before any is embedded, so that a bad row ends a run in its first seconds.
-
-    `nouns` says whether the nouns of captions without annotated objects will be needed.
-    """
-    languages: dict[str, bool] = {}  # whether there are captions without annotated objects
-    for row in rows:
-        if len(row.stand_in) > 1:
-            raise InputError(f"{row.where}, stand_in: it is a list of {len(row.stand_in)}; expected one text")
-        languages[row.language] = languages.get(row.language, False) or row.objects is None
-    for language, needed in languages.items():
-        if nouns and needed:
-            with contextlib.suppress(InputError):  # without a finder, other perturbations are used
-                noun_finder(language)
 
 
 def embed_captions(rows: Iterable[Row], pictures: Pictures) -> Captions:

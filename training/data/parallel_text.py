@@ -17,8 +17,7 @@ from capscore.files.row_source import CHUNK_ROWS
 from capscore.text.languages import language_code
 from training.data.rows import checked_text
 
-# Language of the sentences that are translated.
-ENGLISH = "en"
+ENGLISH = "en"  # language of the sentences that are translated
 
 
 class Pair(NamedTuple):
@@ -56,9 +55,7 @@ class ParallelText:
 
 
 def read_parallel_text(paths: Iterable[str | Path], languages: Sequence[str] | None = None) -> ParallelText:
-    """Read pairs of an English sentence and a translation from files.
-
-    Consecutive blanks count as one. A repeated pair, in whatever file, is left out.
+    """Read distinct pairs of an English sentence and a translation from files; consecutive blanks are one.
 
     Args:
         paths: One or more files, as `capscore.files.read.open_rows` takes them, with one column per language:
@@ -80,10 +77,9 @@ def read_parallel_text(paths: Iterable[str | Path], languages: Sequence[str] | N
     found = {pair.language for pair in pairs}
     missing = sorted((wanted or set()) - found)
     if missing or not pairs:
-        raise CapscoreError(
-            f"{', '.join(map(str, paths))}: no sentence is translated from English to "
-            f"{', '.join(missing) or 'another language'}; available: {', '.join(sorted(found)) or 'none'}"
-        )
+        to = f"{', '.join(missing) or 'another language'}; available: {', '.join(sorted(found)) or 'none'}"
+        problem = f"no sentence is translated from English to {to}"
+        raise CapscoreError(f"{', '.join(map(str, paths))}: {problem}")
     return ParallelText(list(pairs), tuple(rows))
 
 
@@ -115,10 +111,9 @@ def _columns(path: Path, names: Iterable[str], wanted: Collection[str] | None) -
         except InputError:
             if wanted is not None:
                 continue
-            raise InputError(
-                f"{path}: the column {name!r:.60} is not a language code; expected one column per language; "
-                "if there are other columns, name the languages to read"
-            ) from None
+            expected = "one column per language; if there are other columns, name the languages to read"
+            problem = f"the column {name!r:.60} is not a language code; expected {expected}"
+            raise InputError(f"{path}: {problem}") from None
         if wanted is not None and code not in {*wanted, ENGLISH}:
             continue
         if code in columns:

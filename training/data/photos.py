@@ -37,8 +37,7 @@ def photos_of(rows: Sequence[Row], contents: Sequence[str]) -> Photos:
 
     Rows do if what they describe has equal content, if they give the photo one name, or if a text that stands
     in for the photo of a row without such a name is a caption of the other's photo, or stands in for it.
-    Names agree as far as both name folders: `dog/1.jpg` and `1` do, `dog/1.jpg` and `cat/1.jpg` do not. The
-    id of a row with a stand-in counts as a name where nothing else names its photo.
+    Names agree as far as both name folders: `dog/1.jpg` and `1` do, `dog/1.jpg` and `cat/1.jpg` do not.
     """
     nameless = [row for row in rows if row.stand_in and not row.photo]
     texts = {folded(text) for row in nameless for text in row.stand_in}
@@ -99,10 +98,9 @@ def held_out(photos: Photos, listed: Sequence[str]) -> tuple[np.ndarray, str]:
         problem = f"the name {name!r:.60} on the list is not clear: {found.unmatched[name]}; name its folder"
         raise InputError(problem, field="hold_out")
     if not found.rows:
-        rows_have = "the rows have neither ids nor names of images"
-        if first := next(filter(None, photos.names), ()):
-            rows_have = f"a row is named {', '.join(map(repr, first))}"
-        raise InputError(f"{found.sentence()}; {rows_have}", field="hold_out")
+        first = next(filter(None, photos.names), ())
+        a_row = f"a row is named {', '.join(map(repr, first)) or 'by no id or name of an image'}"
+        raise InputError(f"{found.sentence()}; {a_row}", field="hold_out")
     held = np.zeros(len(photos.keys), bool)
     held[photos.number[found.rows]] = True
     n_rows, n_photos = int(held[photos.number].sum()), int(held.sum())

@@ -1,12 +1,8 @@
-"""What rows describe → embeddings: each distinct image or stand-in once, from the cache where possible.
-
-In: rows with an image, or with texts that stand in for it. Out: the number of each row's picture, and the
-pictures' embeddings, before training or as far as training moves them.
-"""
+"""What rows describe → embeddings: each distinct image, or texts that stand in for one, once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Literal
@@ -37,21 +33,12 @@ _THREADS = 8
 class Pictures:
     """Distinct images and stand-ins, with their embeddings in `matrix` before any training.
 
-    A stand-in is a text, or the mean of several, scaled to unit length; it goes through the text tower.
-    `key_of_texts` gives its key; None for the embedder's own key of a single text. Equal pixels, or equal
-    stand-ins, are one picture: `keys` are theirs, and `row_of` the rows in the matrix.
+    A stand-in is a text, or the mean of several, scaled to unit length; it goes through the text tower. Equal
+    pixels, or equal stand-ins, are one picture: `keys` are theirs, and `row_of` the rows in the matrix.
     """
 
-    def __init__(
-        self,
-        embedder: Embedder,
-        matrix: StoredRows,
-        *,
-        key_of_texts: Callable[[Sequence[str]], str] | None = None,
-        reader: ImageReader | None = None,
-    ):
-        self.embedder, self.matrix = embedder, matrix
-        self.key_of_texts, self.reader = key_of_texts, reader
+    def __init__(self, embedder: Embedder, matrix: StoredRows, reader: ImageReader | None = None):
+        self.embedder, self.matrix, self.reader = embedder, matrix, reader
         self.keys: list[str] = []
         self.stand_ins: set[int] = set()
         self.row_of: list[int] = []
@@ -83,11 +70,12 @@ class Pictures:
     def _add_stand_ins(self, listed: Sequence[Sequence[str]]) -> list[str]:
         texts = [text for several in listed for text in several]
         embedded = self.embedder.texts(texts, prefix=self.embedder.backbone.prefix)
-        keys = embedded.keys
-        if self.key_of_texts is not None:
-            keys = [self.key_of_texts(several) for several in listed]
         ends = np.cumsum([len(several) for several in listed], dtype=np.int64)
         parts = np.split(embedded.matrix[embedded.index], ends)
+        keys = [_key_of_texts(several) for several in listed]
+        for number, (several, end) in enumerate(zip(listed, ends.tolist(), strict=True)):
+            if len(several) == 1:
+                keys[number] = embedded.keys[end - 1]
         new = self._number(keys)
         self.stand_ins.update(self._numbers[keys[row]] for row in new)
         self.row_of += self.matrix.append(np.array([_unit_mean(parts[row]) for row in new], np.float32))
@@ -118,8 +106,8 @@ def _unit_mean(vectors: np.ndarray) -> np.ndarray:
     return mean / max(float(np.linalg.norm(mean)), 1e-12)
 
 
-def key_of_texts(texts: Sequence[str]) -> str:
-    """Key of one or more texts that stand in for an image."""
+def _key_of_texts(texts: Sequence[str]) -> str:
+    """Key of several texts that stand in for an image."""
     joined = "\x1f".join(texts).encode("utf-8", "surrogatepass")
     return f"texts:{xxhash.xxh3_128_hexdigest(joined)}"
 
@@ -132,7 +120,7 @@ class TrainedPictures(Pictures):
 
     def __init__(self, backbone: Backbone, fixed: Fixed):
         embedder = Embedder(backbone, cache=EmbeddingCache(None))
-        super().__init__(embedder, StoredRows(backbone.dim), key_of_texts=key_of_texts, reader=self)
+        super().__init__(embedder, StoredRows(backbone.dim), self)
         self.backbone, self.fixed = backbone, fixed
         self._images: dict[str, object] = {}
         self._maps: StoredRows | None = None
@@ -201,7 +189,5 @@ class TrainedPictures(Pictures):
     def embedded(self, numbers: Sequence[int]) -> np.ndarray:
         """`embed` without gradients, a few at a time, float32 (n, d)."""
         distinct, index = np.unique(np.asarray(numbers, dtype=np.int64), return_inverse=True)
-        parts = []
-        for part in in_batches(distinct.tolist(), _AT_ONCE):
-            parts.append(self.embed(part).cpu().numpy())
+        parts = [self.embed(part).cpu().numpy() for part in in_batches(distinct.tolist(), _AT_ONCE)]
         return np.concatenate(parts)[index]

@@ -92,8 +92,6 @@ class ContrastiveBatches:
 
     The caption of an image is drawn anew in each epoch: first its language, among those that the image has
     captions in, then the caption. So a language with few captions per image counts as much as one with many.
-
-    A batch has at most `batch_size` images. InputError for fewer than two: there is nothing to contrast.
     """
 
     def __init__(self, parts: Sequence[FilePart], *, batch_size: int, seed: int):
@@ -122,12 +120,10 @@ class ContrastiveBatches:
 
 
 class PearsonBatches:
-    """Batches of rated captions of one file each, none of them with equal ratings alone.
+    """Batches of rated captions of one file each, since the scales of files may differ.
 
-    Files are not mixed: their scales may differ. In a batch whose ratings came out equal, one row gives way
-    to a row with another rating, drawn from the whole file; so every batch has a correlation.
-
-    InputError if a file has fewer than two rows, or equal ratings alone, or `batch_size` is below 2.
+    In a batch whose ratings came out equal, one row gives way to a row with another rating, drawn from the
+    whole file; so every batch has a correlation. InputError if all ratings of a file are equal.
     """
 
     def __init__(self, parts: Sequence[FilePart], *, batch_size: int, seed: int):

@@ -64,22 +64,16 @@ def file_rows(
     images: str | Path | None = None,
     language: str | None = None,
 ) -> Iterator[Row]:
-    """The captions of a file: JSONL, JSON, CSV, TSV, Parquet, or a saved data set.
+    """The captions of a file: JSONL, JSON, CSV, TSV, Parquet, or a saved data set (docs/training.md).
 
-    A row has a caption, an image or a `stand_in` (a text, or a list of texts), a language (or `language`
-    gives it), optionally an `id`, and what `cells` names: `objects`, a list of texts or of (start, end); a
-    rating, a number or a list with one per person; `boxes` in pixels, or `region_texts`; `mentioned`, the
-    numbers of the regions that the caption mentions. In CSV, lists are JSON. The file is read in chunks, so
-    that photos stored in it are never all in memory. Image names start from the folder `images`, or from
-    that of the file.
-
-    Raises:
-        InputError: there is no such file or column, or a row is malformed; names the line. After the last
-            row, one for all images that are missing, with the line of the first and their number.
+    Of the columns that are not in every file, `cells` names those to read; `language` is for captions that
+    state none. In CSV, lists are JSON. Photos stored in the file are never all in memory. Image names start
+    from the folder `images`, or from that of the file. An InputError names the line of a malformed row, or,
+    after the last row, the line of the first missing image and the number of them.
     """
     source = open_rows(path)
-    has_images = bool(named_columns(FAMILIAR["image"], source.columns))
-    columns = find_columns(source.columns, with_images=has_images or "stand_in" not in source.columns)
+    with_images = bool(named_columns(FAMILIAR["image"], source.columns)) or "stand_in" not in source.columns
+    columns = find_columns(source.columns, with_images=with_images)
     default = None if language is None else language_code(language)
     folder = ImageFolder(Path(source.folder if images is None else images))
     read, missing = ("stand_in", *cells), list[InputError]()
@@ -94,9 +88,9 @@ def file_rows(
                 parsed = {name: _parsed(values[name][index], name, source.cells_are_text) for name in read}
                 row = _row_of(inputs, index, parsed, default)
             except InputError as error:
-                if error.field != "image":
-                    raise source.at(error, chunk, index) from None
                 missing.append(source.at(error, chunk, index))
+                if error.field != "image":
+                    raise missing[-1] from None
                 continue
             given = {name: _name_of(values[name][index]) for name in (columns.image, *PHOTO_COLUMNS)}
             names = _names([*given.values()], values["id"][index])
@@ -112,10 +106,10 @@ def file_rows(
 def _row_of(inputs: ChunkInputs, index: int, parsed: Mapping[str, Any], default: str | None) -> Row:
     """A row of a file, checked, from its cells; `default` is the language of rows that state none."""
     problem, image, tag = inputs.problems.get(index), None, None
-    if problem is None and inputs.images and inputs.images[index] != "":
-        image = inputs.images[index]
     if problem is not None and (problem.field != "image" or not parsed["stand_in"]):
         raise problem
+    if problem is None and inputs.images and inputs.images[index] != "":
+        image = inputs.images[index]
     if inputs.languages:
         tag = inputs.languages[index]
     known = {name: value for name, value in parsed.items() if value is not None}
@@ -135,9 +129,9 @@ def benchmark_rows(
 ) -> Iterator[Row]:
     """The correct captions of a benchmark: its references, or its captions where it has no references.
 
-    All photos must be available. Critical objects are included where the benchmark has them (M-FineCap3k),
-    and so are boxes: a caption of Flickr30k Entities (Plummer et al. 2017) mentions those of its phrases.
-    Arguments and errors are those of `capscore.load_benchmark`; of several splits, one must be chosen.
+    Critical objects are included where the benchmark has them (M-FineCap3k), and so are boxes: a caption of
+    Flickr30k Entities (Plummer et al. 2017) mentions those of its phrases. Arguments and errors are those of
+    `capscore.load_benchmark`; all photos must be available, and of several splits one must be chosen.
     """
     loaded = load_benchmark(slug, config, split=split, data_dir=data_dir, image_dir=image_dir, images=True)
     name = f"{slug} ({config_name(slug, config)})"
@@ -154,10 +148,11 @@ def benchmark_rows(
     for index, row in enumerate(texts):
         photo, where = _name_of(row["image_id"]), f"{name}, row {index}, counted from 0"
         plain = Row("", "", images[index], names=_names([photo], row.get("id")), photo=(photo,), where=where)
-        captions, objects = row.get("references"), row.get("critical_objects")
+        captions = row.get("references")
         if captions is None:
             captions = [row["caption"]]
-            plain = replace(plain, objects=None if objects is None else tuple(objects))
+            if row.get("critical_objects") is not None:
+                plain = replace(plain, objects=tuple(row["critical_objects"]))
         for number, caption in enumerate(captions):
             if number in (row.get("unrelated") or ()):
                 continue
@@ -191,8 +186,7 @@ def checked_text(text: object, field: str) -> str:
 
 
 def _language(tag: str | None, default: str | None) -> str:
-    if tag is None and default is not None:
-        return default
+    tag = default if tag is None else tag
     if tag is None:
         missing = "it states no language, which determines what a word is: give a column 'language', or "
         raise InputError(missing, Setting("language"))
@@ -232,15 +226,16 @@ def _names(photo: Sequence[str], row_id: object) -> tuple[str, ...]:
 
 def _check_parts(row: Row) -> None:
     """Raise if the parts of a row do not go together."""
-    one_of_them = "; expected one of them"
-    if row.image is None and not row.stand_in:
-        raise InputError(f"the row has neither an image nor a stand_in{one_of_them}")
-    if row.image is not None and row.stand_in:
-        raise InputError(f"the row has both an image and a stand_in{one_of_them}")
-    if row.boxes is not None:
-        for what, there in (("region_texts", row.region_texts), ("a stand_in", row.stand_in)):
-            if there:
-                raise InputError(f"the row has boxes in pixels and {what}{one_of_them}")
+    image, boxes = row.image is not None, row.boxes is not None
+    problems = {
+        "neither an image nor a stand_in": not image and not row.stand_in,
+        "both an image and a stand_in": image and row.stand_in,
+        "boxes in pixels and region_texts": boxes and row.region_texts,
+        "boxes in pixels and a stand_in": boxes and row.stand_in,
+    }
+    for problem, is_there in problems.items():
+        if is_there:
+            raise InputError(f"the row has {problem}; expected one of them")
     n = len(row.boxes or row.region_texts)
     if row.mentioned and row.mentioned[-1] >= n:
         problem = f"{list(row.mentioned)}; expected numbers of its {n} boxes or region_texts, from 0"

@@ -10,10 +10,8 @@ from pathlib import Path
 from capscore.errors import InputError
 from training.data.rows import Row, benchmark_rows, file_rows
 
-# What begins the name of a benchmark: "benchmark:multi30k/de:train".
-BENCHMARK = "benchmark:"
-# Ending of the file beside a file of captions that says where they come from.
-SOURCES = ".sources.json"
+BENCHMARK = "benchmark:"  # as in "benchmark:multi30k/de:train"
+SOURCES = ".sources.json"  # of the file beside a file of captions that says where they come from
 
 
 @dataclass
@@ -54,10 +52,9 @@ class DataSource:
 
 
 class Origin:
-    """Where the captions of a file or data set come from.
+    """Where the captions of a file or data set come from, and the number `n` of rows that were read.
 
-    A file of the same name with `SOURCES` behind it lists the origins of the captions and says what was held
-    out; where there is none, name and licence are those given. `n` is the number of rows that were read.
+    A file of the same name with `SOURCES` behind it lists the origins and says what was held out.
     """
 
     def __init__(self, path: str, name: str, license: str):
@@ -73,11 +70,9 @@ class Origin:
                 if not self._parts or not isinstance(self.held_out, str):
                     raise TypeError("there is no source, or what was held out is not a text")
             except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-                raise InputError(
-                    f"{beside} does not say where the captions come from ({type(error).__name__}: {error}); "
-                    'expected {"held_out": …, "sources": [{"name": …, "license": …, "rows": …}, …]}',
-                    field="data",
-                ) from None
+                expected = '{"held_out": …, "sources": [{"name": …, "license": …, "rows": …}, …]}'
+                problem = f"does not say where the captions come from ({type(error).__name__}: {error})"
+                raise InputError(f"{beside} {problem}; expected {expected}", field="data") from None
 
     def described(self) -> list[DataSource]:
         """The origins of the captions, for the card."""

@@ -26,6 +26,10 @@ class Split:
     held_out: str = ""
     n_left_out: int = 0
 
+    @property
+    def sizes(self) -> tuple[int, int]:
+        return len(self.training), len(self.validation)
+
     def described(self, n_measured: int) -> str:
         """The parts in words, for people; `n_measured` of the validation captions are measured."""
         parts = [
@@ -51,9 +55,8 @@ def split_by_image(
     """Split captions so that each image is on one side only (Kim et al. 2023, App. B.1: 9:1).
 
     The side of an image depends on its content and the seed, not on the order of the data. `few_shot` is the
-    number of captions to train on, with all others for validation (§5.4: 300, a 1:9 split of 3,000).
-    `hold_out` has ids and names of images; all captions of these images are in neither part. `measured` (n,)
-    says which captions to validate on, where they are given. InputError where nothing is left to train on.
+    number of captions to train on, with all others for validation (§5.4: 300, a 1:9 split of 3,000). Images
+    that `hold_out` names are in neither part. `measured` (n,) says which captions to validate on.
     """
     share = Setting("validation_share", validation_share)
     if not 0 <= validation_share < 1:
@@ -66,9 +69,8 @@ def split_by_image(
         held, said = held_out(photos, hold_out)
     free = np.flatnonzero(~held)
     if not len(free):
-        raise InputError(
-            f"all {n_images:,} images are on the list of images to hold out: nothing is left to train on"
-        )
+        problem = "images are on the list of images to hold out: nothing is left to train on"
+        raise InputError(f"all {n_images:,} {problem}")
     if measured is not None:
         return Split(np.flatnonzero(~measured & ~held[image]), np.flatnonzero(measured & ~held[image]), said)
     drawn = [xxhash.xxh3_64_intdigest(f"{seed}|{photos.keys[number]}".encode()) for number in free.tolist()]

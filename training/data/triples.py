@@ -14,9 +14,6 @@ from capscore.perturbations import KINDS, P, noun_finder, perturb
 from training.data.batches import ShuffledBatches
 from training.data.captions import Captions
 
-# Objects that are given so that nothing is loaded that would find them.
-_NO_OBJECTS: dict[str, list[str]] = {"substitution": []}
-
 
 @dataclass(frozen=True)
 class Noise:
@@ -31,12 +28,12 @@ class Noise:
 
     def __post_init__(self) -> None:
         if not self.kinds or len(set(self.kinds)) != len(self.kinds):
-            raise CapscoreError(
-                Setting("kinds", list(self.kinds)), f": expected one or more of {', '.join(KINDS)}, each once"
-            )
+            expected = f": expected one or more of {', '.join(KINDS)}, each once"
+            raise CapscoreError(Setting("kinds", list(self.kinds)), expected)
         for kind in self.kinds:
-            # without captions nothing is perturbed, but the settings are checked
-            perturb([], kind, p=self.p, order=self.order, objects=_NO_OBJECTS.get(kind))
+            # nothing is perturbed, nor loaded that finds objects, but the settings are checked
+            objects = [] if kind == "substitution" else None
+            perturb([], kind, p=self.p, order=self.order, objects=objects)
 
 
 @dataclass(frozen=True)
@@ -54,12 +51,10 @@ class Triple:
 
 
 class TripleBatches:
-    """Batches of triples; perturbations are drawn anew each epoch.
+    """Batches of triples, `ShuffledBatches` of the captions numbered `rows`, perturbed anew each epoch.
 
-    A batch is a pure function of (seed, epoch, step). Every caption appears once per epoch, in batches that
-    differ by at most one row. A caption that the drawn perturbation cannot change gets another kind, drawn
-    in the same way; a caption that no kind can change stays without a perturbed one. `rows` are numbers of
-    the captions to use, and `compared` is that of `ShuffledBatches`.
+    A caption that the drawn perturbation cannot change gets another kind, drawn in the same way; a caption
+    that no kind can change stays without a perturbed one.
     """
 
     def __init__(
@@ -90,7 +85,7 @@ class TripleBatches:
     def _perturbed(self, rows: Sequence[int], epoch: int) -> list[tuple[str | None, str]]:
         """Perturbed caption of each row with its kind; each row tries the kinds in an order of its own."""
         made: list[tuple[str | None, str]] = [(None, "")] * len(rows)
-        kinds, seed = self.noise.kinds, epoch_seed(self.seed, epoch)
+        kinds, how = self.noise.kinds, (self.noise, self.noun_finders, epoch_seed(self.seed, epoch))
         orders = [np.random.default_rng((self.seed, epoch, 1, row)).permutation(len(kinds)) for row in rows]
         for attempt in range(len(kinds)):
             by_kind: dict[str, list[int]] = {}
@@ -98,8 +93,7 @@ class TripleBatches:
                 if made[index][0] is None:
                     by_kind.setdefault(kinds[order[attempt]], []).append(index)
             for kind, group in by_kind.items():
-                chosen, how = [rows[index] for index in group], (self.noise, self.noun_finders, seed)
-                texts, unchanged = perturb_rows(self.captions, chosen, kind, *how)
+                texts, unchanged = perturb_rows(self.captions, [rows[index] for index in group], kind, *how)
                 for index, text, same in zip(group, texts, unchanged, strict=True):
                     if not same:
                         made[index] = text, kind
@@ -148,10 +142,7 @@ def noun_finders(captions: Captions, rows: Iterable[int]) -> dict[str, str]:
         except InputError:
             finders[language] = ""
     if blind := [language for language, finder in finders.items() if not finder]:
-        warnings.warn(
-            f"there is no noun finder for {', '.join(blind)}: captions without annotated objects get the "
-            "other perturbations only",
-            LanguageWarning,
-            stacklevel=3,
-        )
+        what = "captions without annotated objects get the other perturbations only"
+        said = f"there is no noun finder for {', '.join(blind)}: {what}"
+        warnings.warn(said, LanguageWarning, stacklevel=3)
     return finders

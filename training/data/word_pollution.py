@@ -1,8 +1,7 @@
-"""Captions → captions with one wrong word, and a label for each word (InfoMetIC, Hu et al. 2023, §3.2.2).
+"""Captions → captions with one wrong word (InfoMetIC, Hu et al. 2023, §3.2.2).
 
-One semantic word is replaced by a frequent word of its class. It is labelled 0 and the other semantic words
-1; all other words are left out. Works in every language whose word classes `capscore.text.word_classes`
-finds.
+One semantic word is replaced by a frequent word of its class, in every language whose word classes
+`capscore.text.word_classes` finds.
 """
 
 from __future__ import annotations
@@ -18,13 +17,11 @@ from capscore.infometic.words import CaptionWord
 from capscore.text.languages import language_code
 from capscore.text.letters import folded, lower
 
-CORRECT, WRONG, EXCLUDED = 1, 0, -1
 # A word → the words that may replace it.
 Choices = Callable[[CaptionWord], Sequence[str]]
 
 # Endings that distinguish the forms of a class (dog, dogs; runs, running): a word is replaced by a word of
-# the same form if possible, so that the image, and not the grammar, shows which word is wrong. They replace
-# the finer tags of English taggers (NN, NNS, VBG, …).
+# the same form if possible, so that the image, and not the grammar, shows which word is wrong.
 _ENDINGS = {
     "de": ("en", "er", "es", "em", "e", "t"),
     "en": ("ing", "ed", "s"),
@@ -38,11 +35,10 @@ _ENDINGS = {
 
 @dataclass(frozen=True)
 class Polluted:
-    """A caption with a wrong word: its words, the label of each, and the number of the wrong one."""
+    """A caption with a wrong word: its words, and the number of the wrong one."""
 
     caption: str
-    words: tuple[CaptionWord, ...]
-    labels: tuple[int, ...]
+    words: list[CaptionWord]
     replaced: int
 
 
@@ -59,10 +55,9 @@ def frequent_words(captions: Sequence[Sequence[CaptionWord]], *, most: int = 300
             if word.semantic:
                 kind, name = word.word_class, folded(word.text)
                 counts[kind][name] += 1
-                if number == 0:  # the first word of a caption may have a capital anyway
-                    spellings[kind, name][lower(word.text)] += 1
-                else:
-                    spellings[kind, name][word.text] += 2
+                # the first word of a caption may have a capital anyway
+                spelled, weight = (word.text, 2) if number else (lower(word.text), 1)
+                spellings[kind, name][spelled] += weight
     frequent: dict[str, list[str]] = {}
     for kind, counted in sorted(counts.items()):
         frequent[kind] = []
@@ -83,14 +78,6 @@ class Replacements:
         return lambda word: self.frequent.get(word.word_class, ())
 
 
-def word_labels(words: Sequence[CaptionWord], wrong: int | None = None) -> tuple[int, ...]:
-    """Label of each word: `WRONG` for number `wrong`, `CORRECT` for semantic words, else `EXCLUDED`."""
-    labels = [CORRECT if word.semantic else EXCLUDED for word in words]
-    if wrong is not None:
-        labels[wrong] = WRONG
-    return tuple(labels)
-
-
 def pollute(
     caption: str,
     language: str,
@@ -103,8 +90,7 @@ def pollute(
     """Replace one semantic word of a caption by another of its class; None where that is not possible.
 
     The word and its replacement are drawn with equal probability. The replacement has the same form if
-    possible (a plural for a plural), and is never a word of the caption or a word to avoid: words, in lower
-    case, that would be right, as those of the image's other captions.
+    possible (a plural for a plural), and is never a word of the caption or a word to avoid, in lower case.
     """
     code = language_code(language)
     taken = {folded(word.text) for word in words} | set(avoid)
@@ -115,7 +101,7 @@ def pollute(
         others = [other for other in choices(word) if folded(other) not in taken]
         same_form = [other for other in others if _form(other, kind, code) == _form(word.text, kind, code)]
         if pool := same_form or others:
-            return _replaced(caption, list(words), number, pool[int(rng.integers(len(pool)))])
+            return _replaced(caption, words, number, pool[int(rng.integers(len(pool)))])
     return None
 
 
@@ -127,15 +113,11 @@ def _form(word: str, kind: str, code: str) -> str:
     return next((ending for ending in _ENDINGS.get(code, ()) if word.endswith(ending)), "")
 
 
-def _replaced(caption: str, words: list[CaptionWord], number: int, new: str) -> Polluted:
+def _replaced(caption: str, words: Sequence[CaptionWord], number: int, new: str) -> Polluted:
     old = words[number]
     if number == 0 and old.text[:1].isupper():
         new = new[:1].upper() + new[1:]
     moved = len(new) - len(old.text)
     behind = [word._replace(start=word.start + moved, end=word.end + moved) for word in words[number + 1 :]]
-    return Polluted(
-        caption=caption[: old.start] + new + caption[old.end :],
-        words=(*words[:number], old._replace(text=new, end=old.end + moved), *behind),
-        labels=word_labels(words, number),
-        replaced=number,
-    )
+    words = [*words[:number], old._replace(text=new, end=old.end + moved), *behind]
+    return Polluted(caption[: old.start] + new + caption[old.end :], words, number)

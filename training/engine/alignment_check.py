@@ -12,10 +12,8 @@ from capscore.infometic.network import Alignment, InfoMetIC
 from training.data.alignment_data import AlignmentData, TextBatch
 from training.engine.infometic_losses import device_of, word_shares
 
-# Score above which a word counts as right and a region as mentioned.
-_BETA = 0.1
-# Pairs that are measured, and how many of them at once.
-_MOST, _PAIRS_AT_ONCE = 2000, 64
+_BETA = 0.1  # above which a word counts as right and a region as mentioned
+_MOST, _PAIRS_AT_ONCE = 2000, 64  # pairs that are measured
 
 
 class AlignmentCheck:

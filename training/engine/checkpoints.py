@@ -14,7 +14,7 @@ import xxhash
 from accelerate import Accelerator
 from torch import nn
 
-from capscore.errors import CapscoreError, ResultWriteError
+from capscore.errors import CapscoreError, ResultWriteError, message_of
 
 CHECKPOINTS = "checkpoints"
 # Settings in which a run and the command that continues it may differ. The length of the run may not where
@@ -36,9 +36,6 @@ class Checkpoints:
         # as a JSON file gives it back: tuples become lists
         self.described = json.loads(json.dumps(described, ensure_ascii=False, default=str))
 
-    def at(self, step: int) -> Path:
-        return self.folder / step_name(step)
-
     def listed(self) -> list[Path]:
         """Whole checkpoints, oldest first."""
         found = [path for path in self.folder.glob("step-*") if path.name.removeprefix("step-").isdigit()]
@@ -54,10 +51,9 @@ class Checkpoints:
     def write(self, step: int, save: Callable[[Path], None]) -> None:
         """Write a checkpoint in all processes together, and remove the old ones.
 
-        `save` adds weights and progress to a folder, in the main process. Raises ResultWriteError if the
-        folder cannot be written; the checkpoints before are whole.
+        `save` adds weights and progress to a folder, in the main process.
         """
-        final, aside = self.at(step), self.folder / f".partial-{step}"
+        final, aside = self.folder / step_name(step), self.folder / f".partial-{step}"
         main = self.accelerator.is_main_process
         try:
             if main:
@@ -78,16 +74,13 @@ class Checkpoints:
                 self.tidy()
         except Exception as error:  # every library raises its own error on a full disk
             shutil.rmtree(aside, ignore_errors=True)
-            raise ResultWriteError(
-                f"the checkpoint {final} could not be written: {' '.join(str(error).split())}; "
-                "earlier checkpoints are intact"
-            ) from error
+            problem = f"could not be written: {message_of(error)}; earlier checkpoints are intact"
+            raise ResultWriteError(f"the checkpoint {final} {problem}") from error
 
     def read(self, folder: Path, load: Callable[[Path], None]) -> None:
         """Read a checkpoint of this run; `load` reads what `save` wrote, in every process.
 
-        Raises CapscoreError if the checkpoint is damaged, or the run has other settings, data or number of
-        processes; names them.
+        A CapscoreError names a damaged checkpoint, or settings, data or a number of processes that differ.
         """
         try:
             self._check_same(json.loads((folder / _RUN).read_text(encoding="utf-8")))
@@ -96,23 +89,20 @@ class Checkpoints:
         except CapscoreError:
             raise
         except Exception as error:  # every library raises its own error for a damaged file
-            raise CapscoreError(
-                f"the checkpoint {folder} is damaged ({type(error).__name__}: {' '.join(str(error).split())})"
-                "; remove it, and the same command continues from the one before"
-            ) from error
+            mended = "remove it, and the same command continues from the one before"
+            problem = f"is damaged ({type(error).__name__}: {message_of(error)}); {mended}"
+            raise CapscoreError(f"the checkpoint {folder} {problem}") from error
 
     def _check_same(self, before: Mapping[str, object]) -> None:
         now = self.described
-        differ = [
-            f"{name}={_short(before.get(name))}, but {_short(now.get(name))} was given"
-            for name in sorted(before.keys() | now.keys())
-            if before.get(name) != now.get(name)
-        ]
+        differ = []
+        for name in sorted(before.keys() | now.keys()):
+            then, given = before.get(name), now.get(name)
+            if then != given:
+                differ.append(f"{name}={_short(then)}, but {_short(given)} was given")
         if differ:
-            raise CapscoreError(
-                f"{self.out} holds a run with {'; '.join(differ)}. Continue it with the same settings, or "
-                "give another folder as out"
-            )
+            mended = "Continue it with the same settings, or give another folder as out"
+            raise CapscoreError(f"{self.out} holds a run with {'; '.join(differ)}. {mended}")
 
     def _remove(self, checkpoint: Path) -> None:
         """Rename, then remove: whatever has a checkpoint's name is whole."""

@@ -46,9 +46,8 @@ def parse(settings: type[Settings], argv: Sequence[str] | None, description: str
     """Settings from a command line and the YAML file that `--config` names.
 
     A field of the dataclass is a str, int, float, bool or Literal, a list of one of these, or one of these or
-    None, which is written null. `--help` shows the description, and what the docstring says under
-    "Attributes:". An OptionError names the setting that is unknown (and the nearest one), missing, given
-    twice, of another type, or outside the range that the dataclass checks.
+    None, which is written null. `--help` shows what the docstring says under "Attributes:". An OptionError
+    names the setting that is unknown, missing, given twice, or has another value than expected.
 
     >>> from training.engine.loop_settings import LoopSettings
     >>> parse(LoopSettings, ["--out", "runs/a", "--learning_rate", "1e-4"], "An example.").learning_rate
@@ -79,11 +78,7 @@ def parse(settings: type[Settings], argv: Sequence[str] | None, description: str
 
 
 def read_settings(path: str | Path) -> dict[object, object]:
-    """The mapping in a YAML file; an empty one for an empty file.
-
-    OptionError if the file cannot be read, is not YAML, has a tag that makes an object, an alias or a setting
-    twice, or holds something else than a mapping.
-    """
+    """The mapping in a YAML file; an empty one for an empty file. An OptionError says what else it is."""
     try:
         file = Path(path).expanduser()
         is_file = file.is_file() or not file.exists()
@@ -103,10 +98,9 @@ def read_settings(path: str | Path) -> dict[object, object]:
 
 
 def main(recipe: Callable[[], None], settings: type | None = None) -> None:
-    """Run a recipe as a command: an expected error is one message on stderr.
+    """Run a recipe as a command: an expected error is one message on stderr, with options of `settings`.
 
-    Exit status 2 where an option is wrong, 1 for other errors, 130 after Ctrl-C. Messages name options of
-    `settings`; None for a command that has those of the library.
+    Exit status 2 where an option is wrong, 1 for other errors, 130 after Ctrl-C.
     """
     spell = as_flag if settings is None else _spelling(settings)
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
@@ -156,12 +150,12 @@ def described(settings: type) -> list[tuple[str, str, str]]:
 
 
 class _Loader(yaml.SafeLoader):
-    """The safe loader without aliases, a few lines of which fill any memory, and repeated keys."""
+    """The safe loader without aliases, a few lines of which fill any memory, and without repeated keys."""
 
     def compose_node(self, parent: object, index: object) -> object:
         if self.check_event(yaml.AliasEvent):
-            event = self.peek_event()
-            raise yaml.composer.ComposerError(None, None, f"*{event.anchor} is an alias", event.start_mark)
+            mark = self.peek_event().start_mark
+            raise yaml.composer.ComposerError(None, None, "it has an alias", mark)
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:

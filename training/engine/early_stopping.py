@@ -19,11 +19,8 @@ class EarlyStopping:
     >>> rule = EarlyStopping("tau_c", patience=2)
     >>> for step, value in enumerate((0.3, 0.5, 0.4, 0.5), start=1):
     ...     rule.take(step, {"tau_c": value}, lambda: {"weight": step})
-    ...     print(step, rule.step, rule.ends)
-    1 1 False
-    2 2 False
-    3 2 False
-    4 2 True
+    >>> rule.step, rule.evaluation, rule.weights, rule.ends
+    (2, {'tau_c': 0.5}, {'weight': 2}, True)
     """
 
     def __init__(self, by: str, patience: int):
@@ -39,10 +36,7 @@ class EarlyStopping:
     def take(
         self, step: int, evaluation: Mapping[str, float], weights: Callable[[], dict[str, Tensor]]
     ) -> None:
-        """Take in the evaluation after a step; `weights` copies the weights where it is the best so far.
-
-        Raises CapscoreError if the evaluation lacks the number that decides.
-        """
+        """Take in the evaluation after a step; `weights` copies the weights where it is the best so far."""
         if self.by not in evaluation:
             problem = f" is not evaluated; evaluated are {', '.join(evaluation)}"
             raise CapscoreError(Setting("stop_by", self.by), problem)

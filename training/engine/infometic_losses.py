@@ -1,8 +1,7 @@
 """Scores of images and captions → the losses of InfoMetIC (Hu et al. 2023, §3.2).
 
-Each loss is a pure function of the model's scores, and differentiable; `AlignmentLoss` makes the scores from
-rows. f^R is the vision recall of a pair, f^P its text precision, and α the share of attention of a region or
-a word.
+`AlignmentLoss` makes the scores from rows; the other losses are pure functions of them. f^R is the vision
+recall of a pair, f^P its text precision, and α the share of attention of a region or a word.
 """
 
 from __future__ import annotations
@@ -20,16 +19,14 @@ from training.data.alignment_data import AlignmentData, ImageBatch, TextBatch
 from training.engine.pr_mcs_losses import masked_mean, nce
 from training.engine.processes import Gather
 
-# Pairs of an image and a caption that go through the network at once; more of them take more memory.
-_PAIRS_AT_ONCE = 4096
+_PAIRS_AT_ONCE = 4096  # images and captions that go through the network at once
 
 
 def coarse_nce(recall: Tensor, precision: Tensor, *, counted: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """l_r and l_p: matching the images and captions of a batch (eqs. 5–7), the mean of both directions.
 
     Scores f^R and f^P (b, b) are of image i (row) with caption j (column), temperature included. `counted` is
-    that of `nce`: another caption of the same image and a repeated text are no negatives. The losses are
-    ln b if all scores are equal.
+    that of `nce`: another caption of the same image and a repeated text are no negatives.
 
     >>> scores = torch.eye(2)
     >>> [round(loss.item(), 4) for loss in coarse_nce(scores, torch.zeros(2, 2))]      # ln(1 + e^-1), ln 2
@@ -53,11 +50,8 @@ def hard_negative_loss(own: Tensor, hard: Tensor, *, there: Tensor | None = None
 def token_loss(alpha: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
     """l^token = −(1/n) Σ Y log α of each row (eqs. 9 and 10), (b,); 0 for a row without a label 1.
 
-    Args:
-        alpha: Shares (b, k) of words, or of regions and the null region.
-        labels: (b, k), 1 for right or mentioned, else 0.
-        mask: bool (b, k), True for what n counts: semantic words, or regions. A null region may be labelled
-            without being counted.
+    α are the shares (b, k) of words, or of regions and the null region; labels (b, k) are 1 for right or
+    mentioned, else 0; n counts what `mask` (b, k) has: semantic words, or regions, but not the null region.
 
     >>> alpha = torch.tensor([[0.5, 0.25, 0.25]])
     >>> labels, mask = torch.tensor([[1.0, 0.0, 1.0]]), torch.tensor([[True, True, True]])
@@ -84,15 +78,13 @@ def word_shares(alpha: Tensor, shares: Tensor) -> Tensor:
 class AlignmentLoss:
     """The losses of InfoMetIC on rows of `AlignmentBatches`, as `training.engine.loop.run` calls it.
 
-    A step minimises the sum of the losses of its task: l_r + l_p + l_r^h of coarse rows, l_t^token of text
-    rows, l_v^token of vision rows. `negatives` and `hard_negatives` are the recipe's settings.
+    It is l_r + l_p + l_r^h of coarse rows, l_t^token of text rows, l_v^token of vision rows.
     """
 
     def __init__(self, data: AlignmentData, *, negatives: int | None = None, hard_negatives: bool = True):
         self.data, self.negatives, self.hard_negatives = data, negatives, hard_negatives
 
     def __call__(self, model: nn.Module, rows: Sequence[AlignmentItem], gather: Gather) -> dict[str, Tensor]:
-        """Loss and terms over the rows of all processes."""
         assert isinstance(model, InfoMetIC)
         terms = {"coarse": self.coarse, "text": self.text, "vision": self.vision}
         found = terms[rows[0].task](model, rows, gather)
@@ -130,8 +122,7 @@ class AlignmentLoss:
         if self.hard_negatives:
             here = torch.arange(len(rows), device=at)
             matching, there = recall[here, places], column(row.other >= 0 for row in rows)
-            # times 0, so that every process has gradients to exchange even without a hard negative
-            hard = matching * 0
+            hard = matching * 0  # so that every process has gradients to exchange
             if bool(there.any()):
                 _, few = self.texts(model, [row.other for row in rows if row.other >= 0])
                 found = model.pairs(images, few, here[there], torch.arange(len(few), device=at))

@@ -1,8 +1,8 @@
 """One training loop for every recipe: steps, several processes, precision, log, checkpoints, exact resume.
 
 In: a model, batches that are a pure function of epoch and step, a loss. Out: the trained model, and in the
-folder of the run `log.jsonl` and `checkpoints/`. The same command continues a run that was
-stopped or killed, and ends with the same weights as without the stop (on a CPU to 1e-6).
+folder of the run `log.jsonl` and `checkpoints/`. The same command continues a run that was stopped or killed,
+and ends with the same weights as without the stop (on a CPU to 1e-6).
 
     python -m training.teacher_learning --config …                       # one process
     accelerate launch -m training.teacher_learning --config …            # one process per GPU
@@ -37,18 +37,11 @@ from capscore.errors import CapscoreError, Setting
 from capscore.files.console import progress_bar
 from capscore.files.write import write_text
 from training.data.batches import Batches, kinds_of
+from training.engine import processes
 from training.engine.checkpoints import MAY_CHANGE, Checkpoints, frozen_digest, step_name
 from training.engine.early_stopping import EarlyStopping
 from training.engine.loop_settings import LoopSettings
-from training.engine.processes import (
-    Gather,
-    alone_in,
-    average_gradients,
-    device,
-    gather_rows,
-    say,
-    tensors_of_main_process,
-)
+from training.engine.processes import Gather, device, say
 from training.engine.training_log import LOG, Log, duration, for_json
 
 # Files of a checkpoint, besides those of accelerate.
@@ -68,8 +61,8 @@ class RunResult:
     """How far a run has come.
 
     `finished` says whether all steps are done, or early stopping ended the run; `best_step` is then the step
-    whose weights the model has. `losses` are the means in the last line of the log, `evaluation` the last
-    one, or the best with early stopping; {} without any. `seconds` are those of all commands.
+    whose weights the model has. `losses` are those of the last line of the log, `evaluation` is the last, or
+    the best with early stopping; {} without any. `seconds` are those of all commands.
     """
 
     step: int
@@ -108,8 +101,7 @@ def run(
             the main process alone, so it must not gather.
         parameters: Parameters to train, or AdamW's groups of them; all others are frozen. None for those
             that require gradients.
-        identity: What else makes the run what it is, ready for JSON, such as a digest of the data. A run
-            continues only with the same identity.
+        identity: What else a run must share with the one it continues, such as a digest of the data.
         after_step: Called with the model after each step, in every process. What it remembers must be in
             buffers of the model.
         early_stopping: When the evaluations end the run; the model then gets the weights of the best one.
@@ -118,8 +110,8 @@ def run(
 
     Raises:
         CapscoreError: the folder holds a run with other settings; a loss or gradient is not finite (the
-            error names epoch, step and rows, and the weights are those before the step); no parameter to
-            train; a batch with fewer rows than processes; every gradient was 0.
+            error names epoch, step and rows); no parameter to train; a batch with fewer rows than processes;
+            every gradient was 0.
         KeyboardInterrupt, SystemExit: Ctrl-C or SIGTERM came; the step was finished, and is a checkpoint.
 
     >>> import contextlib, io, tempfile
@@ -142,7 +134,7 @@ def run(
     AcceleratorState._reset_state()  # a process keeps its precision for good, but each run has its own
     accelerator = Accelerator(mixed_precision=settings.precision)
     out = Path(settings.out).expanduser()
-    with alone_in(out):
+    with processes.alone_in(out):
         groups = _groups(model.to(accelerator.device), parameters, settings)
         hooks = evaluate, after_step, early_stopping
         training = _Run(model, batches, loss, settings, *hooks, accumulation_steps, accelerator)
@@ -198,7 +190,11 @@ class _Run:
         self.checkpoints = Checkpoints(self.out, described, settings.keep_checkpoints, accelerator)
 
     def go(self) -> RunResult:
-        self._resume()
+        if self.accelerator.is_main_process:
+            self.checkpoints.tidy()
+        self.accelerator.wait_for_everyone()
+        if there := self.checkpoints.listed():
+            self.checkpoints.read(there[-1], self._load)
         resumed_from, before = self.began = self.step, self.seconds
         started = time.monotonic()
         if self.accelerator.is_main_process:
@@ -239,12 +235,10 @@ class _Run:
                 raise KeyboardInterrupt
             raise SystemExit(128 + received[0])
         if finished and not self.learned:
-            raise CapscoreError(
-                f"nothing was learned: the gradient was 0 in all {self.step} steps. The loss does not depend "
-                "on what is trained, as where the rows of a batch are compared and all are alike"
-            )
+            why = "the loss does not depend on what is trained, as where it compares rows that are alike"
+            raise CapscoreError(f"nothing was learned: the gradient was 0 in all {self.step} steps; {why}")
         if finished and best is not None:
-            self._put_in(tensors_of_main_process(best.weights or self._weights()))
+            self._put_in(processes.tensors_of_main_process(best.weights or self._weights()))
         result = RunResult(
             self.step, finished, resumed_from, self.last_losses, self.last_evaluation, self.seconds
         )
@@ -260,10 +254,8 @@ class _Run:
         kinds = kinds_of(rows)
         fewest = min(map(len, kinds))
         if fewest < world:
-            raise CapscoreError(
-                f"epoch {epoch + 1}, step {self.step + 1}: a batch of {fewest} rows for {world} processes; "
-                "take a larger batch_size, or fewer processes"
-            )
+            problem = f"a batch of {fewest} rows for {world} processes; take a larger batch_size, or fewer"
+            raise CapscoreError(f"epoch {epoch + 1}, step {self.step + 1}: {problem} processes")
         rate = _schedule(self.settings, self.step, self.total)
         for group, top in zip(self.optimizer.param_groups, self.top_rates, strict=True):
             group["lr"] = top * rate
@@ -293,7 +285,7 @@ class _Run:
         seeds = np.random.SeedSequence([self.settings.seed, self.step, number, rank])
         set_seed(int(seeds.generate_state(1)[0]))
         with accelerator.autocast():
-            losses = self.loss(self.model, part[rank::world], gather_rows(len(part), rank, world))
+            losses = self.loss(self.model, part[rank::world], processes.gather_rows(len(part), rank, world))
         means = torch.stack([value.detach().float() for value in losses.values()])
         if world > 1:
             torch.distributed.all_reduce(means)
@@ -307,7 +299,7 @@ class _Run:
 
     def _update(self, rows: Sequence[Any]) -> dict[str, float]:
         """Change the weights by their gradients; gives the gradient's norm, and whether it was skipped."""
-        average_gradients(self.trained)
+        processes.average_gradients(self.trained)
         norm = float(self.accelerator.clip_grad_norm_(self.trained, self.settings.clip_norm or math.inf))
         scaled = self.accelerator.scaler is not None  # the scaler itself skips a step with such gradients
         values = {}
@@ -328,31 +320,22 @@ class _Run:
         path = self.out / f"stopped-{step_name(self.step + 1)}.txt"
         if self.accelerator.is_main_process:
             write_text(path, "".join(f"{row!r}\n" for row in rows), "list of rows")
-        first = f"{rows[0]!r:.160}"
-        raise CapscoreError(
-            f"epoch {self.step // self.per_epoch + 1}, step {self.step + 1}: {why}. The batch's {len(rows)} "
-            f"rows, from {first} on, are in {path}. Earlier checkpoints are intact. If the rows are "
-            "right, a lower ",
-            Setting("learning_rate"),
-            " or ",
-            Setting("precision", "no"),
-            " may help",
-        )
+        place = f"epoch {self.step // self.per_epoch + 1}, step {self.step + 1}"
+        said = f"The batch's {len(rows)} rows, from {rows[0]!r:.160} on, are in {path}"
+        hint = Setting("learning_rate"), " or ", Setting("precision", "no"), " may help"
+        raise CapscoreError(f"{place}: {why}. {said}. Earlier checkpoints are intact. A lower ", *hint)
 
     def _due(self, every: int | None) -> bool:
         return every is not None and self.step % every == 0
 
     def _agreed(self, answer: bool) -> bool:
         """The answer of the main process, in every process."""
-        return bool(tensors_of_main_process({"": torch.tensor(int(answer))})[""])
+        return bool(processes.tensors_of_main_process({"": torch.tensor(int(answer))})[""])
 
     def _write_losses(self) -> None:
         means = {name: math.fsum(values) / len(values) for name, values in self.recent.items()}
-        self.recent = {}
-        extra: dict[str, object] = {
-            name: means.pop(name) for name in ("grad_norm", "skipped") if name in means
-        }
-        self.last_losses = means
+        extra = {name: means.pop(name) for name in ("grad_norm", "skipped") if name in means}
+        self.recent, self.last_losses = {}, means
         rate = max(group["lr"] for group in self.optimizer.param_groups)
         self._write({"lr": rate, "losses": means, **extra})
 
@@ -417,13 +400,6 @@ class _Run:
         named = self._named()
         for name, tensor in weights.items():
             named[name].copy_(tensor)
-
-    def _resume(self) -> None:
-        if self.accelerator.is_main_process:
-            self.checkpoints.tidy()
-        self.accelerator.wait_for_everyone()
-        if there := self.checkpoints.listed():
-            self.checkpoints.read(there[-1], self._load)
 
 
 @contextmanager

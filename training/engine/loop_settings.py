@@ -9,8 +9,7 @@ from typing import Literal, get_args
 
 from capscore.errors import CapscoreError, Setting
 
-# Smallest number above 0 that a setting may have.
-ABOVE_ZERO = 1e-300
+ABOVE_ZERO = 1e-300  # the smallest number that a setting may have
 Schedule = Literal["constant", "linear", "cosine"]
 Precision = Literal["no", "bf16", "fp16"]
 
@@ -25,9 +24,7 @@ class LoopSettings:
         max_steps: Total number of steps, which overrides `epochs`; None for whole epochs.
         batch_size: Rows per step, over all processes and parts of the step.
         learning_rate: Highest learning rate of AdamW, at the end of the warm-up.
-        betas: AdamW's two betas.
-        eps: AdamW's epsilon.
-        weight_decay: AdamW's weight decay, for every parameter.
+        betas, eps, weight_decay: AdamW's, for every parameter.
         warmup_steps: Steps over which the learning rate rises to its highest value.
         schedule: Learning rate after the warm-up: "constant", or falling to 0 at the end of the run,
             "linear" or as a "cosine".
@@ -38,11 +35,7 @@ class LoopSettings:
         evaluate_every: Steps between two evaluations; None for one at the start and one at the end.
         checkpoint_every: Steps between two checkpoints; None for one at the end.
         keep_checkpoints: Number of newest checkpoints to keep.
-        max_minutes: Minutes after which to stop, with a checkpoint; the same command continues. None for no
-            limit.
-
-    Raises:
-        CapscoreError: a value outside its range.
+        max_minutes: Minutes after which to stop, with a checkpoint to go on from; None for no limit.
     """
 
     out: str
@@ -68,10 +61,10 @@ class LoopSettings:
         self.betas = [float(beta) for beta in self.betas]
         if not self.out.strip():
             raise CapscoreError("no out: give the folder of the run, as ", Setting("out", "runs/own"))
-        for name in ("epochs", "batch_size", "log_every", "keep_checkpoints"):
-            require_whole(self, name, 1)
         for name in ("warmup_steps", "seed"):
             require_whole(self, name, 0)
+        for name in ("epochs", "batch_size", "log_every", "keep_checkpoints"):
+            require_whole(self, name, 1)
         for name in ("max_steps", "evaluate_every", "checkpoint_every"):
             if getattr(self, name) is not None:
                 require_whole(self, name, 1)

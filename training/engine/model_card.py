@@ -33,9 +33,8 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 class Result:
     """A number that was measured, or that a reader would look for and that was not measured (None).
 
-    `data` is a data set, for a benchmark of capscore the name of its folder, and `metric` the number's
-    identifier, such as "mean_drop", with `metric_name` for people. `command` measures it again. The interval
-    is of 95 %, `rows` were scored, and the signature is that of `Scores`.
+    `data` is a data set or the folder of a benchmark, and `metric` an identifier, such as "mean_drop", with
+    `metric_name` for people. `command` measures it again. The interval is of 95 %; `rows` were scored.
     """
 
     data: str
@@ -89,24 +88,21 @@ class Recipe(NamedTuple):
     option: str = "backbone"
 
 
-RECIPES = {
-    name: Recipe(**about)
-    for name, about in yaml.safe_load(Path(__file__).with_name("model_cards.yaml").read_text("utf-8")).items()
-}
+_ABOUT = yaml.safe_load(Path(__file__).with_name("model_cards.yaml").read_text("utf-8"))
+RECIPES = {name: Recipe(**about) for name, about in _ABOUT.items()}
 
 
-def write_card(folder: str | Path, card: ModelCard, *, force: bool = False) -> Path:
+def write_card(folder: str | Path, card: ModelCard) -> Path:
     """Write the card of a model as README.md into the folder of its weights, and its facts as `run.json`.
 
     Returns the README.md. A CapscoreError says that the card is incomplete, or that a README.md that no
-    recipe wrote, or that was edited since, is kept; `force` replaces it.
+    recipe wrote, or that was edited since, is kept.
     """
     path, text = Path(folder) / CARD, card_text(card)
-    if path.exists() and not force:
+    if path.exists():
         written = _facts(folder)[0] if (Path(folder) / RUN).is_file() else None
         if _digest(path.read_bytes()) != written:
-            problem = f"{path} was not written by a recipe, or was edited since. Move it away, or pass "
-            raise CapscoreError(problem, Setting("force", True))
+            raise CapscoreError(f"{path} was not written by a recipe, or was edited since: move it away")
     write_text(path, text, "model card")
     facts = json.dumps({"card": _digest(text.encode()), **asdict(card)}, indent=2, ensure_ascii=False)
     write_text(Path(folder) / RUN, f"{facts}\n", "facts of the run")
@@ -139,8 +135,7 @@ def card_text(card: ModelCard) -> str:
     from huggingface_hub import ModelCard as HubCard
 
     _check(card)
-    recipe, base_licence = RECIPES[card.recipe], _licence_of(card.base)
-    licence = card.license
+    recipe, base_licence, licence = RECIPES[card.recipe], _licence_of(card.base), card.license
     if licence == "unknown":  # the weights come from the base
         licence = base_licence or licence
     codes = [language_code(language) for language in card.languages]
@@ -196,8 +191,23 @@ def _front_matter(card: ModelCard, licence: str) -> Any:
     from huggingface_hub import EvalResult, ModelCardData
 
     measured = [result for result in card.results if result.value is not None]
+    found = [
+        EvalResult(
+            task_type="image-to-text",
+            task_name="Evaluation of image captions",
+            dataset_type=result.data,
+            dataset_name=result.data,
+            dataset_config=result.language or None,
+            dataset_split=result.split or None,
+            metric_type=result.metric,
+            metric_name=result.metric_name or result.metric,
+            metric_value=result.value,
+            metric_args=_parts(result) or None,
+        )
+        for result in measured
+    ]
     tags = ("image-captioning", "evaluation", card.recipe.replace("_", "-"), *RECIPES[card.recipe].tags)
-    data = ModelCardData(
+    return ModelCardData(
         language=[language_code(language) for language in card.languages],
         license=licence,
         library_name="capscore",
@@ -207,36 +217,18 @@ def _front_matter(card: ModelCard, licence: str) -> Any:
         # the Hub knows data sets by their ids; others are named in the text
         datasets=[source.hub_id for source in card.data if source.hub_id] or None,
         metrics=list(dict.fromkeys(result.metric for result in measured)) or None,
-        model_name=card.name,
-        eval_results=[
-            EvalResult(
-                task_type="image-to-text",
-                task_name="Evaluation of image captions",
-                dataset_type=result.data,
-                dataset_name=result.data,
-                dataset_config=result.language or None,
-                dataset_split=result.split or None,
-                metric_type=result.metric,
-                metric_name=result.metric_name or result.metric,
-                metric_value=result.value,
-                metric_args=_parts(result) or None,
-            )
-            for result in measured
-        ]
-        or None,
+        model_name=card.name if found else None,  # the Hub allows the name only with results
+        eval_results=found or None,
     )
-    if data.eval_results is None:
-        del data.model_name  # the Hub allows the name only with results
-    return data
 
 
 def _parts(result: Result) -> dict[str, object]:
     """What a number depends on: the parts of its signature, and the number of rows."""
-    parts: dict[str, object] = {} if result.rows is None else {"rows": result.rows}
+    parts: dict[str, object] = {}
     if result.signature:
         scorer, settings = parse_signature(result.signature)
-        parts = {"scorer": scorer, **settings, **parts}
-    return parts
+        parts = {"scorer": scorer, **settings}
+    return parts if result.rows is None else {**parts, "rows": result.rows}
 
 
 def _hub_id(base: str) -> str | None:
@@ -244,8 +236,7 @@ def _hub_id(base: str) -> str | None:
     from capscore.backbones import repository_of
 
     plain = base.removeprefix("open_clip:").removeprefix("hf-hub:").partition("@")[0]
-    known = find(plain)
-    if known is not None:
+    if known := find(plain):
         plain = repository_of(known)
     return plain if _HUB_ID.fullmatch(plain) else None
 

@@ -2,8 +2,7 @@
 
     L = L_CLIP + λ1·L1 + λ2·L2 + λ3·L3
 
-Each loss is a pure function of embeddings, differentiable in those of captions. V(I) is the embedding of an
-image, T(o) of its caption, T(p) of the perturbed caption.
+V(I) is the embedding of an image, T(o) of its caption, T(p) of the perturbed caption.
 """
 
 from __future__ import annotations
@@ -124,11 +123,8 @@ def pr_mcs_loss(
     """The whole objective and its terms, of unit rows (n, d), and (n, k, d) of perturbed captions.
 
     `before` are the captions in the base's text tower, needed for `weights.keep_close`; other arguments are
-    those of the terms.
-
-    Returns:
-        "loss", the weighted sum, and the terms without their weights: "clip", "l1", "l2", "l3", and
-        "keep_close" where it counts.
+    those of the terms. Returns "loss", the weighted sum, and the terms without their weights: "clip", "l1",
+    "l2", "l3", and "keep_close" where it counts.
 
     >>> eye = torch.eye(2)
     >>> terms = pr_mcs_loss(eye, eye, eye[:, None], weights=LossWeights(), logit_scale=1.0)
@@ -171,15 +167,14 @@ class TripleLoss:
         self.logit_scale, self.before = logit_scale, before
 
     def __call__(self, model: nn.Module, rows: Sequence[Triple], gather: Gather) -> dict[str, Tensor]:
-        """Loss and terms over the rows of all processes."""
         n, texts = len(rows), [row.caption for row in rows]
-        noisy = [row.perturbed for row in rows]
         # an empty place holds a caption, which `changed` excludes
-        embedded = self.texts(texts + [texts[0] if text is None else text for text in noisy])
+        noisy = [texts[0] if row.perturbed is None else row.perturbed for row in rows]
+        embedded = self.texts(texts + noisy)
         at = embedded.device
         numbers = [row.image for row in rows]
         images = torch.from_numpy(self.captions.embeddings[numbers]).to(at, torch.float32)
-        changed = torch.tensor([text is not None for text in noisy], device=at).reshape(n, -1)
+        changed = torch.tensor([[row.perturbed is not None] for row in rows], device=at)
         before = None
         if self.before is not None:
             index = self.before.index[[row.row for row in rows]]

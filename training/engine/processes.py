@@ -69,10 +69,7 @@ def tensors_of_main_process(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def gather_rows(total: int, rank: int, world: int) -> Gather:
-    """What joins a tensor with one entry per row over the processes, in the batch's order, with gradients.
-
-    `total` rows are those of all processes; this is process `rank` of `world`.
-    """
+    """What joins a tensor with one entry per row over the processes, in the batch's order, with gradients."""
     expected = len(range(rank, total, world))
 
     def gather(tensor: Tensor) -> Tensor:
@@ -100,8 +97,7 @@ def average_gradients(parameters: Sequence[nn.Parameter]) -> None:
     world = _process().num_processes
     if world == 1:
         return
-    counts = torch.tensor([p.grad is not None for p in parameters], dtype=torch.int32)
-    counts = counts.to(_process().device)
+    counts = torch.tensor([int(p.grad is not None) for p in parameters], device=_process().device)
     torch.distributed.all_reduce(counts)
     for parameter, count in zip(parameters, counts.tolist(), strict=True):
         if count:  # in all processes or in none

@@ -7,7 +7,7 @@ measures τ_b, τ_c and ρ per language on held-out ratings.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,11 +29,10 @@ _SHORTEST = 1e-8
 
 
 def pearson_loss(scores: torch.Tensor, ratings: torch.Tensor) -> torch.Tensor:
-    """1 − r, in [0, 2], differentiable in the scores (n,), of any float type.
+    """1 − r, in [0, 2], of scores (n,) of any float type and of ratings (n,), which are not all equal.
 
-    r does not depend on the scale of either side: cosines need no factor, and ratings on any scale serve.
-    Equal scores have r = 0, not NaN; their gradient, towards the ratings, is large but finite. Ratings are
-    finite and not all equal: nothing correlates with a constant.
+    r does not depend on the scale of either side. Equal scores have r = 0, not NaN; their gradient, towards
+    the ratings, is large but finite.
 
     >>> ratings = torch.tensor([1.0, 2.0, 3.0])
     >>> round(pearson_loss(torch.tensor([0.1, 0.2, 0.3]), ratings).item(), 4)
@@ -55,8 +54,8 @@ def pearson_loss(scores: torch.Tensor, ratings: torch.Tensor) -> torch.Tensor:
 class RatingsLoss:
     """L_C of contrastive rows or L_P of Pearson rows, as `training.engine.loop.run` calls it for one kind.
 
-    Both losses see the rows of all processes. L_P correlates ratings with the plain cosine: MCS scales it by
-    a factor, which r does not notice, and cuts it off at 0, where it would have no gradient.
+    L_P correlates ratings with the plain cosine: MCS scales it by a factor, which r does not notice, and cuts
+    it off at 0, where it would have no gradient.
     """
 
     pictures: TrainedPictures
@@ -100,9 +99,8 @@ class RatingsCheck:
     def __call__(self) -> dict[str, float]:
         """Measure the backbone as it is now; NaN where a number is undefined.
 
-        Returns:
-            "tau_b", "tau_c" and "rho", each the mean over files and languages where it is defined, and
-            "tau_b_<language>" and so on; "tau_b_<file>_<language>" where there are several files.
+        "tau_b", "tau_c" and "rho" are means over files and languages where they are defined. Beside them are
+        "tau_b_<language>" and so on; "tau_b_<file>_<language>" where there are several files.
         """
         found: dict[str, dict[str, float]] = {name: {} for name in STATISTICS}
         for part in self._parts:
@@ -131,13 +129,3 @@ class RatingsCheck:
 def _mean_of_defined(values: Iterable[float]) -> float:
     defined = [value for value in values if not math.isnan(value)]
     return math.fsum(defined) / len(defined) if defined else math.nan
-
-
-def as_percent(numbers: Mapping[str, float]) -> str:
-    """The means in one line, for people.
-
-    >>> as_percent({"tau_b": 0.3, "tau_c": 0.25, "rho": 0.4, "tau_b_en": 0.3})
-    'τ_b 30.0, τ_c 25.0, ρ 40.0'
-    """
-    signs = {"tau_b": "τ_b", "tau_c": "τ_c", "rho": "ρ"}
-    return ", ".join(f"{signs[name]} {100 * numbers[name]:.1f}" for name in STATISTICS)

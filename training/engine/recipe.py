@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
@@ -49,8 +49,6 @@ class RecipeSettings(LoopSettings, SourceSettings):
         stored_dtype: Type of the numbers in the saved weights.
     """
 
-    out: str = ""
-    base: str = ""
     needs_data: ClassVar[bool] = True
     recipe_name: ClassVar[str]  # name in `training.engine.model_card.RECIPES`
     module: ClassVar[str]  # whose command trains such weights
@@ -59,6 +57,8 @@ class RecipeSettings(LoopSettings, SourceSettings):
         ("data", "data_dir", "image_dir", "hold_out", "name", "license", "data_license", "stored_dtype")
     )
 
+    out: str = ""
+    base: str = ""
     data: list[str] = field(default_factory=list)
     validation_share: float = 0.1
     hold_out: str | None = None
@@ -69,11 +69,9 @@ class RecipeSettings(LoopSettings, SourceSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.base.strip():
-            missing = "base is missing: the backbone to start from, such as "
-            raise CapscoreError(missing, Setting("base", "embedded"))
+            raise CapscoreError("no base: give the backbone to start from, as ", Setting("base", "embedded"))
         if self.needs_data and not self.data:
-            missing = "data is missing: files of captions, such as "
-            raise CapscoreError(missing, Setting("data", ["captions.jsonl"]))
+            raise CapscoreError("no data: give files of captions, as ", Setting("data", ["captions.jsonl"]))
 
     def split(self, photos: Photos, **how: Any) -> Split:
         """Captions to train on and to validate on, as `training.data.split.split_by_image` has them."""
@@ -96,10 +94,9 @@ class Check(Protocol):
 
 @dataclass(frozen=True)
 class Trained:
-    """Outcome of a recipe.
+    """Outcome of a recipe, whose weights are in `folder` if the run is finished.
 
-    `folder` has the weights, if the run is finished. `evaluation` are the last numbers on the validation
-    captions, of which `n_measured` were measured, and `base` those of what the weights are compared with.
+    `evaluation` are the last numbers on the `n_measured` validation captions, `base` those compared with.
     """
 
     folder: Path
@@ -108,14 +105,6 @@ class Trained:
     base: dict[str, float]
     split: Split
     n_measured: int
-
-    @property
-    def n_training(self) -> int:
-        return len(self.split.training)
-
-    @property
-    def n_validation(self) -> int:
-        return len(self.split.validation)
 
     @property
     def numbers(self) -> dict[str, dict[str, float | None]]:
@@ -157,16 +146,6 @@ def run_measured(
     return Trained(Path(settings.out).expanduser(), found, found.evaluation, base, split, n)
 
 
-def images_in_words(n: int, n_stand_ins: int) -> str:
-    """Number of images, and of those that texts replace, for people.
-
-    >>> images_in_words(1200, 6)
-    '1,200 images, 6 of them replaced by texts'
-    """
-    images = counted(n, "image")
-    return f"{images}, {n_stand_ins:,} of them replaced by texts" if n_stand_ins else images
-
-
 def say_data(split: Split, check: Check | None, *more: str) -> None:
     n_measured = 0 if check is None else check.n
     say("; ".join([split.described(n_measured), *more]))
@@ -188,10 +167,8 @@ def run_recipe(
 ) -> None:
     """Run a recipe with the settings of a command line (`parse`), and say on stderr how it ended."""
     trained = train(parse(settings, argv, description))
-    if trained.run.finished:
-        say(f"saved to {trained.folder}")
-    else:
-        say("not finished: the same command continues")
+    finished = f"saved to {trained.folder}"
+    say(finished if trained.run.finished else "not finished: the same command continues")
 
 
 def own_settings(settings: LoopSettings, besides: Collection[str]) -> dict[str, object]:
@@ -207,10 +184,9 @@ def shown_settings(settings: LoopSettings, **measured: object) -> dict[str, obje
 
 
 def write_settings(folder: Path, settings: LoopSettings) -> None:
-    """Write the settings of a run, which `--config` reads, into a folder.
+    """Write the settings of a run, which `--config` reads, into a folder that may be published.
 
-    The file is published with the weights: it leaves `out` open, and names files of this machine without
-    their folders.
+    They leave `out` open, and name files of this machine without their folders.
     """
     stated = {name: _without_folders(value) for name, value in asdict(settings).items() if name != "out"}
     text = yaml.safe_dump(stated, sort_keys=False, allow_unicode=True)
@@ -241,10 +217,9 @@ def compute_of(run: RunResult, digits: int = 1) -> str:
 def card_of(
     settings: Any, folder: Path, sources: Sequence[Origin], held_out: Sequence[str], /, **others: Any
 ) -> ModelCard:
-    """The card of a run: `others` are further attributes of `ModelCard`, and the settings say what trained.
+    """The card of a run, with further attributes of `ModelCard`; its folder may name the model.
 
-    The folder names the model where the settings do not; the origins of the training data may say what was
-    held out, and `held_out` what else was.
+    The origins of the training data may say what was held out, and `held_out` what else was.
     """
     said = [source.held_out for source in sources if source.held_out]
     stated: dict[str, Any] = {
@@ -275,16 +250,16 @@ def write_run(
     `shown` are settings that the run itself decided, for the card; `more` are further entries of `RESULT`.
     """
     out, split, numbers = trained.folder, trained.split, trained.numbers
+    n_training, n_validation = split.sizes
     write_settings(out, settings)
-    results, command = [], command_of(settings.module)
+    results, command, n = [], command_of(settings.module), trained.n_measured
     for name, value in numbers["this"].items():
         title, before = name.replace("_", " "), numbers["base"][name]
-        measured = Result("validation split", name, value, command, title, base_value=before)
-        results.append(replace(measured, rows=trained.n_measured))
+        results.append(Result("validation split", name, value, command, title, rows=n, base_value=before))
     held_out = []
-    if trained.n_validation:
-        n = counted(trained.n_validation, "caption")
-        held_out.append(f"{n} of images that no training caption has, for the validation below")
+    if n_validation:
+        validated = counted(n_validation, "caption")
+        held_out.append(f"{validated} of images that no training caption has, for the validation below")
     if split.held_out:
         held_out.append(f"{split.held_out}; they are not used here")
     card = card_of(
@@ -304,8 +279,8 @@ def write_run(
     result = {
         "step": trained.run.step,
         "best_step": trained.run.best_step,
-        "n_training": trained.n_training,
-        "n_validation": trained.n_validation,
+        "n_training": n_training,
+        "n_validation": n_validation,
         **(more or {}),
         **numbers,
     }

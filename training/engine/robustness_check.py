@@ -19,8 +19,7 @@ class RobustnessCheck:
     """Scores captions and their perturbations against their images: `n` of these rows, `most` at the most.
 
     The perturbations are drawn once, so that two evaluations differ only by the tower. All five kinds are
-    measured, whatever a run trains on; but substitution only if the run uses it, because it needs a noun
-    finder. `base` is the tower before training.
+    measured, but substitution, which needs a noun finder, only if the run uses it.
     """
 
     def __init__(
@@ -50,12 +49,10 @@ class RobustnessCheck:
     def __call__(self, backbone: Backbone) -> dict[str, float]:
         """Measure the tower; NaN where a number is undefined.
 
-        Returns:
-            "original", the mean score, and "original_of_base", the same as a share of the base's;
-            "drop_<kind>", (perturbed − original) / original, including captions that a perturbation leaves
-            unchanged, and their plain mean "drop_average"; "text_to_image_r@1" and "image_to_text_r@1" among
-            all captions and images here; "agreement_with_base", Spearman's ρ with the base's cosines, over
-            each caption with its own image and with another one.
+        "original" is the mean score, and "original_of_base" the same as a share of the base's; "drop_<kind>"
+        is (perturbed − original) / original, over unchanged captions too, and "drop_average" their plain
+        mean; "agreement_with_base" is Spearman's ρ with the base's cosines, over each caption with its own
+        image and with another one.
         """
         texts = [*self._texts, *(text for kind in self.kinds for text in self._perturbed[kind])]
         embedded = Embedder(backbone, progress=False).texts(texts, prefix=backbone.prefix)

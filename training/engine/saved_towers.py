@@ -1,8 +1,4 @@
-"""Trained towers → folders that `capscore.load_backbone` reads.
-
-In: an image tower, a student, or a trained backbone and the base that its training started from. Out: a
-folder with the weights of the tower, or with the tensors that differ from the base's.
-"""
+"""Image towers, students and fine-tuned backbones → folders that `capscore.load_backbone` reads."""
 
 from __future__ import annotations
 
@@ -40,10 +36,10 @@ def save_image_tower(
 ) -> None:
     """Save an image tower to a folder that `load_backbone` reads; config.json comes last.
 
-    Matrices are stored in float16 and vectors in float32. Other files stay; a folder with the config of
-    another model is refused, and so are weights that are not finite, too large for float16, or too many for
-    `MAX_BYTES`. `w`, `logit_scale`, `recipe` and `rated_from` are those of `Backbone`; `languages` are codes
-    of its training captions, None for those of the text encoder; `notes` are ready for JSON.
+    Matrices are stored in float16 and vectors in float32. Other files stay; the folder of another model is
+    refused, and so are weights that are not finite, too large for float16, or too many for `MAX_BYTES`. `w`,
+    `logit_scale`, `recipe` and `rated_from` are those of `Backbone`; `languages` is None for those of the
+    text encoder; `notes` are ready for JSON.
     """
     folder = Path(folder)
     checkpoint.refuse_other_models(folder, "embedded")
@@ -121,14 +117,12 @@ def save_tuned(
     which comes last. Other files stay; a folder with another model's weights is refused.
 
     Args:
-        backbone, base: Trained backbone, and the one that the training started from, unchanged since it was
-            loaded; both in float32.
+        backbone, base: Trained backbone, and the one that the training started from, both in float32.
         base_spec: Spec of the base for `load_backbone`. A commit is pinned if the base came from the Hub; the
             path of a folder is stored as an absolute one.
-        recipe, languages, notes: For the record; None for the backbone's languages.
+        languages: None for the backbone's.
         dtype: "float32", or "float16" for half the size and embeddings that differ by about 1e-3.
         towers: Network that was trained: "text", `Backbone.text_network`, or "both", `Backbone.network`.
-        rated_from: As `Backbone.rated_from`.
     """
     folder, stored = Path(folder), resolve_dtype(dtype)
     if stored == "bfloat16":
@@ -192,11 +186,10 @@ def _changed(
         misfits += after.keys() - before.keys()
     if misfits:
         raise CapscoreError(f"the network is not that of the base: {', '.join(sorted(misfits)[:3])} differ")
-    changed = {}
-    for name, tensor in after.items():
-        now = tensor.detach().cpu()
-        if name not in before or not torch.equal(now, before[name].cpu()):
-            changed[name] = now
+    changed = {name: tensor.detach().cpu() for name, tensor in after.items()}
+    for name, tensor in before.items():
+        if torch.equal(changed[name], tensor.cpu()):
+            del changed[name]
     if not changed:
         raise CapscoreError("nothing was trained: every weight equals the base's")
     return changed

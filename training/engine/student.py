@@ -1,7 +1,4 @@
-"""The student of teacher learning: its teacher's embeddings, its loss and its evaluation.
-
-The method is that of Kim et al. 2023 (§3.1 and Appendix A).
-"""
+"""The student of teacher learning: its teacher's embeddings, its loss and its evaluation."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ from capscore.benchmarks.protocols.recall import retrieval
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
 from capscore.embedding.photos import in_batches
-from capscore.errors import BackboneUnavailable, CapscoreError
+from capscore.errors import BackboneUnavailable, CapscoreError, message_of
 from training.data.parallel_text import ENGLISH, ParallelText
 from training.data.stored import StoredRows
 from training.engine.loop import Evaluate, Loss
@@ -41,21 +38,18 @@ def make_student(name: str, revision: str | None, max_tokens: int | None, dim: i
     from transformers import AutoModel, AutoTokenizer
 
     options = {"revision": revision, "trust_remote_code": False}
-    folder = Path(name).expanduser()
-    source = str(folder) if folder.is_dir() else name
+    folder, source = Path(name).expanduser(), name
     try:
         if folder.is_dir():
-            tokenizer = load_tokenizer(folder)
+            source, tokenizer = str(folder), load_tokenizer(folder)
         else:
             tokenizer = AutoTokenizer.from_pretrained(source, **options)
         encoder = AutoModel.from_pretrained(source, dtype=torch.float32, use_safetensors=True, **options)
     except BackboneUnavailable:
         raise
     except Exception as error:  # a damaged file, no network, no such model: each library raises its own
-        raise BackboneUnavailable(
-            f"the student {name!r} is not available: {' '.join(str(error).split())}. Give a local folder "
-            "with an encoder and its tokenizer"
-        ) from error
+        problem = f"{message_of(error)}. Give a local folder with an encoder and its tokenizer"
+        raise BackboneUnavailable(f"the student {name!r} is not available: {problem}") from error
     pad_id_of(tokenizer)
     torch.manual_seed(seed)
     head = nn.Linear(encoder.config.hidden_size, dim)
@@ -102,7 +96,7 @@ def squared_distance(embeddings: np.ndarray) -> Loss:
     """The loss of teacher learning for `run`: the squared distance to the teacher, its mean over the texts.
 
     The teacher's embeddings (sentences, d) have unit length; the student's are not normalised, so that it
-    learns the length too. The loss gives "loss", and "cosine" to the teacher.
+    learns the length too. "cosine" to the teacher is given beside the loss.
     """
 
     def loss(model: nn.Module, rows: Sequence[Example], gather: Gather) -> Mapping[str, Tensor]:
@@ -120,10 +114,8 @@ def squared_distance(embeddings: np.ndarray) -> Loss:
 def evaluation(examples: Iterable[Example], embeddings: np.ndarray) -> Evaluate:
     """The evaluation of a student on examples, by language, beside the teacher's embeddings (sentences, d).
 
-    Returns:
-        (student, step) → "de cosine", the mean cosine of the student's and the teacher's embeddings, and
-        "de r@1", "de r@5", "de r@10": how often the teacher's embedding of a translation's English sentence
-        is among the 1, 5, 10 nearest of all English sentences that have a translation in the language.
+    "de cosine" is the mean cosine of the student's and the teacher's embeddings, "de r@5" says how often the
+    teacher's embedding of a translation's English sentence is among the 5 nearest of all such sentences.
     """
     by_language: dict[str, list[Example]] = {}
     for example in examples:
@@ -133,14 +125,13 @@ def evaluation(examples: Iterable[Example], embeddings: np.ndarray) -> Evaluate:
         numbers: dict[str, float] = {}
         for language, rows in sorted(by_language.items()):
             student = embed_sorted(model, [row.text for row in rows])
-            sentences, right = np.unique([row.sentence for row in rows], return_inverse=True)
+            sentences, own = np.unique([row.sentence for row in rows], return_inverse=True)
             teacher = np.asarray(embeddings[sentences])
             lengths = np.linalg.norm(student, axis=1)
             if not np.isfinite(lengths).all() or not lengths.all():
                 problem = f"gives {language} texts embeddings that are 0 or infinite"
                 raise CapscoreError(f"after step {step} the student {problem}")
-            cosines = (student * teacher[right]).sum(axis=1) / lengths
-            own = right.tolist()
+            cosines = (student * teacher[own]).sum(axis=1) / lengths
             found = retrieval(image_embeddings=teacher, text_embeddings=student, text_to_image=own, ks=_KS)
             numbers[f"{language} cosine"] = float(cosines.mean())
             for k in _KS:

@@ -13,9 +13,7 @@ from capscore.backbones.base import Backbone
 from capscore.backbones.embedded.backbone import EmbeddedBackbone
 from capscore.embedding.photos import in_batches
 
-# Texts that go through the tower at once.
-_TEXTS_AT_ONCE = 64
-
+_TEXTS_AT_ONCE = 64  # that go through the tower
 Item = TypeVar("Item", bound=Sized)
 Embed = Callable[[list[list[int]]], Tensor]
 

@@ -1,7 +1,4 @@
-"""Which part of a backbone is trained: whole towers, layers by their names, or LoRA; and how it saves memory.
-
-In: a backbone and what was asked for. Out: the module for `training.engine.loop.run`, everything else frozen.
-"""
+"""Which part of a backbone is trained, and saved: whole towers, layers by their names, or LoRA."""
 
 from __future__ import annotations
 
@@ -25,8 +22,7 @@ from training.engine.loop_settings import ABOVE_ZERO, require, require_range
 from training.engine.saved_towers import save_image_tower, save_tuned
 
 TowerChoice = Literal["both", "image", "text"]
-# Factors that a loss of cosines does not use.
-_NOT_TRAINED = ("logit_scale", "logit_bias")
+_NOT_TRAINED = ("logit_scale", "logit_bias")  # which a loss of cosines does not use
 
 
 @dataclass
@@ -61,8 +57,7 @@ class TrainedPart:
     """The part of a backbone that is trained, and its weights afterwards.
 
     The backbone is changed in place: parameters of `network`, the module to train, are frozen or not, and
-    LoRA is added, whose first matrices `seed` draws. `fixed` is that of `TrainedPictures`. A CapscoreError
-    says that there is no such part, that a pattern fits no name, or that nothing can checkpoint gradients.
+    LoRA is added, whose first matrices `seed` draws. `fixed` is that of `TrainedPictures`.
     """
 
     def __init__(self, backbone: Backbone, settings: PartSettings, *, seed: int = 0):
@@ -145,10 +140,7 @@ class TrainedPart:
     def save(
         self, folder: Path, base: str, *, recipe: str, notes: Mapping[str, object], dtype: str, w: float = 1.0
     ) -> None:
-        """Write the weights, trained from a base, with the recipe and notes for the record.
-
-        An image tower has a type of its own for the stored numbers, and its factor is multiplied by `w`.
-        """
+        """Write the weights, trained from a base. The factor of an image tower is multiplied by `w`."""
         backbone = self._backbone
         if isinstance(backbone, EmbeddedBackbone):
             save_image_tower(
@@ -185,17 +177,10 @@ def _linear_layers(network: nn.Module, names: set[str]) -> list[str]:
     """Linear layers inside the towers.
 
     Not those at the top, projections that another module of the backbone may share, nor those of torch's own
-    multi-head attention, which reads their weights past LoRA.
+    multi-head attention, which reads their weights past LoRA and whose layers are of a subclass.
     """
-    inside: set[str] = set()
-    for name, module in network.named_modules():
-        if isinstance(module, nn.MultiheadAttention):
-            inside |= {f"{name}.{child}" for child, _ in module.named_modules()}
-    return [
-        name
-        for name, module in network.named_modules()
-        if type(module) is nn.Linear and "." in name and name not in inside and f"{name}.weight" in names
-    ]
+    linear = [name for name, module in network.named_modules() if type(module) is nn.Linear]
+    return [name for name in linear if "." in name and f"{name}.weight" in names]
 
 
 def _chosen(patterns: Sequence[str], names: Sequence[str], what: str) -> list[str]:

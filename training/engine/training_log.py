@@ -29,10 +29,7 @@ class Log:
         self._file = open(path, "ab")
 
     def write(self, line: dict[str, Any], total: int, time_left: float) -> None:
-        """Add a line (step, epoch, losses or evaluation), and print it.
-
-        The printed line has the total number of steps, and an estimate of the seconds left if it is not 0.
-        """
+        """Add a line (step, epoch, losses or evaluation), and print it with an estimate of the time left."""
         try:
             self._file.write(_bytes(line))
             self._file.flush()
@@ -69,10 +66,7 @@ def duration(seconds: float) -> str:
 
 
 def read_log(out: str | Path) -> list[dict[str, Any]]:
-    """The lines of the log in a run's folder; a last line that a kill cut short is left out.
-
-    Raises CapscoreError if there is no log, or a line before the last is damaged; names the line.
-    """
+    """The lines of the log in a run's folder, without a last line that a kill cut short."""
     path = Path(out).expanduser() / LOG
     if not path.is_file():
         raise CapscoreError(f"there is no {LOG} in {out}; expected the folder of a run")

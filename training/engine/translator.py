@@ -19,7 +19,7 @@ import numpy as np
 from capscore.backbones import load_backbone
 from capscore.backbones.base import resolve_device, resolve_dtype
 from capscore.embedding.embedder import Embedder
-from capscore.errors import BackboneUnavailable, CapscoreError, InputError, Setting
+from capscore.errors import BackboneUnavailable, CapscoreError, InputError, Setting, message_of
 from capscore.files.scratch import process_folder
 from capscore.text.languages import language_code
 from training.engine.loop_settings import require
@@ -42,7 +42,7 @@ class TranslatorSettings:
         quality_python: Python of an environment with unbabel-comet, for cometkiwi.
         language_check: Whether candidates in other languages are rejected.
         batch_size: Number of texts that are translated together.
-        device, dtype: Torch device, none for a GPU if there is one; float32 (none), bfloat16 or float16.
+        device, dtype: Torch device, None for a GPU if there is one; float32 (None), bfloat16 or float16.
     """
 
     languages: list[str] = field(default_factory="fr de es zh pt it ru nl ko".split)
@@ -107,10 +107,10 @@ def load_language_check(languages: Sequence[str]) -> Callable[[str], str]:
 
     labels = {label for label, _ in py3langid.rank("a")} - {"zxx"}  # no language
     codes = {label: language_code(label) for label in labels}
-    unknown = [language for language in languages if language_code(language) not in codes.values()]
-    if unknown:
-        problem = f"; the language check (py3langid) does not support {', '.join(unknown)}"
-        raise InputError("give ", Setting("language_check", False), problem)
+    for language in languages:
+        if language_code(language) not in codes.values():
+            problem = f"; the language check (py3langid) does not support {language}"
+            raise InputError("give ", Setting("language_check", False), problem)
     return lambda text: codes.get(py3langid.classify(text)[0], "") if any(map(str.isalpha, text)) else ""
 
 
@@ -172,8 +172,7 @@ def choose(candidates: Sequence[tuple[str, float, str]], language: str | None) -
 class Translator:
     """M2M100 or NLLB with a language check and an estimate of quality, as `TranslatorSettings` name them.
 
-    `codes` are the model's codes of its languages, with the number of each one's token. InputError for a
-    language that the model or the check does not support.
+    `codes` are the model's codes of its languages, with the number of each one's token.
     """
 
     def __init__(self, settings: TranslatorSettings):
@@ -186,7 +185,7 @@ class Translator:
             self.tokenizer: Any = AutoTokenizer.from_pretrained(name, revision=revision)
             self.model: Any = model.from_pretrained(name, revision=revision, dtype=dtype)
         except Exception as error:  # transformers' own, of many types
-            reason = f"the translator {name!r} is not available: {' '.join(str(error).split())[:400]}"
+            reason = f"the translator {name!r} is not available: {message_of(error)}"
             raise BackboneUnavailable(f"{reason}; expected a Hub id or folder of M2M100 or NLLB") from error
         self.settings = settings
         self.model.eval().to(resolve_device(settings.device))

@@ -58,8 +58,7 @@ def test_each_epoch_has_a_new_order_of_files_and_draws_afresh_the_row_that_break
 
 def test_ratings_that_do_not_differ():
     for ratings in ([3.0, 3.0], [3.0], []):
-        message = f"the {len(ratings)} training rows of file 1 .*nothing can be learned"
-        with pytest.raises(InputError, match=message):
+        with pytest.raises(InputError, match=f"the {len(ratings)} training rows of file 1 .*can be learned"):
             pearson(ratings)
     with pytest.raises(CapscoreError, match="batch_size=1: nothing is learned from a row alone"):
         pearson([1.0, 2.0], batch_size=1)
@@ -68,10 +67,8 @@ def test_ratings_that_do_not_differ():
 def test_a_contrastive_batch_has_each_image_once_and_draws_languages_evenly():
     parts = []
     for photo in range(6):  # two pictures of each
-        rows = [Row(f"en {photo} {number}", "en") for number in range(8)]
-        parts.append(
-            FilePart("a", [photo] * 4 + [photo + 6] * 5, [photo] * 9, [*rows, Row(f"de {photo}", "de")])
-        )
+        rows = [*(Row(f"en {photo} {number}", "en") for number in range(8)), Row(f"de {photo}", "de")]
+        parts.append(FilePart("a", [photo] * 4 + [photo + 6] * 5, [photo] * 9, rows))
     batches = ContrastiveBatches(parts, batch_size=3, seed=0)
     drawn = Counter()
     for epoch in range(200):

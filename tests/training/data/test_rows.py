@@ -21,7 +21,7 @@ from tools.tiny.official import write_jsonl
 from training.data import rows as rows_module
 from training.data.photos import read_names
 from training.data.rows import ALIGNED, CAPTIONS, RATED, benchmark_rows, file_rows
-from training.data.source import Source, SourceSettings
+from training.data.source import DataSource, Source, SourceSettings
 
 
 @pytest.fixture
@@ -66,25 +66,16 @@ def test_missing_images_are_counted_and_the_first_is_named(tmp_path):
     (tmp_path / "there.png").write_bytes(b"")
     names = ["there.png", "a.png", "there.png", "b.png", "c.png"]
     rows = [{"image": name, "caption": "a dog", "language": "en"} for name in names]
-    path = write_jsonl(tmp_path / "rows.jsonl", rows)
-    with pytest.raises(
-        InputError, match=r"line 2: image: no such file: .*a\.png; .*; 3 rows have such a photo"
-    ):
-        list(file_rows(path))
+    message = r"line 2: image: no such file: .*a\.png; .*; 3 rows have such a photo"
+    with pytest.raises(InputError, match=message):
+        list(file_rows(write_jsonl(tmp_path / "rows.jsonl", rows)))
 
 
 def test_texts_may_stand_in_for_missing_images(photos):
-    mixed = [
-        {"stand_in": "une prairie", "caption": "a meadow"},
-        {"image": "red.png", "caption": "a kite", "stand_in": None},
-        {"stand_in": ["a", "b"], "caption": "two"},
-    ]
-    rows = list(file_rows(write_jsonl(photos / "r.jsonl", mixed), language="en"))
-    assert [(row.image, row.stand_in) for row in rows] == [
-        (None, ("une prairie",)),
-        (photos / "red.png", ()),
-        (None, ("a", "b")),
-    ]
+    mixed = [{"stand_in": "une prairie"}, {"image": "red.png", "stand_in": None}, {"stand_in": ["a", "b"]}]
+    path = write_jsonl(photos / "r.jsonl", [{**row, "caption": "a meadow"} for row in mixed])
+    rows = [(row.image, row.stand_in) for row in file_rows(path, language="en")]
+    assert rows == [(None, ("une prairie",)), (photos / "red.png", ()), (None, ("a", "b"))]
 
 
 def test_ratings_are_means_and_regions_are_texts(photos):
@@ -118,8 +109,7 @@ TEXTS = {"image": None, "stand_in": "y"}
         ({"objects": [4]}, r"objects: \[4\]; expected a list"),
         ({"rating": "good"}, "rating: 'good'; expected a finite number"),
         ({"rating": None}, "rating: None; expected a finite number"),
-        ({"rating": True}, "rating: True; "),
-        ({"rating": [1, "x"]}, r"rating: \[1, 'x'\]; "),
+        ({"rating": [1, True]}, r"rating: \[1, True\]; "),
         ({"rating": []}, r"rating: \[\]; "),
         ({"rating": float("inf")}, "rating: inf; "),
         ({**TEXTS, "boxes": [[0, 0, 1, 1]]}, "boxes in pixels and a stand_in"),
@@ -167,9 +157,8 @@ def test_a_benchmark_brings_captions_images_and_critical_objects(tmp_path):
     (folder / "images").mkdir(parents=True)
     Image.fromarray(RED).save(folder / "images" / "r.png")
     row = {"id": "1", "image": "r.png", "caption": "un cerf-volant sur la plage", "backgrounds": []}
-    write_jsonl(
-        folder / "fr.jsonl", [{**row, "critical_objects": ["cerf-volant", "plage"], "relationships": []}]
-    )
+    row |= {"critical_objects": ["cerf-volant", "plage"], "relationships": []}
+    write_jsonl(folder / "fr.jsonl", [row])
     given = source("benchmark:m_finecap3k/fr:test", data_dir=str(tmp_path))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # one row is fewer than published
@@ -195,9 +184,7 @@ def test_captions_of_flickr30k_entities_mention_the_boxes_of_their_phrases(monke
         "phrases": [{"reference": reference, "chain": chain} for reference, chain in phrases],
     }
     both = datasets.DatasetDict({split: datasets.Dataset.from_list([row]) for split in ("train", "test")})
-    monkeypatch.setattr(
-        rows_module, "load_benchmark", lambda slug, config, split, **_: both[split] if split else both
-    )
+    monkeypatch.setattr(rows_module, "load_benchmark", lambda *_, split, **__: both[split] if split else both)
     rows = list(source("benchmark:flickr30k_entities:train", ALIGNED).rows())
     assert [row.caption for row in rows][1:] == ["The juggler.", "Nothing.", "Balls fly."]
     assert [row.mentioned for row in rows] == [(0, 1, 2), (0,), (), (1, 2)]
@@ -215,27 +202,21 @@ def test_origins_are_read_from_a_file_beside_the_captions(photos):
     path = write_jsonl(photos / "rows.jsonl", ROWS)
     plain = source(path)
     assert len(list(plain.rows())) == plain.n == 2
-    assert [(part.name, part.license, part.rows) for part in plain.described()] == [("rows.jsonl", "CC0", 2)]
+    assert plain.described() == [DataSource("rows.jsonl", "CC0", 2)]
     said = {"held_out": "the sea", "sources": [{"name": "A", "license": "MIT", "url": "u", "rows": 18}]}
     Path(f"{path}.sources.json").write_text(json.dumps(said))
     told = source(path)
-    assert told.held_out == "the sea"
-    assert [(part.name, part.license, part.rows, part.url) for part in told.described()] == [
-        ("A", "MIT", 18, "u")
-    ]
+    assert told.held_out == "the sea" and told.described() == [DataSource("A", "MIT", 18, "u")]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_damaged_origins_are_named(tmp_path):
+    for text in (
         '{"sources": [{"name": "A',
         '{"sources": []}',
         '{"sources": [{"name": "A"}]}',
         '{"sources": [{"name": "A", "license": "CC0", "rows": "6"}]}',
         '{"held_out": 3, "sources": [{"name": "A", "license": "CC0"}]}',
-    ],
-)
-def test_damaged_origins_are_named(tmp_path, text):
-    (tmp_path / "c.jsonl.sources.json").write_text(text)
-    with pytest.raises(InputError, match=r"c\.jsonl\.sources\.json does not say where"):
-        source(tmp_path / "c.jsonl")
+    ):
+        (tmp_path / "c.jsonl.sources.json").write_text(text)
+        with pytest.raises(InputError, match=r"c\.jsonl\.sources\.json does not say where"):
+            source(tmp_path / "c.jsonl")

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capscore.embedding.embedder import Embedder
-from capscore.errors import CapscoreError, ImageError, InputError, LanguageWarning
+from capscore.errors import ImageError, InputError, LanguageWarning
 from capscore.perturbations import perturb
 from tools.tiny.colours import BLUE, RED, ColourBackbone
-from training.data.captions import Captions, check_captions, embed_captions
+from training.data.captions import Captions, embed_captions
 from training.data.photos import held_out, photos_of
 from training.data.pictures import Pictures
 from training.data.rows import Row
@@ -35,14 +35,12 @@ def embedded(rows, backbone) -> Captions:
 
 def made(texts, images=None, *, languages=None, objects=None) -> Captions:
     """Captions without towers: image i is a row of its own."""
-    images = list(range(len(texts))) if images is None else images
-    n = max(images) + 1
-    n_texts = len(texts)
+    n_texts, rows = len(texts), []
+    images = list(range(n_texts)) if images is None else images
     columns = zip(texts, images, languages or ["en"] * n_texts, objects or [None] * n_texts, strict=True)
-    rows = [
-        Row(text, language, objects=named, names=(f"id{row}", f"photo{image}"))
-        for row, (text, image, language, named) in enumerate(columns)
-    ]
+    for number, (text, image, language, named) in enumerate(columns):
+        rows.append(Row(text, language, objects=named, names=(f"id{number}", f"photo{image}")))
+    n = max(images) + 1
     keys = [f"key {image}" for image in range(n)]
     photos = photos_of(rows, [keys[image] for image in images])
     return Captions(rows, np.array(images), np.eye(n, dtype=np.float32), keys, 0, photos)
@@ -78,7 +76,8 @@ def test_each_image_is_embedded_once_and_equal_pixels_are_one_image(monkeypatch)
     half = 0.5**0.5  # a stand-in goes through the text tower with its prefix
     assert np.allclose(captions.embeddings, [[1, 0, 0], [0, 0, 1], [half, half, 0]])
     assert (len(captions), captions.n_stand_ins, len(set(captions.keys))) == (5, 1, 3)
-    assert [row.language for row in captions.rows] == ["en", "de", "en", "en", "en"]
+    assert captions.images_in_words() == "3 images, 1 of them replaced by texts"
+    assert captions.languages(np.arange(3)) == ["de", "en"]
 
 
 def test_rows_that_cannot_be_embedded_are_named():
@@ -87,8 +86,6 @@ def test_rows_that_cannot_be_embedded_are_named():
         embedded(rows, ColourBackbone())
     with pytest.raises(InputError, match="no captions to train on"):
         embedded([], ColourBackbone())
-    with pytest.raises(InputError, match=r"c\.jsonl, line 3, stand_in: it is a list of 2; expected one"):
-        check_captions([Row("b", "en", stand_in=("a", "b"), where="c.jsonl, line 3")], nouns=False)
 
 
 # Split
@@ -112,17 +109,10 @@ def test_no_image_is_on_both_sides_and_the_order_of_rows_does_not_matter(n_image
     assert set(order[again.validation]) == set(split.validation)
 
 
-def test_held_out_images_are_in_neither_part():
-    # the id of one caption, and the name of an image: all captions of both images go
-    split = split_by_image(numbered(30, each=3).photos, hold_out=["id4", "photo7", "of another set"])
-    assert {*split.training, *split.validation} == set(range(30)) - {3, 4, 5, 21, 22, 23}
-    assert "held out: 6 rows of 2 photos; 2 of the 3 names on the list match" in split.described(0)
-
-
 def test_few_shot_takes_so_many_captions_and_measures_on_the_others():
     captions = numbered(300, each=3)
     split = split_by_image(captions.photos, few_shot=31, hold_out=["photo0"])
-    assert (len(split.training), split.n_left_out, len(split.validation)) == (31, 2, 264)
+    assert (*split.sizes, split.n_left_out) == (31, 264, 2)
     assert not set(captions.image[split.training]) & set(captions.image[split.validation])
     assert "3 rows of 1 photo" in split.held_out
     # images come in the order of a hash of their keys, rows of an image in that of the data
@@ -135,7 +125,6 @@ def test_few_shot_takes_so_many_captions_and_measures_on_the_others():
     ("n", "arguments", "message"),
     [
         (1, {"validation_share": 0.6}, "1 image puts all captions in validation"),
-        (4, {"validation_share": 0.9}, "4 images puts all captions in validation"),
         (3, {"hold_out": ["photo0", "photo1", "photo2"]}, "all 3 images are on the list"),
         (3, {"hold_out": ["photo9", "id"]}, "0 of the 2 names .*'photo9': no photo has .* named 'id0'"),
         (3, {"few_shot": 3}, "few_shot=3: 3 captions are too few"),
@@ -183,8 +172,6 @@ def test_rows_of_one_photo_are_known_by_its_name_and_by_what_stands_in(rows, sam
     ("names", "listed", "held"),
     [
         (("COCO_val2014_000000391895.jpg",), "391895", True),
-        (("000042.png",), "42", True),
-        (("dog/0001.jpg", "0001.jpg", "0001"), "0001.jpg", True),
         (("dog/0001.jpg", "0001.jpg", "0001"), "/data/dog/0001.png", True),
         (("dog/0001.jpg", "0001.jpg", "0001"), "cat/0001.jpg", False),
         (("7", "a.jpg"), "7", True),
@@ -205,7 +192,6 @@ def test_perturbations_are_those_of_the_library_drawn_afresh_each_epoch():
     captions = made(ENGLISH)
     epochs = [[row.perturbed for row in drawn(captions, epoch=e, kinds=("jumble",))] for e in range(6)]
     assert all(len({*texts}) >= 4 for texts in zip(*epochs, strict=True))
-    assert [row.perturbed for row in drawn(captions, seed=1, kinds=("jumble",))] != epochs[0]
     for row in drawn(captions, epoch=2, seed=5, kinds=WORDS):
         expected = perturb([row.caption], row.kind, "en", seed=epoch_seed(5, 2))
         assert [row.perturbed] == list(expected.captions)
@@ -248,18 +234,3 @@ def test_without_a_noun_finder_the_other_kinds_are_drawn_with_a_warning():
     assert batches.noun_finders == {"mi": ""}
     assert [row.kind for row in batches.batch(0, 0) if row.row < 5] == ["masking"] * 5
     assert TripleBatches(captions, range(6), batch_size=6, noise=Noise(WORDS)).noun_finders == {}
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"kinds": ("jumbel",)}, "'jumbel' .*jumble"),
-        ({"kinds": ()}, r"kinds=\[\]: expected one or more"),
-        ({"kinds": ("jumble", "jumble")}, "each once"),
-        ({"p": 1.5}, r"p=1\.5"),
-        ({"order": "ever"}, "order='ever'"),
-    ],
-)
-def test_impossible_noise_is_refused(settings, message):
-    with pytest.raises(CapscoreError, match=message):
-        Noise(**settings)

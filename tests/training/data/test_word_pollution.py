@@ -1,13 +1,11 @@
-"""Captions with one wrong word, and the labels of all words."""
+"""Captions with one wrong word."""
 
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from capscore.infometic.words import CaptionWord, caption_words
-from training.data.word_pollution import Replacements, frequent_words, pollute, word_labels
+from training.data.word_pollution import Replacements, frequent_words, pollute
 
 
 def words_of(*parts: tuple[str, str]) -> list[CaptionWord]:
@@ -35,12 +33,9 @@ def put_in(frequent, n=40, **options):
     return {(WORDS[one.replaced].text, one.words[one.replaced].text) for one in found}
 
 
-def test_labels_of_a_polluted_caption_written_out():
-    drawn = draw({"adjective": ["blue"]})
-    assert drawn.caption == "Two dogs run behind the blue car" and drawn.replaced == 5
-    assert word_labels(WORDS) == (1, 1, 1, -1, -1, 1, 1)
-    # the number, both nouns and the verb are right; behind and the are left out; the word put in is wrong
-    assert drawn.labels == (1, 1, 1, -1, -1, 0, 1)
+def test_the_words_of_a_polluted_caption_written_out():
+    drawn = draw({"adjective": ["scarlet"]})
+    assert drawn.caption == "Two dogs run behind the scarlet car" and drawn.replaced == 5
     assert [drawn.caption[word.start : word.end] for word in drawn.words] == drawn.caption.split()
     assert [word.word_class for word in drawn.words] == list(CLASSES)
 
@@ -49,7 +44,7 @@ def test_a_word_is_replaced_by_one_of_its_form():
     found = put_in({"noun": ["cats", "man", "trees", "boat"]})
     assert found == {("dogs", "cats"), ("dogs", "trees"), ("car", "man"), ("car", "boat")}
     # where no word has its form, any of its class is taken
-    assert draw({"noun": ["boats"]}, 3, avoid={"cats"}).labels.count(0) == 1
+    assert put_in({"noun": ["boats"]}) == {("dogs", "boats"), ("car", "boats")}
 
 
 def test_a_capital_stays_at_the_start():
@@ -82,15 +77,5 @@ def test_a_language_that_is_written_without_blanks():
     rng = np.random.default_rng(0)
     drawn = pollute(caption, "zh", words, Replacements(frequent).draw(rng), rng)
     new, old = drawn.words[drawn.replaced], words[drawn.replaced]
-    assert new.text in frequent[old.word_class] and drawn.labels.count(0) == 1
+    assert new.text in frequent[old.word_class]
     assert drawn.caption == caption[: new.start] + new.text + caption[old.end :]
-
-
-@settings(max_examples=20)
-@given(st.integers(0, 2**32 - 1))
-def test_one_seed_is_one_caption_that_differs_in_one_word(seed):
-    frequent = {"noun": ["cats", "boat"], "verb": ["sleep", "sit"], "number": ["five"]}
-    drawn = draw(frequent, seed)
-    assert drawn == draw(frequent, seed)
-    differ = [a for a, b in zip(drawn.caption.split(), CAPTION.split(), strict=True) if a != b]
-    assert differ == [drawn.words[drawn.replaced].text] and sorted(drawn.labels).count(1) == 4

@@ -43,23 +43,25 @@ class Recipe:
 
 
 @pytest.fixture
-def config(tmp_path):
-    def write(text: str) -> str:
+def parsed(tmp_path, monkeypatch):
+    """Settings from the text of c.yaml and a line of words."""
+    monkeypatch.chdir(tmp_path)
+
+    def read(text: str, line: str = "") -> Recipe:
         (tmp_path / "c.yaml").write_text(text, encoding="utf-8")
-        return str(tmp_path / "c.yaml")
+        return parse(Recipe, ["--config", "c.yaml", *line.split()], "")
 
-    return write
+    return read
 
 
-def test_the_command_line_wins_over_the_file_and_the_file_over_the_defaults(config):
-    path = config("out: a\nrate: 5e-5\nsteps: 7\nnames: [x, y]\nprecision: no\nenglish: false\nonly: null\n")
-    assert parse(Recipe, ["--config", path], "") == Recipe("a", 5e-5, 7, ["x", "y"], None, [0.9], "no", False)
-    line = ["--rate=1e-3", "--steps", "null", "--names", "z", "--english", "true"]
-    line += ["--precision", "bf16", "--only", "de", "fr", "--betas", "0.8", "1", "--config", path]
-    assert parse(Recipe, line, "") == Recipe("a", 1e-3, None, ["z"], ["de", "fr"], [0.8, 1.0], "bf16", True)
-    assert parse(Recipe, ["--config", config("# nothing\n"), "--out", "5"], "") == Recipe("5")
-    negative = ["--config", config("rate: -5e-5\nout: a"), "--steps", "-7", "--betas", "-0.5", "-1e-3"]
-    assert parse(Recipe, negative, "") == Recipe("a", -5e-5, -7, betas=[-0.5, -1e-3])
+def test_the_command_line_wins_over_the_file_and_the_file_over_the_defaults(parsed):
+    text = "out: a\nrate: 5e-5\nsteps: 7\nnames: [x, y]\nprecision: no\nenglish: false\nonly: null\n"
+    assert parsed(text) == Recipe("a", 5e-5, 7, ["x", "y"], None, [0.9], "no", False)
+    line = "--rate=1e-3 --steps null --names z --english true --precision bf16 --only de fr --betas 0.8 1"
+    assert parsed(text, line) == Recipe("a", 1e-3, None, ["z"], ["de", "fr"], [0.8, 1.0], "bf16", True)
+    assert parsed("# nothing\n", "--out 5") == Recipe("5")
+    negative = parsed("rate: -5e-5\nout: a", "--steps -7 --betas -0.5 -1e-3")
+    assert negative == Recipe("a", -5e-5, -7, betas=[-0.5, -1e-3])
 
 
 @pytest.mark.parametrize(
@@ -81,9 +83,9 @@ def test_the_command_line_wins_over_the_file_and_the_file_over_the_defaults(conf
         ("out: !!python/name:os.system", ["not YAML"]),
     ],
 )
-def test_a_wrong_file_is_one_line_with_the_setting_and_its_value(config, text, named):
+def test_a_wrong_file_is_one_line_with_the_setting_and_its_value(parsed, text, named):
     with pytest.raises(CapscoreError) as raised:
-        parse(Recipe, ["--config", config(text)], "")
+        parsed(text)
     assert all(part in str(raised.value) for part in named) and "\n" not in str(raised.value)
 
 
@@ -126,23 +128,18 @@ def test_help_says_what_the_docstring_says(capsys):
         ([Setting("backbone", "embedded")], convert.Settings, 2, "--backbone embedded"),
         ([Setting("images")], pr_mcs.Settings, 2, "--image_dir"),
         (["or ", Setting("force", True)], pr_mcs.Settings, 1, "or force=True"),
+        ([], None, 1, f"{200 * 'x'}: File name too long"),
     ],
 )
-def test_an_error_of_a_recipe_is_one_line_that_names_options_of_the_recipe(
-    parts, settings, code, said, capsys
-):
+def test_an_error_of_a_recipe_is_one_line_with_its_options(parts, settings, code, said, capsys):
     def recipe():
+        if not parts:
+            os.stat(300 * "x")
         raise CapscoreError(*parts)
 
     with pytest.raises(SystemExit) as raised:
         main(recipe, settings)
     assert (raised.value.code, capsys.readouterr().err) == (code, f"error: {said}\n")
-
-
-def test_a_name_that_no_file_can_have_ends_a_recipe_in_one_line(capsys):
-    with pytest.raises(SystemExit) as raised:
-        main(lambda: os.stat(300 * "x"))
-    assert (raised.value.code, capsys.readouterr().err) == (1, f"error: {200 * 'x'}: File name too long\n")
 
 
 @pytest.mark.parametrize("name", ["config", "loop", "early_stopping", "model_card"])
@@ -154,11 +151,8 @@ def test_docstring_examples(name):
 
 @pytest.mark.parametrize(("number", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
 def test_a_signal_ends_a_recipe(number, code):
-    program = (
-        "import os, signal, time\nfrom training.engine.config import main\n"
-        f"main(lambda: (os.kill(os.getpid(), signal.{number}), time.sleep(600)))"
-    )
-    done = run(["-c", program])
+    program = "import os, signal, time\nfrom training.engine.config import main\nmain(lambda: ({}, {}))"
+    done = run(["-c", program.format(f"os.kill(os.getpid(), signal.{number})", "time.sleep(600)")])
     assert done.returncode == code and "Traceback" not in done.stderr
     assert ("the same command continues the run" in done.stderr) == (number == "SIGINT")
 

@@ -24,7 +24,6 @@ from tools.tiny import training_run as toy_run
 from training.data.batches import ShuffledBatches
 from training.engine import loop
 from training.engine.loop_settings import LoopSettings
-from training.engine.processes import gather_rows
 from training.engine.training_log import duration, read_log
 from weights.making.image_tower.contrast import WeightAverage
 
@@ -71,44 +70,41 @@ def test_a_run_that_is_interrupted_keeps_its_last_step(tmp_path, monkeypatch, nu
         return contrastive(model, rows, gather)
 
     contrastive = toy_run.contrastive
+    given = dict(accumulation_steps=1, checkpoint_every=1000)
     with monkeypatch.context() as patch, pytest.raises((KeyboardInterrupt, SystemExit)):
         patch.setattr(toy_run, "contrastive", interrupted)
-        toy_run.train(tmp_path, accumulation_steps=1, checkpoint_every=1000)
+        toy_run.train(tmp_path, **given)
     assert checkpoints(tmp_path) == ["step-000001"]
-    _, result = toy_run.train(tmp_path, accumulation_steps=1, checkpoint_every=1000)
+    _, result = toy_run.train(tmp_path, **given)
     assert (result.resumed_from, result.finished) == (1, True)
 
 
 def test_a_finished_run_is_loaded_and_a_longer_one_ends_as_if_it_had_been_from_the_start(tmp_path):
-    toy_run.train(tmp_path / "a", max_steps=5)
-    longer, result = toy_run.train(tmp_path / "a", max_steps=9, log_every=1, keep_checkpoints=1)
-    whole, _ = toy_run.train(tmp_path / "b", max_steps=9)
+    short, long = tmp_path / "short", tmp_path / "long"
+    toy_run.train(short, max_steps=5)
+    longer, result = toy_run.train(short, max_steps=9, log_every=1, keep_checkpoints=1)
+    whole, _ = toy_run.train(long, max_steps=9)
     assert result.resumed_from == 5 and toy_run.weights(longer) == near(toy_run.weights(whole))
-    assert checkpoints(tmp_path / "a") == ["step-000009"]
-    log = (tmp_path / "b" / "log.jsonl").read_bytes()
-    again, result = toy_run.train(tmp_path / "b", max_steps=9)
-    assert toy_run.weights(again) == toy_run.weights(whole)
+    assert checkpoints(short) == ["step-000009"]
+    log = (long / "log.jsonl").read_bytes()
+    again, result = toy_run.train(long, max_steps=9)
+    assert toy_run.weights(again) == toy_run.weights(whole) and (long / "log.jsonl").read_bytes() == log
     assert (result.step, result.resumed_from, result.finished) == (9, 9, True)
-    assert (tmp_path / "b" / "log.jsonl").read_bytes() == log
     assert set(result.losses) == {"loss", "scale"} and set(result.evaluation) == {"sum"}
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
+def test_a_run_with_other_settings_does_not_go_on_in_its_folder(tmp_path):
+    begun = {"identity": {"λ1": 0.1}, "max_steps": 4, "schedule": "cosine"}
+    toy_run.train(tmp_path, **begun)
+    for changes, said in [
         ({"learning_rate": 0.5}, "learning_rate=0.02, but 0.5 was given"),
         ({"clip_norm": None}, "clip_norm=1.0, but nothing was given"),
         ({"batch_size": 5}, "batch_size=7, but 5 was given"),
         ({"identity": {"λ1": 0.2}}, "λ1=0.1, but 0.2 was given"),
         ({"max_steps": 6}, "total steps=4, but 6 was given"),
-    ],
-)
-def test_a_run_with_other_settings_does_not_go_on_in_its_folder(tmp_path, changes, said):
-    begun = {"identity": {"λ1": 0.1}, "max_steps": 4, "schedule": "cosine"}
-    toy_run.train(tmp_path, **begun)
-    with pytest.raises(CapscoreError) as raised:
-        toy_run.train(tmp_path, **(begun | changes))
-    assert said in str(raised.value)
+    ]:
+        with pytest.raises(CapscoreError, match=said):
+            toy_run.train(tmp_path, **(begun | changes))
 
 
 def test_other_frozen_weights_or_another_number_of_processes_are_another_run(tmp_path):
@@ -140,12 +136,15 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_serves(tmp_path, name)
     assert toy_run.train(tmp_path)[1].resumed_from == 8
 
 
-def test_two_runs_in_one_folder_and_a_folder_that_is_a_file_are_refused(tmp_path):
+def test_runs_that_would_spoil_each_other_or_have_no_folder_are_refused(tmp_path, monkeypatch):
     with FileLock(tmp_path / ".lock"), pytest.raises(CapscoreError, match="another process is training"):
         toy_run.train(tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(CapscoreError, match="cannot be written"):
         toy_run.train(tmp_path / "file")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(CapscoreError, match="2 processes were launched, but each sees 1: set ACCELERATE_USE"):
+        toy_run.train(tmp_path)
 
 
 def test_two_processes_give_the_weights_of_one(tmp_path):
@@ -158,21 +157,11 @@ def test_two_processes_give_the_weights_of_one(tmp_path):
     one, start = (np.array(toy_run.weights(which)) for which in (model, toy_run.Pair()))
     assert np.abs(one - start).max() > 0.05, "something should have been learnt"
     np.testing.assert_allclose(said["weights"], one, rtol=0, atol=1e-6)
-    losses = [
-        [
-            (line["step"], line["losses"]["loss"], line["grad_norm"])
-            for line in toy_run.lines(tmp_path / name)
-            if "losses" in line
-        ]
-        for name in ("one", "two")
-    ]
-    np.testing.assert_allclose(*losses, atol=2e-5)
-
-
-def test_unconnected_processes_do_not_train_in_parallel(tmp_path, monkeypatch):
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(CapscoreError, match="2 processes were launched, but each sees 1: set ACCELERATE_USE"):
-        toy_run.train(tmp_path)
+    lines = [[line for line in toy_run.lines(tmp_path / name) if "losses" in line] for name in ("one", "two")]
+    for ours, theirs in zip(*lines, strict=True):
+        assert ours["step"] == theirs["step"]
+        assert ours["losses"] == pytest.approx(theirs["losses"], abs=2e-5)
+        assert ours["grad_norm"] == pytest.approx(theirs["grad_norm"], abs=2e-5)
 
 
 class Line(nn.Module):
@@ -215,31 +204,21 @@ def by_hand(steps: int, rate, clip: float | None, decay: float) -> tuple[float, 
 
 
 @pytest.mark.parametrize(
-    ("schedule", "clip", "accumulation", "rate"),
+    ("schedule", "clip", "accumulation", "falling"),
     [
-        ("constant", None, 3, lambda step: 0.1 * min(1, (step + 1) / 2)),
-        ("linear", 0.5, 1, lambda step: 0.1 * (step + 1) / 2 if step < 2 else 0.1 * (1 - (step - 2) / 5)),
-        (
-            *("cosine", 0.5, 2),
-            lambda step: 0.1 * ((step + 1) / 2 if step < 2 else (1 + math.cos(math.pi * (step - 2) / 5)) / 2),
-        ),
+        ("constant", None, 3, lambda done: 1),
+        ("linear", 0.5, 1, lambda done: 1 - done),
+        ("cosine", 0.5, 2, lambda done: (1 + math.cos(math.pi * done)) / 2),
     ],
 )
-def test_steps_are_adamw_with_warm_up_schedule_and_clipping(tmp_path, schedule, clip, accumulation, rate):
+def test_steps_are_adamw_with_warm_up_schedule_and_clipping(tmp_path, schedule, clip, accumulation, falling):
+    def rate(step: int) -> float:
+        return 0.1 * ((step + 1) / 2 if step < 2 else falling((step - 2) / 5))
+
     model = Line()
-    chosen = LoopSettings(
-        str(tmp_path),
-        max_steps=7,
-        batch_size=3,
-        learning_rate=0.1,
-        betas=[0.8, 0.9],
-        eps=1e-6,
-        weight_decay=0.02,
-        warmup_steps=2,
-        schedule=schedule,
-        clip_norm=clip,
-        log_every=1,
-    )
+    given = dict(max_steps=7, batch_size=3, betas=[0.8, 0.9], eps=1e-6, weight_decay=0.02, warmup_steps=2)
+    given |= dict(learning_rate=0.1, schedule=schedule, clip_norm=clip, log_every=1)
+    chosen = LoopSettings(str(tmp_path), **given)
     loop.run(model, InOrder(), squared, chosen, accumulation_steps=accumulation)
     assert (model.slope.item(), model.offset.item()) == pytest.approx(by_hand(7, rate, clip, 0.02), abs=1e-5)
     # the errors of the first three points are −2.5, 1 and −3.5
@@ -251,7 +230,7 @@ def test_steps_are_adamw_with_warm_up_schedule_and_clipping(tmp_path, schedule, 
 def test_groups_have_their_own_rates_and_other_parameters_are_frozen(tmp_path):
     model = Line()
     groups = [{"params": [model.slope], "lr": 0.5, "weight_decay": 0.0}]
-    chosen = LoopSettings(str(tmp_path), max_steps=1, batch_size=3, learning_rate=0.1)
+    chosen = LoopSettings(str(tmp_path), max_steps=1, batch_size=3)
     loop.run(model, InOrder(), squared, chosen, parameters=groups)
     assert abs(model.slope.item() - 0.5) == pytest.approx(0.5, abs=1e-4)  # Adam's first step is the rate
     assert model.offset.item() == -1.0
@@ -275,20 +254,19 @@ def test_a_loss_that_is_not_finite_stops_and_names_the_rows(tmp_path, poison):
     assert torch.isfinite(model.slope) and checkpoints(tmp_path) == ["step-000001"]
 
 
-def test_a_gradient_that_is_not_finite_stops_too(tmp_path):
+@pytest.mark.parametrize(
+    ("of", "message"),
+    [
+        (torch.sqrt, "the gradient's norm is nan"),
+        (torch.abs, "nothing was learned: the gradient was 0 in all 2 steps"),
+    ],
+)
+def test_a_gradient_that_is_not_finite_or_always_0_is_an_error(tmp_path, of, message):
     def loss(model, rows, gather):
-        return {"loss": gather(model.slope * torch.zeros(len(rows))).mean().sqrt()}
-
-    with pytest.raises(CapscoreError, match="the gradient's norm is nan"):
-        loop.run(Line(), InOrder(), loss, LoopSettings(str(tmp_path), batch_size=3))
-
-
-def test_nothing_learned_is_an_error(tmp_path):
-    def loss(model, rows, gather):
-        return {"loss": gather(model.slope * torch.zeros(len(rows))).sum()}
+        return {"loss": of(gather(model.slope * torch.zeros(len(rows))).mean())}
 
     for _ in range(2):  # also where the run is finished already
-        with pytest.raises(CapscoreError, match="nothing was learned: the gradient was 0 in all 2 steps"):
+        with pytest.raises(CapscoreError, match=message):
             loop.run(Line(), InOrder(), loss, LoopSettings(str(tmp_path), batch_size=3))
 
 
@@ -302,6 +280,8 @@ def test_bf16_computes_in_it_measures_in_float32_and_keeps_float32_weights(tmp_p
     def loss(model, rows, gather):
         out = model[0](torch.tensor(rows))
         seen.append(out.dtype)
+        with pytest.raises(CapscoreError, match=r"here 3; its shape is \(6, 1\)"):
+            gather(torch.cat([out, out]))  # an entry per row
         return {"loss": gather(out.float()).square().mean()}
 
     chosen = LoopSettings(str(tmp_path), batch_size=3, precision="bf16")
@@ -357,13 +337,6 @@ def test_a_log_is_read_without_a_line_that_a_kill_cut_short(tmp_path):
         read_log(tmp_path)
 
 
-def test_gather_takes_one_entry_a_row():
-    gather = gather_rows(3, 0, 1)
-    assert gather(torch.ones(3, 2)).shape == (3, 2)
-    with pytest.raises(CapscoreError, match=r"here 3; its shape is \(6, 2\)"):
-        gather(torch.ones(6, 2))
-
-
 @given(st.integers(1, 60), st.integers(1, 70), st.integers(0, 5), st.integers(1, 12), st.integers(1, 4))
 def test_every_row_comes_once_an_epoch_and_each_part_of_a_batch_has_one_for_every_process(
     n, size, epoch, count, world
@@ -401,9 +374,8 @@ def test_the_moving_average_is_that_of_the_weights_after_each_step_also_in_a_res
         def remember(wrapped):
             n = int(wrapped.steps)
             wrapped.update()
-            decay = min(0.25, (1 + n) / (10 + n))
-            means[n + 1] = decay * means.setdefault(n, first)
-            means[n + 1] += (1 - decay) * wrapped.model.first.weight.double()
+            decay, now = min(0.25, (1 + n) / (10 + n)), wrapped.model.first.weight.double()
+            means[n + 1] = decay * means.setdefault(n, first) + (1 - decay) * now
             (mean,) = (buffer for buffer in wrapped.buffers() if buffer.shape == first.shape)
             torch.testing.assert_close(mean.double(), means[n + 1], atol=1e-6, rtol=0)
 
