@@ -24,6 +24,7 @@ import capscore
 from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.benchmarks.data.caption_files import listed_photos, token_captions
 from capscore.benchmarks.protocols.recall import COSINE_TIE
+from capscore.benchmarks.protocols.results import estimates
 from capscore.benchmarks.results import BenchmarkRun
 from capscore.benchmarks.tasks import task_of
 from capscore.embedding.cache import resolve_cache
@@ -33,7 +34,6 @@ from capscore.metrics.mcs import MCS
 from capscore.metrics.rows import format_signature
 from capscore.options import Sampling
 from capscore.registry import METRICS
-from capscore.statistics.bootstrap import bootstrap_intervals
 from capscore.tables import Report, Table, fixed
 from training.engine.config import main as run_as_command
 from weights.making.jsonl import beside
@@ -82,14 +82,10 @@ def ratio(columns: Sequence[np.ndarray], sampling: Sampling) -> Figure:
         shares = divided(sums[::2], sums[1::2])
         return 100 * (shares if len(shares) == 1 else divided(shares[:1], shares[1:]))
 
-    value = float(ratios(np.ones((n_photos, 1)))[0, 0])
-    if np.isnan(value):
-        return None, None, None
-    drawn, _ = bootstrap_intervals(
-        ratios, ["ratio"], n_units=n_photos, unit="photo", n_rows=n_photos, sampling=sampling
-    )
-    interval = drawn.get("ratio")
-    return (value, None, None) if interval is None else (value, interval.low, interval.high)
+    size = {"n_units": n_photos, "n_rows": n_photos}
+    found, _ = estimates(ratios, ["ratio"], unit="photo", sampling=sampling, **size)
+    value, interval = found["ratio"]
+    return (value, *(interval or (None, None)))
 
 
 def languages(
