@@ -11,8 +11,10 @@ caption of people is scored beside the other four, for `capscore compare --publi
 from __future__ import annotations
 
 import json
+from collections import ChainMap
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from capscore.files.photo_names import KnownNames
 from training.engine.config import main as run_as_command
@@ -30,30 +32,27 @@ SYSTEMS = {
 PEOPLE = "Humans"
 N_REFERENCES = 5
 
-Row = dict[str, object]
 
-
-def read_captions(path: Path) -> dict[str, str]:
-    """Photo's number → caption; some files are lists of such dicts of one entry."""
+def read_captions(path: Path) -> dict[str, Any]:
+    """Photo's number → caption or captions; some files are lists of such dicts of one entry."""
     found = json.loads(path.read_text(encoding="utf-8"))
-    parts = found if isinstance(found, list) else [found]
-    return {number: caption.strip() for part in parts for number, caption in part.items()}
+    return dict(ChainMap(*found)) if isinstance(found, list) else found
 
 
-def rows_by_system(captions: Path, photos: Path) -> dict[str, list[Row]]:
+def rows_by_system(captions: Path, photos: Path) -> dict[str, list[dict[str, Any]]]:
     """System → five rows per photo, each beside the four references that are not the person's caption."""
-    references = json.loads((captions / "reference_captions.json").read_text(encoding="utf-8"))
+    references = read_captions(captions / "reference_captions.json")
     files = {path.stem: path for path in sorted(photos.iterdir())}
     known = KnownNames([*references]).match([*files]).matches
     systems = {name: read_captions(captions / file) for name, file in SYSTEMS.items()}
-    found: dict[str, list[Row]] = {name: [] for name in (*systems, PEOPLE)}
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in (*systems, PEOPLE)}
     for stem, number in sorted(known.items()):
         listed = [text.strip() for text in references[number][:N_REFERENCES]]
         for at, of_person in enumerate(listed):
             shared = {"id": f"{number}-{at}", "image": str(files[stem].absolute())}
             others = [*listed[:at], *listed[at + 1 :]]
             for name, rows in found.items():
-                caption = of_person if name == PEOPLE else systems[name][number]
+                caption = of_person if name == PEOPLE else systems[name][number].strip()
                 rows.append({**shared, "caption": caption, "references": others})
     return found
 

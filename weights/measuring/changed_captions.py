@@ -1,6 +1,6 @@
 """Captions beside their photos, and the same captions changed → what the changes do to MCS.
 
-    python -m weights.measuring.changed_captions --rows photos.jsonl --languages en,de,fr,es,zh
+    python -m weights.measuring.changed_captions --rows held_out/photos.jsonl
 
 In: a JSON Lines file with the photo, caption and language of each row, such as that of
 `weights.measuring.held_out`. Out, per change and language: how far the mean moves, the share of captions that
@@ -156,15 +156,9 @@ def table(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Table:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    others = {
-        "languages": "comma-separated; default: all of the file",
-        "backbone": "name or folder; default: embedded",
-        **FILES,
-    }
+    others = {"backbone": "name or folder; default: embedded", **FILES}
     given = read_options(__doc__, argv, {"rows": "file of photos, captions and languages"}, others)
     rows = read_rows(given.rows, "image", "caption", "language")
-    if given.languages:
-        rows = [row for row in rows if row["language"] in given.languages.split(",")]
     (backbone,) = given.backbone or ["embedded"]
     scorer = capscore.load("mcs", backbone=backbone, progress=False, cache=False)
     found = measure(scorer, changes_of(rows))

@@ -80,22 +80,19 @@ def caption_sets(data: Path, held_out: Path) -> Iterator[tuple[str, Callable[[],
             yield f"{slug}, {language}", partial(translated_with_texts, slug, language, data / slug)
 
 
-def with_texts(data: str, rows: Iterable[tuple[str, str, str, str]]) -> list[CaptionSet]:
-    """Rows of (language, caption, photo, text that replaces the photo) → a set per language."""
-    found: dict[str, CaptionSet] = {}
-    for language, caption, photo, text in rows:
-        new = CaptionSet(data, "", "", language, [], [], [], notes=(REPLACED,))
-        own = found.setdefault(language, new)
-        own.captions.append(caption)
-        own.image_ids.append(photo)
-        own.images.append(text)
-    return list(found.values())
+def with_texts(data: str, language: str, rows: Iterable[tuple[str, str, str]]) -> CaptionSet:
+    """Rows of caption, photo, and text that replaces the photo → a set."""
+    captions, photos, texts = (list(column) for column in zip(*rows, strict=True))
+    return CaptionSet(data, "", "", language, captions, photos, texts, notes=(REPLACED,))
 
 
 def file_with_texts(path: Path) -> list[CaptionSet]:
     """The captions of a file of `weights.measuring.held_out`, each with a text in place of its photo."""
-    rows = read_rows(path, "language", "caption", "stand_in")
-    return with_texts(path.name, ((r["language"], r["caption"], r["stand_in"], r["stand_in"]) for r in rows))
+    found: dict[str, list[tuple[str, str, str]]] = {}
+    for row in read_rows(path, "language", "caption", "stand_in"):
+        own = (row["caption"], row["stand_in"], row["stand_in"])
+        found.setdefault(row["language"], []).append(own)
+    return [with_texts(path.name, language, rows) for language, rows in found.items()]
 
 
 def translated_with_texts(slug: str, language: str, folder: Path) -> list[CaptionSet]:
@@ -105,8 +102,8 @@ def translated_with_texts(slug: str, language: str, folder: Path) -> list[Captio
         _, rows = read_benchmark(Configuration(slug, code, folder), images=False)
         found[code] = [(row["image_id"], caption) for _, row in rows for caption in row["references"]]
     english = dict(reversed(found["en"]))
-    rows = ((language, caption, photo, english[photo]) for photo, caption in found[language])
-    return with_texts(slug, dict.fromkeys(rows))
+    own = dict.fromkeys((caption, photo, english[photo]) for photo, caption in found[language])
+    return [with_texts(slug, language, own)]
 
 
 def model_captions(slug: str, data: Path) -> list[str]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from capscore.errors import InputError
 from capscore.tables import Table, fixed, percent
@@ -24,14 +24,8 @@ from .figures import FILES, read_options, write_results
 
 # Key of a figure, and its value in percent.
 Measured = Iterator[tuple[str, float | None]]
-
-
-class Wanted(NamedTuple):
-    key: str
-    title: str
-    shipped: float | None  # value of the weights that ship
-    holds: str  # "at least" or "at most"
-    bound: float
+# key, title, value of the weights that ship, "at least" or "at most", bound
+WANTED: list[tuple[str, str, float | None, str, float]] = beside(__file__, "summary.yaml")
 
 
 def of_pr_mcs(document: Mapping[str, Any]) -> Measured:
@@ -83,10 +77,6 @@ STUDIES: dict[str, Callable[[Mapping[str, Any]], Measured]] = {
 }
 
 
-def read_wanted() -> list[Wanted]:
-    return [Wanted(*entry) for entry in beside(__file__, "summary.yaml")]
-
-
 def measured_figures(folder: Path) -> dict[str, float | None]:
     """Key → figure in percent of all studies whose files are in the folder; InputError if there is none."""
     found: dict[str, float | None] = {}
@@ -106,14 +96,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     given = read_options(__doc__, argv, {"run": "folder of the studies' results"}, FILES)
     found = measured_figures(given.run)
     rows = []
-    for figure in read_wanted():
-        value = found.get(figure.key)
-        held = "not measured"
+    for key, title, shipped, holds, bound in WANTED:
+        value, held = found.get(key), "not measured"
         if value is not None:
-            is_held = value >= figure.bound if figure.holds == "at least" else value <= figure.bound
+            is_held = value >= bound if holds == "at least" else value <= bound
             held = "yes" if is_held else "no"
-        bound = f"{figure.holds} {figure.bound:g}"
-        rows.append([figure.title, fixed(figure.shipped, 1), fixed(value, 1), bound, held])
+        rows.append([title, fixed(shipped, 1), fixed(value, 1), f"{holds} {bound:g}", held])
     heads = ("in percent", "shipped", "this run", "to hold", "held")
     write_results(given, found, [Table(heads, rows, "On photos that nothing was trained on")])
 

@@ -95,9 +95,8 @@ def test_words_of_a_caption_keep_their_places_however_it_is_written(rows, embedd
 
 def test_the_command_prints_a_row_per_change(rows, tmp_path, capsys):
     file, out = tmp_path / "rows.jsonl", tmp_path / "out.json"
-    write_jsonl(file, rows[:25])
-    given = ["--languages", "en,zh", "--backbone", "embedded-free", "--output", str(out)]
-    study.main(["--rows", str(file), *given])
+    write_jsonl(file, [row for row in rows[:25] if row["language"] == "en"])
+    study.main(["--rows", str(file), "--backbone", "embedded-free", "--output", str(out)])
     assert "| UPPER CASE | +0.0000 0.0 0.0 |" in capsys.readouterr().out
     found = json.loads(out.read_text(encoding="utf-8"))
     assert [*found["UPPER CASE"]] == ["en"] and found["1 of another photo"]["en"]["lower"] == 1

@@ -56,8 +56,7 @@ def test_a_set_of_captions_has_drops_styles_and_curves(towers):
 
 
 def test_texts_in_place_of_photos_are_embedded_by_the_plain_tower(towers):
-    rows = zip("en en en en".split(), TEXTS, PHOTOS, ["red", "red", "blue", "blue"], strict=True)
-    (texts,) = study.with_texts("toy", rows)
+    texts = study.with_texts("toy", "en", zip(TEXTS, PHOTOS, ["red", "red", "blue", "blue"], strict=True))
     seen, read = (study.measure_set(part, *towers)["every_kind"].results for part in (CAPTIONS, texts))
     # the toy's tower gives the word the embedding that it gives the colour
     for one, other in zip(seen, read, strict=True):
