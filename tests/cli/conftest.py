@@ -2,12 +2,10 @@
 
 import csv
 import math
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from capscore.errors import BackboneUnavailable
 from tools.tiny.colours import ColourBackbone
 from tools.tiny.command import json_lines, read_jsonl, run, write_jsonl
 from tools.tiny.judges import tiny_judge
@@ -32,14 +30,11 @@ REF = [2 * a * b / (a + b) for a, b in zip(MCS, TEXT, strict=True)]
 
 def assert_refused(done, message, *codes):
     """One error, with this text, and one of the exit codes (2 if none is stated); nothing was printed."""
-    assert done.exit_code in (codes or (2,)) and done.stdout == "" and "Traceback" not in done.stderr, (
-        done.output
-    )
-    assert message in flat(done.stderr), done.stderr
+    assert done.exit_code in (codes or (2,)) and done.stdout == "", done.output
+    assert message in flat(done.stderr) and "Traceback" not in done.stderr, done.stderr
 
 
 def rows_of(path):
-    """Rows of a file of any kind."""
     if path.suffix == ".parquet":
         return pq.read_table(path).to_pylist()
     return read_jsonl(path) if path.suffix == ".jsonl" else [*csv.DictReader(open(path, newline=""))]
@@ -59,14 +54,12 @@ def photos(tmp_path):
 
 @pytest.fixture
 def toys(monkeypatch):
-    """Every backbone is a toy of its own, by name; those of the Hub with a slash are not available."""
+    """Every backbone is a toy of its own, by name, made anew each time it is loaded."""
     made = {}
 
     def load(name, **options):
         if not isinstance(name, str):
             return name
-        if "/" in name and not Path(name).exists():
-            raise BackboneUnavailable(f"backbone {name!r} is not available: no network here.\nInstead: …")
         made[name] = ColourBackbone(fingerprint=name)
         made[name].name = name
         return made[name]
@@ -79,9 +72,7 @@ def toys(monkeypatch):
 def judge(monkeypatch):
     """Every name of a judge loads a tiny one, which always says the same; the list has the names."""
     made, names = tiny_judge(), []
-    monkeypatch.setattr(
-        "capscore.judges.model.load_judge", lambda name, **options: names.append(name) or made
-    )
+    monkeypatch.setattr("capscore.judges.model.load_judge", lambda name, **_: names.append(name) or made)
     monkeypatch.setattr(type(made), "generate", lambda self, *photo: "too <b>\x1b</b>")
     return names
 

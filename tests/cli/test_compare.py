@@ -13,7 +13,6 @@ import pytest
 import capscore
 from capscore.comparing.systems import read_systems
 from capscore.embedding import photos
-from capscore.errors import InputError
 from capscore.options import RowOptions
 from tools.tiny.colours import JudgingColours
 
@@ -21,18 +20,13 @@ from ..toy_command import write_photos
 from .conftest import assert_refused, flat, read_jsonl, run, write_jsonl
 
 REFERENCES = [["a dog runs on the grass"], ["two men sit on a bench"], ["a red car in the street"]]
-CAPTIONS = {
-    "small": ["a dog sits", "two men stand", "a car"],
-    "large": ["a dog runs on grass", "two men sit on a bench", "a red car in a street"],
-}
+CAPTIONS = {"small": ["a dog sits", "two men stand", "a car"]}
+CAPTIONS["large"] = ["a dog runs on grass", "two men sit on a bench", "a red car in a street"]
 
 
-def rows(numbers, languages=("en",), column="mcs"):
-    return [
-        {"image": f"{photo}.jpg", "language": language, "caption": f"{photo}", column: number}
-        for photo, number in enumerate(numbers)
-        for language in languages
-    ]
+def rows(numbers, languages=("en",)):
+    rows = [{"image": f"{photo}.jpg", "caption": f"{photo}", "mcs": n} for photo, n in enumerate(numbers)]
+    return [row | {"language": language} for row in rows for language in languages]
 
 
 def systems_of(folder, *files):
@@ -43,25 +37,19 @@ def systems_of(folder, *files):
 
 @pytest.fixture
 def scored(tmp_path):
-    """Two systems that `capscore score` scored by BLEU."""
-    files = []
-    for system, captions in CAPTIONS.items():
-        given = [
-            {"image": f"{n}.jpg", "caption": caption, "references": references, "language": "en"}
-            for n, (caption, references) in enumerate(zip(captions, REFERENCES, strict=True))
-        ]
-        source = write_jsonl(tmp_path / f"{system}.in.jsonl", given)
-        files.append(tmp_path / f"{system}.jsonl")
-        assert run("score", source, "-m", "bleu", "-o", files[-1], "--quiet").exit_code == 0
+    files = [tmp_path / f"{system}.jsonl" for system in CAPTIONS]
+    for path in files:
+        texts = zip(CAPTIONS[path.stem], REFERENCES, strict=True)
+        given = [{"image": f"{n}.jpg", "caption": c, "references": r} for n, (c, r) in enumerate(texts)]
+        capscore.score_file([row | {"language": "en"} for row in given], "bleu", output=path)
     return files
 
 
 def stated(path):
-    """What the summary of a system's file says of BLEU."""
     return json.loads(path.with_suffix(".summary.json").read_text())["metrics"]["bleu"]
 
 
-def test_systems_that_the_command_scored(scored, tmp_path):
+def test_systems_that_were_scored(scored, tmp_path):
     made = [tmp_path / "found.json", tmp_path / "found.md"]
     done = run("compare", *scored, "--output", made[0], "--markdown", made[1])
     document = json.loads(made[0].read_text())
@@ -78,10 +66,9 @@ def test_systems_that_the_command_scored(scored, tmp_path):
 
 def test_files_without_scores_are_scored_and_the_last_line_says_who_wins(tmp_path):
     """Six of six photos higher: 2 of 64 ways are as extreme."""
-    files = []
-    for name, text in {"small": "a", "large": "a dog"}.items():
-        given = [{"id": n, "caption": text, "references": ["a dog"]} for n in range(6)]
-        files.append(write_jsonl(tmp_path / f"{name}.jsonl", given))
+    files = [tmp_path / "small.jsonl", tmp_path / "large.jsonl"]
+    for path, text in zip(files, ("a", "a dog"), strict=True):
+        write_jsonl(path, [{"id": n, "caption": text, "references": ["a dog"]} for n in range(6)])
     done = run("compare", *files, "--metric", "rouge_l", "--language", "en")
     assert re.search(r"rouge_l: large scores higher than small by 0\..*p 0\.031\.$", flat(done.stdout))
     assert re.search(r"\nlarge +\*1.0000 ", done.stdout)  # the better one is marked
@@ -93,22 +80,22 @@ def test_files_without_scores_are_scored_and_the_last_line_says_who_wins(tmp_pat
 
 def test_columns_are_the_ones_that_are_named(tmp_path):
     row = {"photo": "1.jpg", "said": "ein Hund", "right": ["ein Hund"], "code": "de"}
-    files = [write_jsonl(tmp_path / f"{name}.jsonl", [{**row, "key": key} for key in "12"]) for name in "ab"]
+    rows = [{**row, "key": key} for key in "12"]
+    files = systems_of(tmp_path, rows, rows).values()
     named = ("--candidate-column", "said", "--references-column", "right", "--language-column", "code")
     done = run("compare", *files, "-m", "rouge_l", *named, "--id-column", "key", "--json")
     assert done.exit_code == 0 and "|lang:de|" in done.stdout, done.output
 
 
 def with_signature(path, old, new):
-    """A copy of a system's files as other.jsonl, its signature changed."""
     bleu = {**stated(path), "signature": stated(path)["signature"].replace(old, new)}
-    path.with_name("other.summary.json").write_text(json.dumps({"metrics": {"bleu": bleu}}))
-    return write_jsonl(path.with_name("other.jsonl"), read_jsonl(path))
+    path.with_suffix(".summary.json").write_text(json.dumps({"metrics": {"bleu": bleu}}))
+    return path
 
 
 def test_other_settings_are_refused(scored):
     done = run("compare", scored[0], with_signature(scored[1], "|refs:1", "|refs:5"))
-    assert_refused(done, "small and other were scored in different ways", 1)
+    assert_refused(done, "small and large were scored in different ways", 1)
     assert "refs '1' against '5'" in flat(done.stderr)
 
 
@@ -124,22 +111,17 @@ def test_a_system_with_an_empty_caption_compares_with_one_without(scored, empty,
         assert run("compare", scored[0], other, "-m", "bleu", "--common-rows").exit_code == 0
 
 
-# ---- which rows belong together ----
-
-
 def test_ids_may_be_numbers_or_texts_and_names_decomposed(tmp_path):
-    for name, ids in {"a": [0.0, 1, "cafe\u0301"], "b": ["caf\u00e9", "1", 0]}.items():
-        rows = [{"id": value, "mcs": float(number)} for number, value in enumerate(ids)]
-        write_jsonl(tmp_path / f"{name}.jsonl", rows)
-    found = read_systems({name: tmp_path / f"{name}.jsonl" for name in "ab"}).scores["mcs"]
+    ids = [0.0, 1, "cafe\u0301"], ["caf\u00e9", "1", 0]
+    files = [[{"id": value, "mcs": float(n)} for n, value in enumerate(own)] for own in ids]
+    found = read_systems(systems_of(tmp_path, *files)).scores["mcs"]
     assert (found["a"].tolist(), found["b"].tolist()) == ([0, 1, 2], [2, 1, 0])
 
 
 def test_rows_are_matched_by_photo_and_language_and_time(tmp_path):
-    first = rows([0.1, 0.2, 0.3], ("de", "en"))
-    second = [
-        {"image": f"else/{row['image']}", "lang": row["language"], "mcs": row["mcs"] + 1} for row in first
-    ]
+    first, second = rows([0.1, 0.2, 0.3], ("de", "en")), []
+    for row in first:
+        second.append({"image": f"else/{row['image']}", "lang": row["language"], "mcs": row["mcs"] + 1})
     random.Random(3).shuffle(second)
     first.append({"image": "0.jpg", "caption": "again", "language": "de", "mcs": 7.0})
     second.append({"image": "else/0.jpg", "caption": "again", "lang": "deu", "mcs": 8.0})
@@ -151,19 +133,16 @@ def test_rows_are_matched_by_photo_and_language_and_time(tmp_path):
 
 def test_ids_come_first_and_photos_must_agree(tmp_path):
     given = [{"id": n, "image": f"{n}.jpg", "mcs": float(n)} for n in range(3)]
-    renumbered = [{**row, "id": n} for n, row in enumerate(given[::-1])]
-    files = systems_of(tmp_path, given, given[::-1], renumbered)
-    c = files.pop("c")
-    found = read_systems(files)
+    found = read_systems(systems_of(tmp_path, given, given[::-1]))
     assert found.rows.matched_by == "id" and found.scores["mcs"]["b"].tolist() == [0.0, 1.0, 2.0]
-    done = run("compare", files["a"], c)
+    files = systems_of(tmp_path, given, [{**row, "id": n} for n, row in enumerate(given[::-1])])
+    done = run("compare", *files.values())
     assert done.exit_code == 1 and "shows '0.jpg'" in done.output and "--match-by photo" in done.output
-    compared = capscore.compare({"a": files["a"], "c": c}, "mcs", match_by="photo")
+    compared = capscore.compare(files, "mcs", match_by="photo")
     assert compared.matched_by == "photo"
     noted, plain = (replace(compared, notes=notes).report().parts for notes in (["n"], []))
     assert len(noted) == len(plain) + 1 and "note: n" in noted
-    by_photo = read_systems({"a": files["a"], "c": c}, match_by="photo")
-    assert by_photo.scores["mcs"]["c"].tolist() == [0.0, 1.0, 2.0]
+    assert read_systems(files, match_by="photo").scores["mcs"]["b"].tolist() == [0.0, 1.0, 2.0]
 
 
 @pytest.mark.parametrize("name", ["image_id", "img_id", "key"])
@@ -179,30 +158,30 @@ def test_rows_are_paired_by_order_only_on_request(tmp_path, name):
         files += ["--id-column", name]
     (comparison,) = json.loads(run("compare", *files, "--json").stdout)["metrics"]["score"]["comparisons"]
     (difference,) = comparison["differences"]
-    ends = [difference["interval"]["low"], difference["interval"]["high"]]
-    assert ends == pytest.approx([0.05, 0.05])
+    assert difference["interval"]["low"] == pytest.approx(0.05) == difference["interval"]["high"]
+
+
+def of_references(column="references", order=(0, 1, 2), photo=""):
+    texts = zip("xyx", (1.0, 2.0, 3.0), strict=True)
+    rows = [{column: [text, "more"], "cider": number} for text, number in texts]
+    named = [row | ({"image": f"{photo}{n // 2}.jpg"} if photo else {}) for n, row in enumerate(rows)]
+    return [named[n] for n in order]
 
 
 @pytest.mark.parametrize("column", ["references", "gold"])
-def test_rows_are_matched_by_references_in_a_familiar_or_a_named_column(tmp_path, column):
-    given = [{column: [text, "more"], "cider": n} for text, n in (("x", 1.0), ("y", 2.0), ("x", 3.0))]
-    files = systems_of(tmp_path, given, [given[1], given[0], given[2]])
+def test_rows_that_references_match_are_rows_and_no_photos(tmp_path, column):
+    files = systems_of(tmp_path, of_references(column), of_references(column, (1, 0, 2)))
     found = read_systems(files, rows=RowOptions(references_column=column), match_by="references")
     assert found.rows.matched_by == "references" and found.rows.photos is None
     assert found.scores["cider"]["a"].tolist() == found.scores["cider"]["b"].tolist() == [1.0, 2.0, 3.0]
-
-
-def test_rows_that_references_match_are_rows_and_no_photos(tmp_path):
-    given = [{"references": [text, "more"], "cider": n} for text, n in (("x", 1.0), ("y", 2.0), ("x", 3.0))]
-    files = systems_of(tmp_path, given, given[::-1])
-    shown = run("compare", *files.values()).stdout
+    shown = run("compare", *files.values(), "--references-column", column).stdout
     assert "cider (3 rows)" in shown and "draws of rows" in shown and "photos (" not in shown
-    photos = [{**row, "image": f"{n // 2}.jpg"} for n, row in enumerate(given)]
-    known = read_systems(systems_of(tmp_path, photos, photos), match_by="references")
-    assert known.rows.photos == ["0.jpg", "0.jpg", "1.jpg"]
-    renamed = [{**row, "image": f"x{n}.jpg"} for n, row in enumerate(given)]
-    other = read_systems(systems_of(tmp_path, photos, renamed), match_by="references")
-    assert other.rows.photos is None, "named in two ways"
+
+
+@pytest.mark.parametrize(("other", "photos"), [("a", ["a0.jpg", "a0.jpg", "a1.jpg"]), ("b", None)])
+def test_rows_that_references_match_have_photos_that_are_named_alike(tmp_path, other, photos):
+    files = systems_of(tmp_path, of_references(photo="a"), of_references(photo=other))
+    assert read_systems(files, match_by="references").rows.photos == photos
 
 
 def test_different_rows_are_refused_unless_common_rows_are_requested(tmp_path):
@@ -246,7 +225,7 @@ def test_cells_of_a_table_are_numbers(tmp_path):
         (tmp_path / f"{name}.csv").write_text(f"image,score\n{text}")
     found = read_systems({name: tmp_path / f"{name}.csv" for name in "ab"}, common_rows=True)
     assert found.scores["score"]["b"].tolist() == [0.1, 1.0] and math.isnan(found.scores["score"]["a"][1])
-    with pytest.raises(InputError, match=r"c\.csv, line 3: the column 'score' holds 'much'"):
+    with pytest.raises(capscore.InputError, match=r"c\.csv, line 3: the column 'score' holds 'much'"):
         read_systems({name: tmp_path / f"{name}.csv" for name in "ac"})
 
 
@@ -260,23 +239,13 @@ def test_a_caution_stands_under_every_comparison_on_an_embedded_backbone(tmp_pat
     assert len(found.notes) == n_notes
     texts = str(found), found.markdown(), json.dumps(found.to_dict())
     assert [" ".join(text.split()).count("too small to rank") for text in texts] == [n_notes] * 3
-    write_jsonl(files["b"], [{**row, "caption": "A long caption."} for row in rows([0.3, 0.1])])
+    write_jsonl(files["b"], [{**row, "caption": "A long caption.", "said": "1"} for row in rows([0.3, 0.1])])
+    write_jsonl(files["a"], [{**row, "said": "0"} for row in rows([0.1, 0.2])])
     notes = read_systems(files).notes
     assert len(notes) == 2 * n_notes
     assert all("(a: 1 character; b: 15 characters)" in note for note in notes[1:])
-
-
-def test_of_captions_the_column_that_is_named_is_measured(tmp_path):
-    files = {}
-    for name, length in (("a", 1), ("b", 99)):
-        given = [
-            {**row, "said": "A dog.", "gold": ["a dog"], "caption": "x" * length} for row in rows([0.1, 0.2])
-        ]
-        files[name] = write_jsonl(tmp_path / f"{name}.jsonl", given)
-        summary = {"metrics": {"mcs": {"signature": "mcs|backbone:embedded@w1"}}}
-        files[name].with_suffix(".summary.json").write_text(json.dumps(summary))
-    named = RowOptions(candidate_column="said", references_column="gold")
-    assert (len(read_systems(files, rows=named).notes), len(read_systems(files).notes)) == (1, 2)
+    named = RowOptions(candidate_column="said")
+    assert len(read_systems(files, rows=named).notes) == n_notes, "of the captions that are named"
 
 
 def test_a_caution_stands_under_scores_of_an_embedded_backbone_that_are_compared(embedded_free):

@@ -10,7 +10,6 @@ import pytest
 from PIL import Image
 
 import capscore
-from capscore.errors import CapscoreError
 from capscore.perturbations import noun_finder, perturb, perturbed_file, word_finder
 from capscore.text import segmentation, word_classes
 
@@ -87,9 +86,6 @@ def test_images_stay_with_their_captions(tmp_path):
     assert_refused(run("perturb", tmp_path / "in", "--kind", "paper"), "the column 'image' of")
 
 
-# ---- languages and objects ----
-
-
 def test_languages_are_split_as_they_are_written(captions, tmp_path):
     done = run("perturb", captions, "-k", "jumble", "--language", "de")
     assert "the language de is taken for every row" in done.stderr
@@ -107,16 +103,12 @@ def test_a_missing_package_is_an_error_before_anything_is_written(captions, tmp_
     monkeypatch.setitem(sys.modules, "fugashi", None)
     for module in (word_classes, segmentation):
         module._load.cache_clear()
-    try:
-        thai = write_jsonl(tmp_path / "thai.jsonl", ROWS[3:])
-        for how in ("raise", "skip"):
-            given = ("--kind", "paper", "-o", tmp_path / "noisy.jsonl", "--on-error", how)
-            assert_refused(run("perturb", thai, *given), "[th]'", 1)
-        assert_refused(run("perturb", captions, "-k", "jumble"), "[ja]'", 1)
-        assert sorted(path.name for path in tmp_path.iterdir()) == ["captions.jsonl", "thai.jsonl"]
-    finally:
-        for module in (word_classes, segmentation):
-            module._load.cache_clear()
+    thai = write_jsonl(tmp_path / "thai.jsonl", ROWS[3:])
+    for how in ("raise", "skip"):
+        given = ("--kind", "paper", "-o", tmp_path / "noisy.jsonl", "--on-error", how)
+        assert_refused(run("perturb", thai, *given), "[th]'", 1)
+    assert_refused(run("perturb", captions, "-k", "jumble"), "[ja]'", 1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["captions.jsonl", "thai.jsonl"]
 
 
 def test_objects_are_swapped_or_else_nouns(tmp_path):
@@ -142,14 +134,12 @@ def test_objects_are_swapped_or_else_nouns(tmp_path):
     assert [row["caption"] for row in json_lines(skipped.stdout)] == ["a hill on a goat", "an owl in a barn"]
 
 
-# ---- bad input ----
-
 BAD = [
     ({"caption": "  "}, "caption: the caption is blank"),
-    ({"caption": None}, "caption: None is a NoneType; expected a string"),
+    ({"caption": 5}, "caption: 5 is a int; expected a string"),
     ({"caption": "a goat", "lang": "xx-nope"}, "language: unknown language code 'xx-nope'"),
     ({"caption": "a goat", "lang": "km"}, "language: "),
-    ({"caption": 5}, "caption: 5 is a int; expected a string"),
+    ({"caption": None}, "caption: None is a NoneType; expected a string"),
     ({"caption": "a goat", "objects": "goat"}, None),  # only substitution minds
 ]
 
@@ -157,7 +147,7 @@ BAD = [
 def test_a_result_that_cannot_be_finished_leaves_nothing(captions, tmp_path, monkeypatch):
     def finish(*_):
         assert list(tmp_path.glob("out/.*.partial"))
-        raise CapscoreError("no space")
+        raise capscore.CapscoreError("no space")
 
     monkeypatch.setattr("capscore.perturbations.perturbed_file.Writer.finish", finish)
     (tmp_path / "out").mkdir()
@@ -192,9 +182,9 @@ def test_a_bad_row_stops_or_is_left_unchanged(tmp_path):
 
 
 def test_columns_that_do_not_fit_are_named(tmp_path):
-    other = write_jsonl(tmp_path / "other.jsonl", [{"id": 1, "sentence": "a goat"}])
-    assert_refused(run("perturb", other, "-k", "jumble"), "--candidate-column: no column seems to hold")
-    found = run("perturb", other, "-k", "jumble", "--candidate-column", "sentence")
-    assert json_lines(found.stdout)[0]["sentence"] == "goat a"
-    again = write_jsonl(tmp_path / "again.jsonl", [{"caption": "a goat", "unchanged": 1}])
-    assert_refused(run("perturb", again, "-k", "jumble"), "the column name 'unchanged'")
+    source = write_jsonl(tmp_path / "rows.jsonl", [{"sentence": "a goat", "unchanged": 1}])
+    assert_refused(run("perturb", source, "-k", "jumble"), "--candidate-column: no column seems to hold")
+    named = ("--candidate-column", "sentence")
+    assert_refused(run("perturb", source, "-k", "jumble", *named), "the column name 'unchanged'")
+    write_jsonl(source, [{"sentence": "a goat"}])
+    assert json_lines(run("perturb", source, "-k", "jumble", *named).stdout)[0]["sentence"] == "goat a"

@@ -13,24 +13,11 @@ import capscore
 from capscore.embedding.cache import EmbeddingCache
 from capscore.metrics import load
 from capscore.registry import METRICS
-from tools.tiny.colours import ColourBackbone, JudgingColours
+from tools.tiny.colours import JudgingColours
 
 from .conftest import HALF, MCS, REF, ROWS, TEXT, assert_refused, flat, read_jsonl, rows_of, run, write_jsonl
 
 VERSION = f"|version:{capscore.__version__}"
-
-
-@pytest.fixture
-def colours(monkeypatch):
-    """Every backbone's name loads the toy; the list has one entry a load."""
-    loaded = []
-
-    def load_backbone(name, **options):
-        loaded.append((name, ColourBackbone()))
-        return loaded[-1][1]
-
-    monkeypatch.setattr("capscore.backbones.load_backbone", load_backbone)
-    return loaded
 
 
 @pytest.fixture
@@ -54,24 +41,19 @@ def column(path, name):
     return [row[name] for row in read_jsonl(path)]
 
 
-# ---- scores ----
-
-
-def test_two_metrics_share_one_backbone_and_its_embeddings(preds, tmp_path, colours):
+def test_two_metrics_share_one_backbone_and_its_embeddings(preds, tmp_path, toys):
     output = tmp_path / "scores.jsonl"
     metrics = ("-m", "mcs", "-m", "ref_clip_score", "--backbone", "toy", "--language", "de", "--no-cache")
     done = score(preds, *metrics, "--output", output)
-    assert [name for name, _ in colours] == ["toy"] and colours[0][1].encoded_images == 3
+    assert [*toys] == ["toy"] and toys["toy"].encoded_images == 3
     rows = read_jsonl(output)
     assert [{key: row[key] for key in ROWS[0]} for row in rows] == ROWS
     assert list(rows[0]) == [*ROWS[0], "mcs", "ref_clip_score", "clip_score", "text_score"]
     for name, expected in (("mcs", MCS), ("clip_score", MCS), ("text_score", TEXT), ("ref_clip_score", REF)):
         assert column(output, name) == near(expected)
-    cells = [line.split() for line in done.stdout.splitlines()]
-    for metric, mean in (("mcs", "1.4226"), ("ref_clip_score", "0.7042")):
-        assert [metric, mean, "3", "0", "0", "3", "0"] in cells
+    assert "mcs 1.4226 3 0 0 3 0 ref_clip_score 0.7042 3 0 0 3 0 " in flat(done.stdout)
     signatures = [
-        f"{name}|backbone:colours@w00000000|w:2.5|prefix:none|refs:{refs}|lang:de|dtype:fp32|exif:yes{VERSION}"
+        f"{name}|backbone:toy@w00000000|w:2.5|prefix:none|refs:{refs}|lang:de|dtype:fp32|exif:yes{VERSION}"
         for name, refs in (("mcs", "0"), ("ref_clip_score", "var"))
     ]
     assert [line for line in done.stdout.splitlines() if "|" in line] == signatures
@@ -82,7 +64,7 @@ def test_two_metrics_share_one_backbone_and_its_embeddings(preds, tmp_path, colo
     assert found["ref_clip_score"]["mean_text_score"] == pytest.approx(sum(TEXT) / 3)
 
 
-def test_one_language_for_all_rows_is_not_mixed_with_a_column(tmp_path, photos, colours):
+def test_one_language_for_all_rows_is_not_mixed_with_a_column(tmp_path, photos, toys):
     done = score(write_jsonl(tmp_path / "p.jsonl", [{**ROWS[0], "language": "sw"}]), "--language", "de")
     note = "the language de is taken for every row; the column 'language' is not read"
     assert "|lang:de|" in done.stdout and done.stderr == f"capscore: note: {note}\n"
@@ -139,16 +121,11 @@ def test_noise_found_in_captions_is_in_files_tables_and_pages(tmp_path, photos, 
     assert [row[name] for name in ("kind", "pr_mcs_kind")] == ["jumble", "none"]
 
 
-# ---- rows that stay ----
-
 # of a red photo: scores 2.5, 0, 1.77, 2.5, none, 1.77, 1.77
 CAPTIONS = ["red", "blue", "red blue", "red", None, "red green", "blue red"]
 
 
-@pytest.mark.parametrize(
-    ("metrics", "size", "file"),
-    [("mcs", 2, "k.jsonl"), ("mcs", 2, "k.parquet"), ("mcs,cider", 3, "k.parquet"), ("mcs", 9, "k.csv")],
-)
+@pytest.mark.parametrize("metrics, size, file", [("mcs", 2, "k.jsonl"), ("mcs,cider", 3, "k.parquet")])
 @pytest.mark.parametrize(
     ("choice", "stay"),
     [
@@ -160,7 +137,7 @@ CAPTIONS = ["red", "blue", "red blue", "red", None, "red green", "blue red"]
         ("--top 1000", [0, 1, 2, 3, 5, 6]),
     ],
 )
-def test_rows_that_score_high_stay(tmp_path, photos, colours, monkeypatch, metrics, size, file, choice, stay):
+def test_rows_that_score_high_stay(tmp_path, photos, toys, monkeypatch, metrics, size, file, choice, stay):
     monkeypatch.setattr("capscore.scoring.files.CHUNK_ROWS", size)
     rows = [{**ROWS[0], "id": f"row {number}", "caption": text} for number, text in enumerate(CAPTIONS)]
     source, whole, kept = write_jsonl(tmp_path / "p.jsonl", rows), tmp_path / "o.jsonl", tmp_path / file
@@ -172,61 +149,47 @@ def test_rows_that_score_high_stay(tmp_path, photos, colours, monkeypatch, metri
     done = score(source, *given, "-o", whole, "--keep", kept, "--drop", dropped)
     found = rows_of(kept)
     assert [row["id"] for row in found] == [f"row {number}" for number in stay]
-    if file != "k.csv":
-        assert found == [read_jsonl(whole)[number] for number in stay]
+    assert found == [read_jsonl(whole)[number] for number in stay]
     assert done.exit_code == 3 and f"Kept {len(stay)} of 6 scored rows, with mcs" in done.stdout
-    asked = {"min_score": None, "min_rank": None, "top": choice.removeprefix("--top ")}
-    why = f"is not among the highest {asked['top']}"
-    if choice.startswith("--min"):
-        asked |= {"min_score": float(choice.split()[1]), "top": None}
-        why = f"is below {asked['min_score']}"
+    option, value = choice.split()
+    asked, why = {"min_score": None, "min_rank": None, "top": value}, f"is not among the highest {value}"
+    if option == "--min-score":
+        asked, why = asked | {"min_score": float(value), "top": None}, f"is below {value}"
     lowest = min(column(whole, "mcs")[number] for number in stay)
     counts = {"n_kept": len(stay), "n_scored": 6, "lowest": lowest}
     files = {"file": str(kept), "dropped": str(dropped), "metric": "mcs"}
     assert json.loads((tmp_path / "k.summary.json").read_text())["kept"] == {**files, **asked, **counts}
-    others = [number for number in range(7) if number not in stay]
-    for number, row in zip(others, read_jsonl(dropped), strict=True):
-        reason = row.pop("capscore_reason")
-        assert row == read_jsonl(whole)[number]
-        assert reason == (row["capscore_error"] or f"mcs {row['mcs']:.4f} {why}")
+    others = [row for number, row in enumerate(read_jsonl(whole)) if number not in stay]
+    for row, left in zip(others, read_jsonl(dropped), strict=True):
+        assert left == row | {"capscore_reason": row["capscore_error"] or f"mcs {row['mcs']:.4f} {why}"}
 
 
-def test_a_row_that_one_metric_cannot_score_does_not_stay(tmp_path, photos, colours):
+@pytest.mark.parametrize("choice", ["--top 2", "--min-score 0"])
+def test_a_row_that_one_metric_cannot_score_does_not_stay(tmp_path, photos, toys, choice):
     rows = [ROWS[0], {**ROWS[1], "image": "gone.png"}, ROWS[2]]
     source, kept = write_jsonl(tmp_path / "p.jsonl", rows), tmp_path / "k.jsonl"
-    for choice in (("--top", "2"), ("--min-score", "0")):
-        score(source, "-m", "rouge_l,mcs", "--on-error", "skip", "--keep", kept, *choice, "--force")
-        assert column(kept, "id") == [1, 3]
+    score(source, "-m", "rouge_l,mcs", "--on-error", "skip", "--keep", kept, *choice.split())
+    assert column(kept, "id") == [1, 3]
 
 
-# ---- empty captions, warnings ----
-
-EMPTY = [
-    {"caption": "a dog", "references": ["a dog runs"]},
-    {"caption": " ", "references": ["a cat"]},
-    {"caption": "two cats", "references": ["two cats sit"]},
-]
-
-
-@pytest.mark.parametrize(
-    ("how", "mean", "scored"), [("worst", "2.4327", "3"), ("score", "2.4327", "3"), ("skip", "3.6490", "2")]
-)
+@pytest.mark.parametrize(("how", "mean", "scored"), [("worst", "2.4327", 3), ("skip", "3.6490", 2)])
 def test_empty_captions_get_the_worst_score_or_are_counted_beside_the_mean(tmp_path, how, mean, scored):
-    source = write_jsonl(tmp_path / "p.jsonl", [*EMPTY, {"caption": None, "references": ["x y"]}])
+    texts = [("a dog", "a dog runs"), (" ", "a cat"), ("two cats", "two cats sit"), (None, "x y")]
+    rows = [{"caption": text, "references": [other]} for text, other in texts]
     output = tmp_path / "o.jsonl"
-    refused = run("score", source, "-m", "cider", "--on-error", "skip", "--empty", "raise")
-    assert_refused(refused, "line 2: candidate: ", 1)
-    done = run("score", source, "-m", "cider", "--empty", how, "--on-error", "skip", "--output", output)
+    given = (write_jsonl(tmp_path / "p.jsonl", rows), "-m", "cider", "--on-error", "skip", "--empty")
+    assert_refused(run("score", *given, "raise"), "line 2: candidate: ", 1)
+    done = run("score", *given, how, "--output", output)
     assert done.exit_code == 3  # for the caption that is missing
-    assert ["cider", mean, scored, "1", "1", "0", "0"] in [line.split() for line in done.stdout.splitlines()]
+    assert f"cider {mean} {scored} 1 1 0 0 " in flat(done.stdout)
     row = read_jsonl(output)[1]
     assert row["cider"] == (None if how == "skip" else 0)
     assert (row["capscore_error"] is None) == (how != "skip")
     found = summary_of(tmp_path / "o.summary.json")["cider"]
-    assert [found[key] for key in ("n_items", "n_scored", "n_failed", "n_empty")] == [4, int(scored), 1, 1]
+    assert [found[key] for key in ("n_items", "n_scored", "n_failed", "n_empty")] == [4, scored, 1, 1]
 
 
-def test_warnings_come_once_and_short(tmp_path, photos, colours, monkeypatch):
+def test_warnings_come_once_and_short(tmp_path, photos, toys, monkeypatch):
     monkeypatch.setattr("capscore.scoring.files.CHUNK_ROWS", 2)
     rows = [{"image": "red.png", "caption": "a b c d e f red", "language": code} for code in ["sw", "ta"] * 3]
     rows[1]["caption"] = "red"
@@ -238,22 +201,17 @@ def test_warnings_come_once_and_short(tmp_path, photos, colours, monkeypatch):
         assert any(re.search(part, line) for line in lines), part
 
 
-# ---- rows that are bad ----
-
-
 @pytest.mark.parametrize(
     ("row", "message"),
     [
         ({"image": "rde.png"}, "line 3: image: no such file: "),
         ({"references": 3}, "line 3: references: expected a list of references, got 3"),
-        ({"caption": float("nan")}, "candidate: expected a caption, got nan"),
         ({"image": "https://x.org/a.jpg"}, "--allow-urls"),
         ({"image": "more/a.png"}, "; --images names the folder"),
         ({"image": "text.png"}, "text.png' is not an image"),
-        ({"language": "xx-nobody"}, "language: unknown language code 'xx-nobody'"),
     ],
 )
-def test_a_bad_row_stops_with_its_line_or_is_skipped(tmp_path, photos, colours, monkeypatch, row, message):
+def test_a_bad_row_stops_with_its_line_or_is_skipped(tmp_path, photos, toys, monkeypatch, row, message):
     monkeypatch.setattr("capscore.scoring.files.CHUNK_ROWS", 2)
     (photos / "text.png").write_text("no image")
     source, output = write_jsonl(tmp_path / "p.jsonl", [*ROWS[:2], {**ROWS[2], **row}]), tmp_path / "o.jsonl"
@@ -269,7 +227,7 @@ def test_a_bad_row_stops_with_its_line_or_is_skipped(tmp_path, photos, colours, 
     assert found["metrics"]["ref_clip_score"]["mean"] == pytest.approx(sum(REF[:2]) / 2)
 
 
-def test_rows_that_look_wrong_are_counted_once_for_all(tmp_path, photos, colours, monkeypatch):
+def test_rows_that_look_wrong_are_counted_once_for_all(tmp_path, photos, toys, monkeypatch):
     monkeypatch.setattr("capscore.scoring.files.CHUNK_ROWS", 1)
     rows = [ROWS[0], {**ROWS[1], "caption": "nan"}, {**ROWS[2], "caption": "NA"}]
     Image.new("RGB", (3, 3)).save(photos / rows[2]["image"])
@@ -278,7 +236,7 @@ def test_rows_that_look_wrong_are_counted_once_for_all(tmp_path, photos, colours
     assert re.search(r"2 have a caption .* \(first: row 1.* 1 have a photo .* \(first: row 2", done.stderr)
 
 
-def test_the_first_bad_row_is_named_and_the_others_are_counted(tmp_path, photos, colours):
+def test_the_first_bad_row_is_named_and_the_others_are_counted(tmp_path, photos, toys):
     rows = [ROWS[0], *({**ROWS[1], "image": name} for name in ("gone.png", "no.png", "none.png"))]
     done = score(write_jsonl(tmp_path / "p.jsonl", rows), "-m", "mcs,rouge_l", "--no-cache")
     assert_refused(done, "gone.png", 1)
@@ -287,7 +245,7 @@ def test_the_first_bad_row_is_named_and_the_others_are_counted(tmp_path, photos,
     assert score(write_jsonl(tmp_path / "q.jsonl", ROWS), "-m", "rouge_l", "--no-cache").exit_code == 0
 
 
-def test_a_row_may_fail_for_one_metric_only(tmp_path, photos, colours):
+def test_a_row_may_fail_for_one_metric_only(tmp_path, photos, toys):
     rows = [ROWS[0], {**ROWS[1], "references": None}, {**ROWS[2], "image": "gone.png"}]
     source, output = write_jsonl(tmp_path / "p.jsonl", rows), tmp_path / "o.csv"
     done = score(source, "-m", "mcs,rouge_l", "-o", output, "--on-error", "skip")
@@ -298,35 +256,26 @@ def test_a_row_may_fail_for_one_metric_only(tmp_path, photos, colours):
     assert third["capscore_error"].startswith("mcs: image: no such file")
 
 
-def test_debug_shows_the_traceback(preds, monkeypatch):
-    monkeypatch.setenv("CAPSCORE_DEBUG", "0")
-    assert "Traceback" not in score(preds, "-m", "x").stderr
-    assert "Traceback" in score(preds, "-m", "x", "--debug").stderr
-
-
 @pytest.mark.parametrize("count", [1, 10, 11])
-def test_few_rows_are_shown_each(photos, colours, tmp_path, count):
+def test_few_rows_are_shown_each(photos, toys, tmp_path, count):
     source = write_jsonl(tmp_path / "p.jsonl", [{**ROWS[0], "caption": f"red {n}"} for n in range(count)])
     shown = score(source).stdout
     assert ("red 0" in shown) == (count <= 10) and ("truncated" in shown) == (count > 1)
     assert "The scores of rows were not saved; --output scores.jsonl saves them." in shown
 
 
-# ---- cache, backbones ----
-
-
-def test_the_cache_is_used_shown_and_cleared(preds, tmp_path, colours, monkeypatch):
+def test_the_cache_is_used_shown_and_cleared(preds, tmp_path, toys, monkeypatch):
+    monkeypatch.setenv("CAPSCORE_BACKBONE", "toy")
     folder = tmp_path / "kept"
     where = ("--cache-dir", folder)
     assert run("cache", "info", *where).stdout == f"0 embeddings, 0 bytes, in {folder}\n"
-    for _ in range(2):
-        assert score(preds, *where).exit_code == 0
-    score(preds, "--no-cache")
-    assert [backbone.encoded_images for _, backbone in colours] == [3, 0, 3]
+    for options, n_encoded in ((where, 3), (where, 0), (["--no-cache"], 3)):
+        assert score(preds, *options).exit_code == 0
+        assert [backbone.encoded_images for backbone in toys.values()] == [n_encoded]
     assert EmbeddingCache().info()["entries"] == 0
     (stored,) = EmbeddingCache(folder).info()["backbones"]
     short = stored["fingerprint"][:12]
-    assert re.search(rf"colours@w00000000 +{short} +5 ", run("cache", "info", *where).stdout)
+    assert re.search(rf"toy@w00000000 +{short} +5 ", run("cache", "info", *where).stdout)
     assert json.loads(run("cache", "info", "--json", *where).stdout)["entries"] == 5
     assert_refused(run("cache", "clear", *where), "this would remove 5 embeddings")
     assert "0 backbones in" in run("cache", "clear", "zz", "--yes", *where).stderr
@@ -348,28 +297,22 @@ def test_the_list_of_backbones_shows_what_is_known():
     assert known["xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k"]["flickr8k_expert_tau_c"] == 52.8
 
 
-# ---- photos and captions, folders, COCO, presets ----
-
-
-def test_photos_and_captions_that_are_typed(photos, colours, monkeypatch, tmp_path):
-    done = run("score", "--photo", photos / "red.png", "--caption", "red green", "--no-cache")
-    lines = [line.split() for line in done.stdout.splitlines() if line.strip()]
-    assert lines[0] == ["photo", "caption", "mcs"] and lines[2] == ["red.png", "red", "green", f"{HALF:.4f}"]
-    assert "Scored 1 of 1 row." in done.stdout and done.stderr == ""
+def test_photos_and_captions_that_are_typed(photos, toys, monkeypatch):
     monkeypatch.chdir(photos)
-    given = ["--photo", "red.png", "--caption", "red", "--caption", "blue"]
-    given += ["--reference", "red green", "--reference", "blue", "-m", "ref_clip_score"]
-    assert run("score", *given, "-o", tmp_path / "r.jsonl").exit_code == 0
-    assert column(tmp_path / "r.jsonl", "clip_score") == near([2.5, 0.0])
-    assert column(tmp_path / "r.jsonl", "ref_clip_score")[0] == pytest.approx(REF[0], abs=1e-6)
+    given = ("--photo", "red.png", "--caption", "red green", "--caption", "blue", "--no-cache")
+    done = run("score", *given, "-m", "ref_clip_score", "--reference", "red green", "--reference", "blue")
+    assert done.stderr == "" and "Scored 2 of 2 rows." in done.stdout
+    lines = [line.split() for line in run("score", *given).stdout.splitlines() if line.strip()]
+    assert lines[0] == ["photo", "caption", "mcs"] and lines[2] == ["red.png", "red", "green", f"{HALF:.4f}"]
+    assert f"{2 * HALF / (HALF + 1):.4f}" in done.stdout and "0.0000" in done.stdout
 
 
 def test_of_several_captions_of_a_photo_there_is_a_mean_per_photo_too(tmp_path):
     """COCO's results with its annotations."""
+    known = {"images": [{"id": number, "file_name": row["image"]} for number, row in enumerate(ROWS)]}
     texts = [(number, text) for number, row in enumerate(ROWS) for text in row["references"]]
-    annotations = [{"image_id": number, "caption": text} for number, text in texts]
-    images = [{"id": number, "file_name": row["image"]} for number, row in enumerate(ROWS)]
-    (tmp_path / "known.json").write_text(json.dumps({"images": images, "annotations": annotations}))
+    known["annotations"] = [{"image_id": number, "caption": text} for number, text in texts]
+    (tmp_path / "known.json").write_text(json.dumps(known))
     rows = [{"image_id": number, "caption": text} for number, text in ((2, "red"), (2, "x"), (0, ["blue"]))]
     source = write_jsonl(tmp_path / "p.jsonl", rows)
     given = (source, "--references", tmp_path / "known.json", "-m", "rouge_l")
@@ -394,12 +337,12 @@ def test_reasons_of_a_judge_are_a_column_where_they_are_asked_for(preds, photos,
     assert "|refs:var|" in json.loads(done.stdout)["metrics"]["judge"]["signature"]
 
 
-def test_a_metric_may_name_its_own_backbone(preds, photos, colours, judge):
+def test_a_metric_may_name_its_own_backbone(preds, photos, toys, judge):
     done = score(preds, "-m", "mcs,judge@org/model@v1", "--backbone", "toy", "--no-cache")
-    assert done.exit_code == 0 and judge == ["org/model@v1"] and [name for name, _ in colours] == ["toy"]
+    assert done.exit_code == 0 and judge == ["org/model@v1"] and [*toys] == ["toy"]
 
 
-def test_a_preset_is_the_metrics_that_the_rows_have_inputs_for(preds, photos, colours, tmp_path):
+def test_a_preset_is_the_metrics_that_the_rows_have_inputs_for(preds, photos, toys, tmp_path):
     done = score(preds, "--preset", "multilingual", "-m", "cider_d,mcs", "--language", "en", "--json")
     assert list(json.loads(done.stdout)["metrics"]) == ["mcs", "cider", "rouge_l", "cider_d"]
     assert done.stderr == ""
@@ -411,7 +354,7 @@ def test_a_preset_is_the_metrics_that_the_rows_have_inputs_for(preds, photos, co
     assert_refused(score(source, "--preset", "coco"), "the input lacks the photos or references")
 
 
-def test_a_preset_leaves_out_programs_that_are_not_here(preds, colours, monkeypatch):
+def test_a_preset_leaves_out_programs_that_are_not_here(preds, toys, monkeypatch):
     monkeypatch.setattr("shutil.which", lambda name: None)
     monkeypatch.setattr("capscore.metrics.spice._program", lambda: None)
     monkeypatch.setattr("capscore.metrics.meteor_words.version", lambda name: "3.0.1")

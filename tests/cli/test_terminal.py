@@ -1,12 +1,20 @@
-"""What commands print of texts from outside: nothing in them controls the terminal, or counts as markup."""
+"""What all commands use: no text controls the terminal; completion, spelling, kinds of errors."""
 
 import io
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from capscore.cli.terminal import print_failures, print_line, say
+import capscore.cli
+from capscore.cli.options import named_files, on_backbones, split_metrics
+from capscore.cli.terminal import is_usage_error, print_line, spell
+from capscore.errors import BackboneUnavailable, CapscoreError, InputError, OptionError, Setting
 from capscore.files.console import make_console
 from capscore.images import fetch
+from capscore.registry import METRICS
 from capscore.tables import Table
 
 from .conftest import read_jsonl, run, write_jsonl
@@ -26,36 +34,17 @@ def test_a_console_takes_texts_literally():
     assert all(text in shown for text in ("[bold]a[/] :smile:", "[red]b[/red]", r"c\nd"))
 
 
-def test_lines_on_standard_error_are_single_lines(capsys):
-    say(f"one\ntwo {ESCAPES}")
-    failures = {3: (None, f"bad\nname {ESCAPES}")}
-    print_failures(failures, "of 4 rows could not be scored", lambda row, line: f"row {row}")
-    err = capsys.readouterr().err
-    assert not set(err) & CONTROLS
-    lines = [line.split(" \\x1b")[0] for line in err.splitlines()]
-    assert lines == ["capscore: one two", "capscore: 1 of 4 rows could not be scored:", "  row 3: bad name"]
-
-
 @pytest.mark.parametrize("name", ["\x1b[31mred.png", "a\nb\x07.png", "\u202egnp.exe", "[bold]b.png"])
 def test_names_of_images_cannot_control_the_terminal(tmp_path, monkeypatch, toys, name):
-    monkeypatch.delenv("CAPSCORE_DEBUG", raising=False)
+    monkeypatch.setenv("CAPSCORE_DEBUG", "0")
     (tmp_path / name).write_bytes(b"no image")
     source = write_jsonl(tmp_path / "rows.jsonl", [{"image": name, "caption": f"[red] {ESCAPES}"}])
     for options in ([], ["--debug"]):
         done = run("score", source, "--no-cache", "--backbone", "toy", *options)
         assert done.exit_code == 1 and not set(done.output) & CONTROLS
         assert "is not an image that can be read" in done.stderr
+        assert ("Traceback" in done.stderr) == bool(options)
         assert options or len(done.stderr.splitlines()) == 1
-
-
-def test_names_of_systems_and_columns_cannot_control_the_terminal(tmp_path):
-    rows = [{"image": f"{n}.jpg", "caption": "x", "m\x1b[2J": n / 10} for n in range(2)]
-    a, b = (write_jsonl(tmp_path / f"{name}.jsonl", rows) for name in "ab")
-    done = run("compare", f"x\x1b]0;y={a}", b, "--metric", "m\x1b[2J")
-    assert done.exit_code == 0 and "\x1b" not in done.output
-    (tmp_path / "a.summary.json").write_text('{"metrics": {"m\\u001b[2J": {"signature": "no\\u001b[2J|x"}}}')
-    done = run("compare", a, b, "--metric", "m\x1b[2J")
-    assert done.exit_code == 1 and "\x1b" not in done.output
 
 
 def test_passwords_are_shown_nowhere(tmp_path, monkeypatch, toys):
@@ -75,3 +64,69 @@ def test_passwords_are_shown_nowhere(tmp_path, monkeypatch, toys):
     rows = read_jsonl(output)
     assert [row["image"] for row in rows] == urls  # the rows themselves are the reader's own
     assert not any("SECRET" in row["capscore_error"] for row in rows)
+
+
+def test_help_has_the_common_options_first_and_those_of_the_backbone_apart():
+    shown = run("score", "--help").stdout
+    panels = re.findall(r"─ (\w[\w ]*?) ─", shown)
+    assert panels[0] == "Options" and {"Output", "Columns", "Backbone", "InfoMetIC"} < {*panels}
+    first, backbone = (shown.split(f"─ {name} ─")[part] for name, part in (("Columns", 0), ("Backbone", 1)))
+    assert "--metric" in first and "--output" in first and "--device" not in first
+    assert "--device" in backbone and "--no-cache" in backbone
+    assert all(re.search(rf"\b{metric}\b", shown) for metric in METRICS.names())
+
+
+OFFERED = {"score --on-error ": "raise skip", "score -m mcs,ro": "mcs,rouge_l", "rob": "robustness"}
+OFFERED["score --metric c"] = "clip_score clip_cider cider cider_d chair"
+
+
+@pytest.mark.parametrize(("typed", "offered"), OFFERED.items())
+def test_a_shell_completes_commands_options_and_metrics(typed, offered):
+    words = f"capscore {typed}"
+    env = {"_CAPSCORE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    done = run(env={**env, "COLUMNS": "80"}, prog_name="capscore")
+    assert done.stdout.split() == offered.split(), done.stderr
+
+
+def test_metrics_are_separated_by_commas():
+    assert split_metrics(None) == [] and split_metrics(["mcs, cider,", "mcs"]) == ["mcs", "cider"]
+    assert named_files(["a=b=c.json"]) == {"a": Path("b=c.json")}
+    assert on_backbones([], ["embedded"]) == []  # as where only files of scores are named
+    assert split_metrics(["mcs@folder,pr_mcs@other"]) == ["mcs@folder", "pr_mcs@other"]
+
+
+def test_options_are_spelled_as_they_are_typed():
+    assert spell(Setting("image_text", ["dog", "red ball"])) == "--image-text dog --image-text 'red ball'"
+    assert spell(Setting("image_column")) == "--image-column"
+    assert spell(Setting("cache", Path("kept"))) == "--cache-dir kept"
+    assert spell(Setting("path", Path("a b.jsonl"))) == "a b.jsonl"
+
+
+def test_an_error_that_begins_with_an_option_is_one_of_usage():
+    split = Setting("split", "x")
+    assert is_usage_error(InputError(split, ": no")) and is_usage_error(OptionError("no ", split))
+    others = [InputError("no ", split), InputError(split, ": no", row=3), BackboneUnavailable(split, ": no")]
+    assert not any(map(is_usage_error, [*others, CapscoreError("no")]))
+
+
+def test_the_entry_point_prints_its_version_and_can_be_called_again(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["capscore", "--version"])
+    for _ in range(2):
+        with pytest.raises(SystemExit) as end:
+            capscore.cli.main()
+        assert not end.value.code and capsys.readouterr().out == f"capscore {capscore.__version__}\n"
+
+
+def test_the_library_and_its_help_import_nothing_heavy():
+    heavy = {"torch", "datasets", "pyarrow", "transformers", "evaluate", "matplotlib", "open_clip", "scipy"}
+    heavy.add("pandas")
+    program = (
+        "import sys, capscore, capscore.embedding.cache\n"
+        f"assert not {heavy | {'PIL'}} & set(sys.modules)\n"
+        "from capscore.cli import app\n"
+        "try: app(['score', '--help'])\n"
+        "except SystemExit as end: assert not end.code\n"
+        f"assert not {heavy} & set(sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout, done.stderr
