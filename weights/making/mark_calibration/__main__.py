@@ -26,15 +26,8 @@ from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, Setting
 from capscore.files.write import write_text
-from capscore.infometic.mark_calibration import (
-    CURVES,
-    FORMAT,
-    MODEL_TYPE,
-    MarkCalibration,
-    MarkCurve,
-    MarkNetwork,
-    MarkNetworkConfig,
-)
+from capscore.infometic import mark_calibration as marks
+from capscore.infometic.mark_calibration import MarkCalibration, MarkCurve, MarkNetwork
 from training.data.alignment_features import embedded
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
@@ -124,10 +117,10 @@ def _shares_found(curves: Mapping[str, MarkCurve]) -> dict[str, float]:
 def save_mark_calibration(calibration: MarkCalibration, folder: str | os.PathLike[str]) -> None:
     """Write a mark calibration, its weights in float16; errors as in `write_network`."""
     record = {
-        "model_type": MODEL_TYPE,
-        "format": FORMAT,
+        "model_type": marks.MODEL_TYPE,
+        "format": marks.FORMAT,
         "sizes": asdict(calibration.network.config),
-        "calibration": {name: _curves_as_json(getattr(calibration, name)) for name in CURVES},
+        "calibration": {name: _curves_as_json(getattr(calibration, name)) for name in marks.CURVES},
         **{name: getattr(calibration, name) for name in ("backbone", "backbone_revision", "nouns", "notes")},
     }
     write_network(folder, calibration.network, record, "float16")
@@ -144,7 +137,7 @@ def _curves_as_json(curves: Any) -> dict[str, Any]:
 def new_network(settings: MarkCalibrationSettings, features: MarkFeatures) -> MarkNetwork:
     """An untrained network with the reduction of the features, and photos as its background."""
     sizes = {name: getattr(settings, name) for name in ("reduced", "hidden", "inner")}
-    config = MarkNetworkConfig(dim=features.whole.shape[1], features=features.weight.shape[1], **sizes)
+    config = marks.MarkNetworkConfig(dim=features.whole.shape[1], features=features.weight.shape[1], **sizes)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         network = MarkNetwork(config)

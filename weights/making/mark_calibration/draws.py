@@ -193,9 +193,8 @@ class MarkLoss:
 
 def padded(rows: Sequence[PhotoWords]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Words, classes, right (all (n, m)) and where words are, bool (n, m)."""
-    words, there = padded_arrays([row.words for row in rows], "cpu")
-    classes, _ = padded_arrays([row.classes for row in rows], "cpu")
-    right, _ = padded_arrays([row.right for row in rows], "cpu")
+    _, *columns = zip(*rows, strict=True)
+    (words, there), (classes, _), (right, _) = (padded_arrays(column, "cpu") for column in columns)
     return words, classes, right, there
 
 
