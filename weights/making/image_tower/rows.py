@@ -6,7 +6,7 @@ there give rows of captions alone, for the text side.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,12 +24,8 @@ PACKAGE_TEXTS = {"flickr8k-cn": "zh", "arabic-flickr8k": "ar", "jsts": "ja", "co
 SOURCES = ("flickr8k", "multi30k", "xflickrco", *PACKAGE_TEXTS)
 
 
-class Caption(NamedTuple):
-    photo: Photo
-    name: str  # file name of the photo or id of the caption, as its source has it
-    language: str
-    text: str
-    source: str
+# Source, file name of the photo or id of the caption as the source has it, language and text.
+Caption = tuple[str, str, str, str]
 
 
 class PhotoRow(NamedTuple):
@@ -54,7 +50,7 @@ def rows_of(settings: TowerSettings) -> tuple[TrainingRows, HeldOut]:
         Path(given).expanduser() for given in (settings.data, settings.photos, settings.texts)
     )
     files, captions = photo_files(folder), read_captions(data, texts)
-    held = held_out_photos(data, [*files, *(caption.name for caption in captions)])
+    held = held_out_photos(data, [*files, *(name for _, name, *_ in captions)])
     rows = training_rows(captions, folder, files, held)
     say(f"{len(rows.photos):,} photos, and captions of {len(rows.texts):,} without pixels")
     for source in sorted({*rows.left_out, *rows.counts}):
@@ -71,12 +67,10 @@ def read_captions(data: Path, texts: Path) -> list[Caption]:
                 found.append((row["source"], photo_name(row["id"]), language, row["text"]))
     if missing := set(SOURCES) - {source for source, *_ in found}:
         raise InputError(f"{texts} has no caption of {', '.join(sorted(missing))}", field="texts")
-    captions = []
-    for source, name, language, text in sorted(found, key=lambda entry: SOURCES.index(entry[0])):
-        if (photo := photo_of(name)) is None:
+    for source, name, *_ in found:
+        if photo_of(name) is None:
             raise InputError(f"{name!r} of {source} names no photo; expected a name such as 1234_ab.jpg")
-        captions.append(Caption(photo, name, language, " ".join(text.split()), source))
-    return captions
+    return sorted(found, key=lambda caption: SOURCES.index(caption[0]))
 
 
 def training_rows(
@@ -84,25 +78,27 @@ def training_rows(
 ) -> TrainingRows:
     """Captions → rows, without what is held out; InputError if no photo in the folder has a caption."""
     names = first_names(files)
-    found: dict[Photo, dict[str, dict[str, Caption]]] = {}
+    # photo → language and folded text → language, text, name and source
+    found: dict[Photo, dict[tuple[str, str], tuple[str, str, str, str]]] = defaultdict(dict)
     left_out: Counter[str] = Counter()
-    for caption in captions:
-        if held.reason(caption.photo, caption.name):
-            left_out[caption.source] += 1
+    for source, name, language, given in captions:
+        photo, text = photo_of(name), " ".join(given.split())
+        if photo is not None and not held.reason(photo, name):
+            found[photo].setdefault((language, text.casefold()), (language, text, name, source))
         else:
-            of_language = found.setdefault(caption.photo, {}).setdefault(caption.language, {})
-            of_language.setdefault(caption.text.casefold(), caption)
+            left_out[source] += 1
     seen, texts, counts = [], [], Counter[str]()
     for photo, own in sorted(found.items()):
-        listed = [item for same in own.values() for item in same.values()]
-        rows = {language: tuple(item.text for item in same.values()) for language, same in own.items()}
-        if name := names.get(photo):
-            seen.append(PhotoRow(photo, name, folder / name, rows))
-        elif len(listed) > 1:
-            texts.append(PhotoRow(photo, listed[0].name, None, rows))
+        rows: dict[str, tuple[str, ...]] = {}
+        for language, text, *_ in own.values():
+            rows[language] = (*rows.get(language, ()), text)
+        if photo in names:
+            seen.append(PhotoRow(photo, names[photo], folder / names[photo], rows))
+        elif len(own) > 1:
+            texts.append(PhotoRow(photo, next(iter(own.values()))[2], None, rows))
         else:
             continue
-        counts.update(item.source for item in listed)
+        counts.update(source for *_, source in own.values())
     if not seen:
         raise InputError("no caption is of an available photo that may be trained on", field="photos")
     return TrainingRows(seen, texts, counts, left_out)

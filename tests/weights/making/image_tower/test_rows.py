@@ -7,8 +7,8 @@ import pytest
 from capscore.errors import InputError
 from tools.tiny.official import write_jsonl
 from tools.tiny.sources_of_weights import SAYS, text_row, write_data, write_photos, write_texts
-from weights.making.held_out import HeldOut, Photo, held_out_photos, photo_files
-from weights.making.image_tower.rows import Caption, read_captions, training_rows
+from weights.making.held_out import HeldOut, held_out_photos, photo_files
+from weights.making.image_tower.rows import read_captions, training_rows
 
 pytestmark = [
     pytest.mark.usefixtures("prepared_here"),
@@ -26,7 +26,7 @@ def folders(tmp_path_factory):
 def rows(folders):
     data, photos, texts = folders
     captions, files = read_captions(data, texts), photo_files(photos)
-    held = held_out_photos(data, [*files, *(caption.name for caption in captions)])
+    held = held_out_photos(data, [*files, *(name for _, name, *_ in captions)])
     return training_rows(captions, photos, files, held)
 
 
@@ -67,7 +67,7 @@ def test_held_out_photos_are_left_out_of_every_source_and_counted(rows):
 
 
 def test_one_photo_needs_a_caption(folders):
-    alone = Caption(Photo("flickr", 5), "5_a.jpg", "en", "A dog.", "flickr8k")
+    alone = ("flickr8k", "5_a.jpg", "en", "A dog.")
     with pytest.raises(InputError, match="no caption is of an available photo"):
         training_rows([alone], folders[1], photo_files(folders[1]), HeldOut({}))
 
