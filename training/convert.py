@@ -160,9 +160,8 @@ def _infometic(settings: Settings, tensors: Mapping[str, Tensor]) -> InfoMetIC:
         config = config.on(loaded)
     with torch.device("meta"):
         model = InfoMetIC(config)
-    layers = f"{intra} layers of each modality, {inter} of both"
-    about = f"the public code's model with {layers}, and vectors of {config.dim}"
-    _fill(model, _renamed(network), f"{path} does not fit {about}")
+    sizes = f"{intra} layers of each modality, {inter} of both, and vectors of {config.dim}"
+    _fill(model, _renamed(network), f"{path} does not fit the public code's model with {sizes}")
     notes = {"converted_from": path.name, "recipe": "infometic", "languages": ["en"]}
     stated = asdict(replace(config, backbone="", backbone_revision="", backbone_fingerprint=""))
     stated = {name: value for name, value in stated.items() if value != ""}

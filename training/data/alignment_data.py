@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,7 @@ class TextBatch:
     shares: Tensor
     labels: Tensor
     counted: Tensor
-    context: WordContext | None = None
+    context: WordContext | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True, eq=False)

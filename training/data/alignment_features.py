@@ -357,7 +357,7 @@ def seen_words(
     Returns (piece, number of the word among the seen ones, share of the piece in it), and the seen words.
     """
     shares = word_shares(pieces, words)
-    there = shares.any(axis=0).tolist()
+    there = np.any(shares, axis=0)
     wanted = [word.semantic and word.end <= pieces.read_to for word in words]
     seen = [number for number in range(len(words)) if wanted[number] and there[number]]
     words_of, pieces_of = np.nonzero(shares[:, seen].T)

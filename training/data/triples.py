@@ -32,7 +32,7 @@ class Noise:
             raise CapscoreError(Setting("kinds", list(self.kinds)), expected)
         for kind in self.kinds:
             # nothing is perturbed, nor loaded that finds objects, but the settings are checked
-            objects = [] if kind == "substitution" else None
+            objects: list[str] | None = [] if kind == "substitution" else None
             perturb([], kind, p=self.p, order=self.order, objects=objects)
 
 

@@ -56,8 +56,8 @@ def frequent_words(captions: Sequence[Sequence[CaptionWord]], *, most: int = 300
                 kind, name = word.word_class, folded(word.text)
                 counts[kind][name] += 1
                 # the first word of a caption may have a capital anyway
-                spelled, weight = (word.text, 2) if number else (lower(word.text), 1)
-                spellings[kind, name][spelled] += weight
+                text, weight = (word.text, 2) if number else (lower(word.text), 1)
+                spellings[kind, name][text] += weight
     frequent: dict[str, list[str]] = {}
     for kind, counted in sorted(counts.items()):
         frequent[kind] = []

@@ -334,7 +334,9 @@ class _Run:
 
     def _write_losses(self) -> None:
         means = {name: math.fsum(values) / len(values) for name, values in self.recent.items()}
-        extra = {name: means.pop(name) for name in ("grad_norm", "skipped") if name in means}
+        extra: dict[str, float] = {
+            name: means.pop(name) for name in ("grad_norm", "skipped") if name in means
+        }
         self.recent, self.last_losses = {}, means
         rate = max(group["lr"] for group in self.optimizer.param_groups)
         self._write({"lr": rate, "losses": means, **extra})
