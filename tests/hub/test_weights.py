@@ -47,13 +47,6 @@ def test_an_image_tower_from_the_hub_is_unchanged(hub, eye, elsewhere):
     np.testing.assert_allclose(there.encode_images([photo]), here.encode_images([photo]), atol=1e-6)
 
 
-def test_a_network_is_published_with_how_it_is_loaded(hub, network):
-    told = done("weights", network, "--org", "jo")
-    first = hub.commit_of("jo/net", "main")
-    assert f"capscore.load('infometic', backbone='embedded', weights='jo/net@{first}')" in told
-    assert hub.files_of("jo/net").keys() == {*NETWORK_FILES, ".gitattributes"}
-
-
 def test_training_files_are_sent_only_if_the_card_shows_them(student, tuned):
     assert plan_weights(tuned).files.keys() == TUNED_FILES
     files = set(plan_weights(student).files)
@@ -70,10 +63,12 @@ def test_training_files_are_sent_only_if_the_card_shows_them(student, tuned):
     assert plan_weights(student).files.keys() == files | {"LICENSE", "curve.png"}
 
 
-def test_a_network_is_planned_with_what_it_needs(network, tmp_path):
+def test_a_network_is_planned_with_what_it_needs(hub, network, tmp_path):
     ready = plan_weights(network)
     assert weights_kind(network) == "infometic" and ready.files.keys() == NETWORK_FILES
     assert [note.partition(":")[0] for note in ready.notes] == ["not sent"]
+    told, first = done("weights", network, "--org", "jo"), hub.commit_of("jo/net", "main")
+    assert f"capscore.load('infometic', backbone='embedded', weights='jo/net@{first}')" in told
     local = [(name, f"{name!r}, a folder on this machine only") for name in ("my-tower", "./gone")]
     for name, note in [*local, ("", "do not name their")]:
         config = InfoMetICConfig(**{**vars(NETWORK), "backbone": name})
