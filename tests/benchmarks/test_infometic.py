@@ -9,9 +9,9 @@ import torch
 from scipy.stats import pearsonr
 
 import capscore
-from capscore import CapscoreError, InputError
 from capscore.benchmarks import tasks
 from capscore.benchmarks.tasks import TaskOptions
+from capscore.errors import CapscoreError
 from capscore.infometic.network import InfoMetIC, InfoMetICConfig
 from capscore.infometic.regions import RegionFinder, Regions
 from capscore.options import Sampling
@@ -45,8 +45,6 @@ class Halves(RegionFinder):
 
 
 class OpenAI(ColourBackbone):
-    """The same towers under the name of those that papers use."""
-
     name = "ViT-B-32-quickgelu/openai"
 
 
@@ -64,7 +62,6 @@ def write_photos(folder):
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory):
-    """A folder of weights that read four pieces."""
     torch.manual_seed(0)
     model = InfoMetIC(InfoMetICConfig(dim=3, heads=1, intra_layers=1, inter_layers=1, max_tokens=4))
     folder = tmp_path_factory.mktemp("weights") / "tiny"
@@ -93,7 +90,6 @@ MCS = {"mcs": functools.partial(capscore.load, "mcs", backbone=ColourBackbone(),
 
 @pytest.fixture
 def thumb(tmp_path):
-    """Eight rated captions, two of them by people."""
     write_photos(tmp_path / "val2014")
     ratings = np.random.default_rng(2).integers(2, 6, (8, 2)).tolist()
     captions = "red blue|green|blue green thing|red|a red thing|blue|green red|a blue sky".split("|")
@@ -236,14 +232,13 @@ def test_the_word_that_is_wrong(tmp_path, monkeypatch):
 
 
 def test_pairs_that_cannot_be_scored(network):
-    photo = picture(RED, BLUE)
-    with pytest.raises(InputError, match="row 1, candidate: expected a caption, got an empty string"):
-        maker()().score_matrix(["red", ""], [photo])
-    spoilt = maker(weights=network)()
+    scorer, photo = maker(weights=network)(), picture(RED, BLUE)
+    with pytest.raises(CapscoreError, match="row 1, candidate: expected a caption, got an empty string"):
+        scorer.score_matrix(["red", ""], [photo])
     with torch.no_grad():
-        spoilt.aligner.log_scale.fill_(float("nan"))
+        scorer.aligner.log_scale.fill_(float("nan"))
     with pytest.raises(CapscoreError, match="gave NaN or infinity for 2 pairs"):
-        spoilt.score_matrix(["red", "blue"], [photo])
+        scorer.score_matrix(["red", "blue"], [photo])
 
 
 def test_retrieval_ranks_by_the_score_of_each_pair(tmp_path, network):

@@ -1,7 +1,6 @@
 """A benchmark's files and a metric → its numbers: against a second computation, row by row."""
 
 import functools
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -9,13 +8,14 @@ import pytest
 from scipy.stats import kendalltau
 
 import capscore
-from capscore import CapscoreError, InputError
 from capscore.benchmarks.data.load import benchmark_builder, builder_class
-from capscore.benchmarks.reading import Configuration, benchmark_queries
-from capscore.benchmarks.tasks import RetrievalTask, TaskOptions, task_of
+from capscore.benchmarks.reading import Configuration, benchmark_queries, read_scores
+from capscore.benchmarks.tasks import Queries, RetrievalTask, TaskOptions, task_of
+from capscore.errors import CapscoreError, InputError
 from capscore.judges.asker import Answers
 from capscore.options import RowOptions, Sampling
 from tools.tiny.colours import ColourBackbone
+from tools.tiny.command import write_jsonl
 from tools.tiny.judges import tiny_judge
 
 from ..datasets_scripts.conftest import official
@@ -57,21 +57,17 @@ def run(folder, metrics, options=quick, **more):
 
 
 def scored(folder, scores, name="mine.jsonl"):
-    """A file of scores for `rated`, in its order."""
     queries = benchmark_queries(Configuration("flickr8k_human", "expert", folder))
     rows = [{"id": key, "score": score} for key, score in zip(queries.ids, scores, strict=True)]
-    (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return folder / name
+    return write_jsonl(folder / name, rows)
 
 
 def test_agreement_is_that_of_the_scores_with_every_single_rating(tmp_path):
     captions, ratings = rated(tmp_path)
     found = run(tmp_path, rouge)
-    scores = capscore.load("rouge_l").score(
-        [captions[f"{row + 4}.jpg#2"] for row in range(12)],
-        references=[[captions[f"{row % 4}.jpg#{n}"] for n in range(5)] for row in range(12)],
-        language="en",
-    )
+    texts = [captions[f"{row + 4}.jpg#2"] for row in range(12)]
+    references = [[captions[f"{row % 4}.jpg#{n}"] for n in range(5)] for row in range(12)]
+    scores = capscore.load("rouge_l").score(texts, references=references, language="en")
     expected = kendalltau(np.repeat(scores.scores, 3), np.ravel(ratings), variant="c").statistic
     (result,) = found.results
     assert result.outcome.statistics[0] == ("tau_c", pytest.approx(expected, abs=1e-12), None, 36)
@@ -84,7 +80,6 @@ def test_agreement_is_that_of_the_scores_with_every_single_rating(tmp_path):
 
 
 def standings(result, name="tau_c"):
-    """What is said of the published figures of a statistic, each once."""
     (found,) = [one for one in result.to_dict()["statistics"] if one["name"] == name]
     return list(dict.fromkeys(entry["standing"] for entry in found["published"]))
 
@@ -94,8 +89,7 @@ def test_published_values_are_shown(tmp_path, monkeypatch):
     path = scored(tmp_path, range(12))
     cut = run(tmp_path, {"cider": lambda: capscore.load("cider")}).results
     assert standings(cut[0]) == ["not comparable: 12 rows, not 5,664"]
-    counts = {"expert": {"test": {"rows": 12}}}
-    monkeypatch.setattr(builder_class("flickr8k_human"), "COUNTS", counts)
+    monkeypatch.setattr(builder_class("flickr8k_human"), "COUNTS", {"expert": {"test": {"rows": 12}}})
     (cider,) = run(tmp_path, {"cider": lambda: capscore.load("cider")}).results
     assert standings(cider) == ["not reproduced"]
     figures = cider.published["tau_c"]
@@ -112,19 +106,16 @@ def test_published_values_are_shown(tmp_path, monkeypatch):
     clip = functools.partial(capscore.load, "clip_score", backbone=ColourBackbone(), cache=False)
     readings = {"cider": lambda: capscore.load("cider", variant="paper"), "clip_score": clip}
     readings["clip_score@as"] = lambda: clip(prefix="a photo of ")
-    assert [standings(result) for result in run(tmp_path, readings).results] == [
-        ["not comparable: variant='paper'"],
-        ["not reproduced"],
-        ["not comparable: prefix='a photo of '"],
-    ]
+    (paper,), (same,), (prefixed,) = map(standings, run(tmp_path, readings).results)
+    assert (paper, same) == ("not comparable: variant='paper'", "not reproduced")
+    assert prefixed == "not comparable: prefix='a photo of '"
     # figures of a backbone stand beside scores of that backbone only
     backbone = "xlm-roberta-large-ViT-H-14/frozen_laion5b_s13b_b90k"
     names = ("clip_score", f"clip_score@{backbone}", "clip_score@embedded")
     unknown, named, other = run(tmp_path, dict.fromkeys(names, path)).results
     assert {figure.backbone for figure in unknown.published["tau_c"]} == {None}
-    assert standings(unknown, "tau_b") == [
-        f"not comparable: with the backbone {VIT_B}; scores named clip_score@BACKBONE are compared"
-    ]
+    (said,) = standings(unknown, "tau_b")
+    assert said.startswith(f"not comparable: with the backbone {VIT_B}; scores named clip_score@BACKBONE")
     assert {figure.backbone for figures in named.published.values() for figure in figures} == {backbone}
     assert standings(named) == ["not reproduced"]
     assert standings(other) == [f"not comparable: with the backbone {VIT_B}"]
@@ -145,11 +136,10 @@ def test_scores_that_round_to_one_are_ranked_by_their_margin(tmp_path, monkeypat
 
 
 def test_a_judge_is_asked_about_every_photo_with_every_caption(tmp_path):
-    texts = ["a dog", "two cats", "a red house"]
-    rows = [
-        (str(n), {"image": noise(seed=n), "image_id": str(n), "references": [text], "language": "en"})
-        for n, text in enumerate(texts)
-    ]
+    texts, rows = ["a dog", "two cats", "a red house"], []
+    for n, text in enumerate(texts):
+        row = {"image": noise(seed=n), "image_id": str(n), "references": [text], "language": "en"}
+        rows.append((str(n), row))
     judge = capscore.load("judge", backbone=tiny_judge(), cache=False)
     found = RetrievalTask().measure(rows, judge, "", quick).outcome
     pairs = [(text, row["image"]) for _, row in rows for text in texts]
@@ -160,8 +150,7 @@ def test_a_judge_is_asked_about_every_photo_with_every_caption(tmp_path):
 
 def test_a_component_is_a_metric_of_its_own(tmp_path):
     rated(tmp_path)
-    makers = {name: functools.partial(capscore.load, "bleu") for name in ("bleu_1", "bleu_4", "bleu")}
-    results = run(tmp_path, makers).results
+    results = run(tmp_path, ["bleu_1", "bleu_4", "bleu"]).results
     one, four, plain = (result.scores for result in results)
     assert np.allclose(four, plain, rtol=0, atol=1e-12, equal_nan=True)
     assert len({result.signature for result in results}) == 3
@@ -224,12 +213,11 @@ def test_results_print_and_become_rows_of_pandas(tmp_path):
 
 def test_missing_and_constant_scores_of_a_file_are_reported(tmp_path):
     _, ratings = rated(tmp_path)
-    path = scored(tmp_path, [None if n == 3 else n for n in range(12)])
-    with pytest.raises(InputError, match=r"mine\.jsonl, 3\.jpg\|7\.jpg#2: scores: missing"):
+    path = scored(tmp_path, [*range(11), None])
+    with pytest.raises(InputError, match=r"mine\.jsonl, 3\.jpg\|15\.jpg#2: scores: missing"):
         run(tmp_path, {"mine": path})
     (result,) = run(tmp_path, {"mine": path}, TaskOptions(missing="skip", sampling=Sampling(0))).results
-    rest = [n for n in range(12) if n != 3]
-    expected = kendalltau(np.repeat(rest, 3), np.ravel([ratings[n] for n in rest]), variant="c").statistic
+    expected = kendalltau(np.repeat(range(11), 3), np.ravel(ratings[:11]), variant="c").statistic
     assert result.outcome.statistics[0].value == pytest.approx(expected, abs=1e-12)
     assert result.signature == "mine.jsonl, column score, rows matched by id"
     assert (result.n_rows, result.n_queries) == (11, 11)
@@ -242,8 +230,7 @@ def test_missing_and_constant_scores_of_a_file_are_reported(tmp_path):
 def test_two_metrics_are_compared_on_the_same_rows(tmp_path):
     rated(tmp_path)
     draws = TaskOptions(sampling=Sampling(50), compare=True)
-    bleu = {"bleu_1": functools.partial(capscore.load, "bleu")}
-    found = run(tmp_path, {**rouge, **bleu}, draws)
+    found = run(tmp_path, ["rouge_l", "bleu_1"], draws)
     first, second = (result.outcome.statistics[0].value for result in found.results)
     assert all(test["metrics"] == ["rouge_l", "bleu_1"] for test in found.comparisons)
     assert [test["difference"] for test in found.comparisons] == pytest.approx([first - second])
@@ -252,12 +239,10 @@ def test_two_metrics_are_compared_on_the_same_rows(tmp_path):
     assert [(test["difference"], test["p_value"]) for test in equal.comparisons] == [(0.0, 1.0)]
     middle = scored(tmp_path, [n % 5 for n in range(12)], "middle.jsonl")
     several = run(tmp_path, {"a": whole, **rouge, "b": whole, "c": middle}, draws).comparisons
-    raw = np.array([test["p_value"] for test in several])
-    # of three tests the smallest p-value counts three times, the next twice
-    order = raw.argsort()
-    by_rank = np.maximum.accumulate(np.minimum(raw[order] * [3, 2, 1], 1))
-    assert [several[n]["p_value_holm"] for n in order] == pytest.approx(by_rank)
-    assert raw.min() < several[order[0]]["p_value_holm"]
+    # of three tests the smallest p-value counts three times
+    smallest = min(several, key=lambda test: test["p_value"])
+    assert smallest["p_value_holm"] == pytest.approx(min(3 * smallest["p_value"], 1))
+    assert smallest["p_value_holm"] > smallest["p_value"]
     alone = run(tmp_path, {"a": whole}, draws)
     assert alone.notes[-1] == "nothing is compared: a comparison needs two metrics"
 
@@ -298,3 +283,44 @@ def test_all_splits_are_measured_together(tmp_path):
     file.write_text("\n".join([*lines, lines[-1].replace(",val,", ",train,")]), encoding="utf-8-sig")
     with pytest.raises(InputError, match=r"the row '.*A cat' is in more than one split; name one of train, "):
         capscore.benchmark("vicr", rouge, **whole)
+
+
+QUERIES = Queries(ids=["a|1", "a|2", "b|1"])
+
+
+def read(path, rows, **options):
+    return read_scores(write_jsonl(path, rows), QUERIES, **options)
+
+
+def test_rows_are_matched_by_id_in_any_order(tmp_path):
+    rows = [{"id": name, "score": n} for n, name in enumerate(["b|1", "x", "a|2", "a|1"])]
+    scores, notes = read(tmp_path / "s.jsonl", rows)
+    assert scores.tolist() == [3, 2, 0]
+    assert notes == ("s.jsonl has 1 row without a query, such as 'x'",)
+
+
+def test_a_query_without_a_row_is_left_to_missing(tmp_path):
+    rows = [{"id": "b|1", "score": 3}, {"id": "a|1", "score": None}]
+    scores, notes = read(tmp_path / "s.jsonl", rows, missing="skip")
+    np.testing.assert_array_equal(scores, [np.nan, np.nan, 3])
+    assert notes == ("s.jsonl has no score for 1 of 3 queries, such as 'a|2'",)
+    with pytest.raises(InputError, match=r"no score for 3 of 3 queries.*'a\|1'"):
+        read(tmp_path / "s.jsonl", [{"id": 0, "score": 3}], missing="skip")
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"id": "a|1", "points": 1}], r"no column 'score'; it has id, points"),
+        ([{"id": "a|1", "score": "good"}], r"s.jsonl, line 1: the column 'score' holds 'good'; expected"),
+        ([{"id": "a|1", "score": True}], r"line 1: the column 'score' holds True; expected a finite"),
+        ([{"id": "a|1", "score": 10**400}], r"line 1: the column 'score' holds 1000.*; expected a finite"),
+        ([{"id": "a|1", "score": 1}, {"id": None, "score": 2}], r"s.jsonl, line 2: the id is missing"),
+        ([{"score": 1}] * 3, "no column 'id'; it has score; write_queries writes the rows to score"),
+        ([{"id": "a|1", "score": 1}, {"id": "a|2", "score": 1}], r"no score for 1 of 3 queries.*'b\|1'"),
+        ([{"id": "a|1", "score": 2}, {"id": "a|1", "score": 1}], r"line 2: .*has two scores, 2 and 1"),
+    ],
+)
+def test_mismatched_scores_are_named(tmp_path, rows, message):
+    with pytest.raises(InputError, match=message):
+        read(tmp_path / "s.jsonl", rows)

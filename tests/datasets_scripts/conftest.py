@@ -23,7 +23,6 @@ def official(slug: str) -> ModuleType:
 
 
 def write_photos(slug: str, folder: Path) -> None:
-    """The photos that the rows ask for."""
     for seed, name in enumerate(official(slug).PHOTOS):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(encode(noise(seed=seed), "PNG" if name.endswith(".png") else "JPEG"))

@@ -42,7 +42,6 @@ def cache(tmp_path):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Three rows, and their photos."""
     made = tmp_path / "tiny"
     (made / "images").mkdir(parents=True)
     (made / "captions.tsv").write_text("a.jpg\tein Hund\nb.jpg\tein Haus\nc.jpg\tgrün\n", encoding="utf-8")

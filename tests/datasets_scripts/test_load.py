@@ -14,7 +14,6 @@ import capscore
 from capscore.benchmarks.data import load as data_sets
 from capscore.benchmarks.data.check import NOTE, OK, PROBLEM, check_benchmark
 from capscore.benchmarks.data.load import benchmark_builder, builder_class
-from capscore.errors import InputError
 
 from ..photos import encode, noise
 from .conftest import load, official
@@ -47,7 +46,7 @@ def test_parts_of_a_split_as_datasets_has_them(folder, rows):
     halves = ("test[:50%]", [0, 1, 2]), ("test[:1]+test[-1:]", [0, 5])
     for split, numbers in ((datasets.Split.TEST, range(6)), (part, [1, 2]), *halves):
         assert list(load("xvnli", "fr", folder, split)) == [rows[number] for number in numbers]
-    with pytest.raises(InputError, match="whole split"):
+    with pytest.raises(capscore.InputError, match="whole split"):
         load("xvnli", "fr", folder, part, streaming=True)
 
 
@@ -88,9 +87,8 @@ def test_a_cache_that_cannot_be_made(folder, tmp_path, streaming):
         load("xvnli", "fr", folder, cache_dir=tmp_path / "file", streaming=streaming)
 
 
-def test_a_stream_is_shuffled_cut_and_ends_at_a_damaged_line(folder, rows):
+def test_a_stream_is_shuffled_and_ends_at_a_damaged_line(folder, rows):
     stream = load("xvnli", "fr", folder, "test", streaming=True)
-    assert list(stream.take(2)) == list(rows)[:2] and list(stream.skip(3)) == list(rows)[3:]
     assert sorted(row["id"] for row in stream.shuffle(seed=1, buffer_size=3)) == sorted(rows["id"])
     path = folder / "fr" / "test.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
@@ -152,8 +150,7 @@ def test_more_and_fewer_rows_than_published_are_problems(shift, level, site, mon
     changed = {what: number + shift for what, number in counts.items()}
     monkeypatch.setattr(builder_class("xm3600"), "published", lambda self, split: changed)
     (checked,) = check_benchmark("xm3600", ["de"], data_dir=site)
-    levels = {found.level for found in checked.findings if found.what in checked.counts}
-    assert levels == {level}
+    assert {found.level for found in checked.findings if found.what in checked.counts} == {level}
 
 
 def test_an_archive_known_by_its_git_id(site, monkeypatch, tmp_path):
@@ -163,10 +160,8 @@ def test_an_archive_known_by_its_git_id(site, monkeypatch, tmp_path):
     assert found_of([checked], path.name) == [(PROBLEM, "differs from the published file (git id)")]
     names = ("captions.jsonl", "captions.zip::captions.jsonl", "web-data/captions.zip::captions.jsonl")
     url, blob = "https://example.org/web-data/captions.zip", git_blob(path.read_bytes())
-    files = {
-        "captions": capscore.AnnotationFile(names, url=url, git_blob=blob),
-        "image_ids": capscore.AnnotationFile(("image_ids.txt",)),
-    }
+    files = {"captions": capscore.AnnotationFile(names, url=url, git_blob=blob)}
+    files["image_ids"] = capscore.AnnotationFile(("image_ids.txt",))
     monkeypatch.setattr(builder_class("xm3600"), "FILES", files)
     (checked,) = check_benchmark("xm3600", ["de"], data_dir=site)
     assert found_of([checked], path.name) == [(OK, "is the published file (git id)")]

@@ -7,10 +7,10 @@ import warnings
 from pathlib import Path
 
 import datasets
-import numpy as np
 import pyarrow
 import pytest
 from pyarrow import parquet
+from scipy.io import loadmat, savemat
 
 import capscore
 from capscore.benchmarks.data.load import benchmark_builder, builder_class
@@ -38,7 +38,6 @@ def test_published_captions_add_up():
     assert sum(count["test"]["captions"] for count in counts["xm3600"].values()) == 261_375
     assert counts["nocaps"]["all"]["validation"] == {"rows": 4500, "images": 4500, "captions": 45000}
     assert counts["xflickrco"]["de"]["test"]["captions"] == 1999
-    assert counts["xflickrco"]["ja"]["train_200x5"] == {"rows": 200, "images": 200, "captions": 1000}
     assert list(counts["valse"]) == ["all", *VALSE_PIECES]
     for name in ("rows", "valid"):
         numbers = [count["test"][name] for count in counts["valse"].values()]
@@ -61,10 +60,6 @@ def test_multi30k_offers_available_splits_and_requires_all_captions_of_task_2(wr
     (folder / "data/task2/raw/train.4.de.gz").unlink()
     with pytest.raises(capscore.MissingAnnotations, match=r"train\.4\.de\.gz"):
         rows_of("multi30k", "task2_de", folder, "train")
-
-
-def test_vizwiz_takes_what_published_work_takes_by_default(written):
-    assert load("vizwiz_captions", None, written("vizwiz_captions"), "validation").num_rows == 2
 
 
 def test_flickr30k_entities_reads_an_archive_which_lacks_the_unrelated_captions(written, tmp_path):
@@ -96,9 +91,9 @@ def test_composite_options(written):
     assert composite_rows(folder, candidates=4)[3][1:] == (1.0, "fourth")
     assert len(composite_rows(folder, "flickr8k", candidates=4)) == 6, "Flickr8k has three"
     assert benchmark_builder("composite", data_dir=folder).config.name == "all"
-    for options in ({"candidates": 4}, {"question": "thoroughness"}):
-        with warnings.catch_warnings():  # other rows are not compared with published counts
-            warnings.simplefilter("error", capscore.BenchmarkWarning)
+    with warnings.catch_warnings():  # other rows are not compared with published counts
+        warnings.simplefilter("error", capscore.BenchmarkWarning)
+        for options in ({"candidates": 4}, {"question": "thoroughness"}):
             load("composite", "coco", folder, options=options)
     for option, value in (("question", "correct"), ("candidates", 5)):
         with pytest.raises(capscore.InputError, match=rf"{option}: expected one of"):
@@ -133,15 +128,9 @@ def test_composite_decoded_rows_have_official_names(written):
     assert composite_rows(folder, "flickr8k")[0][0] == ["A girl jumps .", "Girl in the rain ."]
     path = folder / "umic_composite_coco_decoded.json"
     rated = json.loads(path.read_text())
-    three = "entry 0: expected three rows of one photo"
-    for rows, message in (
-        (rated[:2], three),
-        ([rated[0], {**rated[1], "img": "coco_val2014_000000000008.npz"}, rated[2]], three),
-        ([{**rated[0], "img": "flickr8k_1_a.npz"}, *rated[1:]], three),
-        ([*rated[:2], {**rated[2], "score": 0}], "entry 2: 'score' is 0, expected a number from 1 to 5"),
-    ):
+    for rows in (rated[:2], [{**rated[0], "img": "flickr8k_1_a.npz"}, *rated[1:]]):
         path.write_text(json.dumps(rows))
-        with pytest.raises(capscore.AnnotationError, match=message):
+        with pytest.raises(capscore.AnnotationError, match="entry 0: expected three rows of one photo"):
             composite_rows(folder)
 
 
@@ -158,9 +147,6 @@ def test_finecapeval_is_read_for_english_if_m_finecap3k_is_missing(written):
         rows_of("m_finecap3k", "de", folder)
     with pytest.warns(capscore.BenchmarkWarning, match="has 3 rows where 5,000 were published"):
         load("m_finecap3k", "en", folder)
-    damage(folder / "data" / "FineCapEval.csv", b"object", b"objects")
-    with pytest.raises(capscore.AnnotationError, match=r"FineCapEval\.csv, line 2: lacks the field 'object'"):
-        rows_of("m_finecap3k", "en", folder)
     written("m_finecap3k")
     with pytest.warns(capscore.BenchmarkWarning, match="has 2 rows where 1,000 were published"):
         assert load("m_finecap3k", "en", folder, "test")["id"][:] == ["en-0", "en-1"]
@@ -187,8 +173,7 @@ def test_marvl_photos_elsewhere_and_those_of_another_language(written, tmp_path)
     folder = written("marvl")
     write_concept(tmp_path / "photos" / "sw" / "images" / "7-Ufagio")
     for image_dir in ("photos", "photos/sw/images"):
-        found = load("marvl", "sw", folder, "test", image_dir=tmp_path / image_dir, images=True)
-        assert len(found) == 7
+        assert len(load("marvl", "sw", folder, "test", image_dir=tmp_path / image_dir, images=True)) == 7
     # 7-0.jpg is a photo in all of them, and another one in each
     write_concept(folder / "marvl-images" / "tr" / "images" / "7-Süpürge")
     write_concept(folder / "images")
@@ -244,26 +229,16 @@ def test_pascal50s_equal_captions_are_distinguished_by_their_order(tmp_path, mon
     assert pascal(tmp_path)["MM|0"]["votes"] == [30, 18]
 
 
-def another(triplets, row, field, value):
-    triplets[0, row][field] = value
-    return triplets
-
-
-DAMAGE = [
-    ("pair", "category", lambda codes: codes + 3, "entry 0: 'category' is 5, expected"),
-    ("pair", "category", lambda codes: codes[:, 1:], "has 5 pairs and 4 categories"),
-    ("pair", "new_input", lambda pairs: np.zeros((1, 5)), "'new_input' has 0 fields, expected 3"),
-    ("pair", "new_input", None, "lacks the variable 'new_input'"),
-    ("consensus", "triplets", lambda votes: votes[:, 1:], "has 239 votes, expected 48 for each of 5"),
-    ("consensus", "triplets", lambda votes: another(votes, 50, 3, 0), "entry 50: the winner is 0"),
-    ("consensus", "triplets", lambda votes: another(votes, 49, 1, "x"), "entry 49: compares .*x"),
-]
-
-
-@pytest.mark.parametrize("name, variable, edit, message", DAMAGE)
+@pytest.mark.parametrize(
+    "name, variable, edit, message",
+    [
+        ("pair", "category", lambda codes: codes[:, 1:], "has 5 pairs and 4 categories"),
+        ("pair", "new_input", None, "lacks the variable 'new_input'"),
+        ("consensus", "triplets", lambda votes: votes[:, 1:], "has 239 votes, expected 48 for each of 5"),
+        ("consensus", "triplets", lambda votes: votes[:, [0, *range(239)]], "entry 48: compares "),
+    ],
+)
 def test_pascal50s_damaged_files(mat, name, variable, edit, message):
-    from scipy.io import loadmat, savemat
-
     path = mat / f"{name}_pascal.mat"
     content = {key: value for key, value in loadmat(path).items() if not key.startswith("__")}
     value = content.pop(variable)
@@ -274,9 +249,6 @@ def test_pascal50s_damaged_files(mat, name, variable, edit, message):
         path.write_bytes(path.read_bytes()[:length])
         with pytest.raises(capscore.AnnotationError, match=rf"{path.name}: is not a MATLAB file"):
             pascal(mat)
-    path.unlink()
-    with pytest.raises(capscore.AnnotationError, match=path.name):
-        pascal(mat)
 
 
 def inside(folder, column, split):
@@ -350,7 +322,6 @@ def test_a_photo_is_looked_for_with_and_without_a_suffix(written):
     ],
 )
 def test_detailcaps_names_file_and_row_of_what_is_wrong(column, value, problem, tmp_path):
-    """What is left out, and another number of grades: tools/tiny/official/detailcaps.py."""
     rows = detailcaps.table().to_pylist()
     rows[1][column] = value
     detailcaps.save(pyarrow.Table.from_pylist(rows), tmp_path / "DetailCaps-4870.parquet")
@@ -371,12 +342,3 @@ def test_detailcaps_leaves_out_photos_without_grades_and_takes_further_models(tm
     rated = dict(zip([*detailcaps.SYSTEMS, "Ours"], (2, 5, 2, 1), strict=True))
     assert {row["system"]: row["rating"] for row in found[3:]} == rated
     assert {row["source"] for row in found[3:]} == {"Flickr"}
-
-
-def test_a_damaged_photo_in_a_file_of_polaris_is_named(written):
-    path = written("polaris", "write_parquet") / "data" / "test-00000-of-00002.parquet"
-    rows = parquet.read_table(path).to_pylist()
-    rows[1]["img"]["bytes"] = rows[1]["img"]["bytes"][:-300]
-    parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-    with pytest.raises(capscore.AnnotationError, match=r"00002\.parquet, entry 1: 'img' holds no photo"):
-        rows_of("polaris", None, path.parent.parent)

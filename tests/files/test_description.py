@@ -4,22 +4,17 @@ import json
 
 import pytest
 
-import capscore
-
 from ..cli.conftest import run
 from ..photos import encode, noise
 
 CAPTIONS = [(1, "a cat"), (1, "a small cat"), (2, "a dog")]
-ANNOTATIONS = {
-    "images": [{"id": 1, "file_name": "cat.png"}, {"id": 2, "file_name": "dog.png"}],
-    "annotations": [{"image_id": photo, "caption": text} for photo, text in CAPTIONS],
-}
+ANNOTATIONS = {"images": [{"id": 1, "file_name": "cat.png"}, {"id": 2, "file_name": "dog.png"}]}
+ANNOTATIONS["annotations"] = [{"image_id": photo, "caption": text} for photo, text in CAPTIONS]
 RESULTS = [{"image_id": 1, "caption": "a cat sits"}, {"image_id": 2, "caption": ""}]
 
 
 @pytest.fixture
 def files(tmp_path):
-    """Results and annotations of COCO beside one of their two photos."""
     (tmp_path / "cat.png").write_bytes(encode(noise()))
     results, annotations = tmp_path / "results.json", tmp_path / "annotations.json"
     results.write_text(json.dumps(RESULTS), encoding="utf-8")
@@ -50,14 +45,6 @@ def test_what_is_understood_is_printed_before_the_error_of_files_that_do_not_mat
     done = run("score", str(files[0]), "--references", str(other), "--dry-run")
     assert done.exit_code == 2 and "a cat sits" in done.stdout and "a bird" in done.stdout
     assert "cannot be matched" in done.stderr
-
-
-def test_rows_that_were_read_describe_their_file(files):
-    rows = capscore.read_rows(files[1], on_error="skip")
-    found = rows.describe()
-    assert (len(rows), len(rows.images)) == (4, 2)
-    assert (found.rows, found.photos, found.unread) == (3, 2, ["image_id"])
-    assert "caption     'caption'" in str(found) and "row 1       photo: 'cat.png'" in str(found)
 
 
 def test_columns_that_cannot_be_told_are_shown_with_the_error(tmp_path):

@@ -8,7 +8,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import capscore
-from capscore.errors import InputError
 from capscore.files.columns import columns_of
 from capscore.files.layouts import line_reader, nearest, rows_of_document
 from capscore.files.read import open_rows
@@ -61,11 +60,8 @@ _KARPATHY["sentences"].append({"raw": "Two dogs."})
 _DOGS = [(42, "A dog."), (7, "A cat."), (42, "Two dogs.")]
 _SAMPLE = {"doc_id": 3, "doc": {}, "filtered_resps": ["a dog runs"]}
 FILES = {
-    "COCO annotations": {
-        "info": {"year": 2014},
-        "images": [{"id": 42, "file_name": "a.jpg"}, {"id": 7, "file_name": "x.jpg"}],
-        "annotations": [{"image_id": photo, "caption": text} for photo, text in _DOGS],
-    },
+    "COCO annotations": {"images": [{"id": 42, "file_name": "a.jpg"}, {"id": 7, "file_name": "x.jpg"}]}
+    | {"annotations": [{"image_id": photo, "caption": text} for photo, text in _DOGS]},
     "Karpathy's splits": {"dataset": "coco", "images": [_KARPATHY]},
     "samples of lmms-eval under `logs`": {"model_configs": {}, "logs": [_SAMPLE]},
     "captions by photo": {"a.jpg": ["a dog", "two dogs"], "b.jpg": []},
@@ -90,7 +86,6 @@ def rows_of(value, lines):
 
 
 def written(value, path, file_format):
-    """A document, or a row of it, in a file of a format."""
     path = path / f"rows.{file_format}"
     if file_format == "parquet":
         pq.write_table(pa.Table.from_pylist([value]), path)
@@ -122,7 +117,6 @@ def photos_and_captions(path):
 
 
 def case_of(name):
-    """What a file holds, whether it is of lines, and its rows."""
     if name in WAYS:
         return WAYS[name][0], True, WAYS[name][1]
     known = LAYOUTS.get(name)
@@ -153,8 +147,7 @@ def test_the_same_rows_in_each_layout_and_format_are_the_same_texts(name, file_f
     plain = tmp_path / "plain.jsonl"
     plain.write_text("".join(json.dumps({"image": photo, "caption": "a cat"}) + "\n" for photo in texts))
     if not {"references", "labels", "label", "answer"} & {*value} and None not in captions:
-        found = capscore.read_rows(plain, references=path)
-        assert found.references == [*texts.values()]
+        assert capscore.read_rows(plain, references=path).references == [*texts.values()]
 
 
 @pytest.mark.parametrize("lines", [False, True])
@@ -271,7 +264,7 @@ TOKENS = [caption.split() for caption in CAPTIONS]
 )
 def test_what_cannot_be_told_apart_is_refused_by_name(name, content, message, tmp_path):
     path = file_of(tmp_path / name, content)
-    with pytest.raises(InputError, match=message) as caught:
+    with pytest.raises(capscore.InputError, match=message) as caught:
         source = open_rows(path)
         columns = columns_of(source)
         raise source.faults[0] if source.faults else AssertionError(columns)
@@ -279,7 +272,7 @@ def test_what_cannot_be_told_apart_is_refused_by_name(name, content, message, tm
 
 
 def test_python_refuses_tokens_as_files_do():
-    with pytest.raises(InputError, match=r"single words.*join the tokens"):
+    with pytest.raises(capscore.InputError, match=r"single words.*join the tokens"):
         capscore.load("cider").score(CAPTIONS, references=TOKENS)
 
 
@@ -293,14 +286,12 @@ def test_python_refuses_tokens_as_files_do():
 )
 def test_references_that_do_not_fit_are_refused(captions, references, options, message, tmp_path):
     path = file_of(tmp_path / "a.json", captions)
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(capscore.InputError, match=message):
         capscore.score_file(path, "cider", references=file_of(tmp_path / "r.json", references), **options)
 
 
 def test_columns_of_references_can_be_named_and_files_of_references_be_several(tmp_path):
     rows = file_of(tmp_path / "a.json", [{"image": f"{n}.jpg", "caption": "x"} for n in range(3)])
-    table = "Key,Gold\n" + lines("{},{}", range(3), TEXTS)
-    first = file_of(tmp_path / "1.csv", table)
+    first = file_of(tmp_path / "1.csv", "Key,Gold\n" + lines("{},{}", range(3), TEXTS))
     named = RowOptions(references=[first, first], references_column="gold", references_id_column=" KEY")
-    source = open_with_references(rows, named)
-    assert source.cells("gold")[0] == [[text, text] for text in TEXTS]
+    assert open_with_references(rows, named).cells("gold")[0] == [[text, text] for text in TEXTS]

@@ -133,7 +133,7 @@ def test_values_that_are_odd_but_valid(tmp_path):
         ("a.csv", b",".join(b"c%d" % n for n in range(100_000)) + b",c5\n", "two columns have the name 'c5'"),
         ("a.xlsx", b"PK\x03\x04", "has an unknown format"),
     ],
-)  # fmt: skip
+)
 def test_errors_in_a_file_name_their_line(tmp_path, name, content, message):
     assert message in error_of(tmp_path / name, content)
 
@@ -212,9 +212,6 @@ def test_parts_have_the_same_columns_and_large_images_come_in_smaller_chunks(tmp
     pq.write_table(pa.table({"b": [1]}), tmp_path / "1.parquet")
     with pytest.raises(InputError, match=r"1\.parquet has other columns than .*0\.parquet"):
         open_rows(tmp_path)
-
-
-# ---- photos with texts beside them, and photos that are typed ----
 
 
 def folder_of(tmp_path, files):

@@ -20,11 +20,8 @@ from .test_samples import archive
 
 NAMES = {number: f"COCO_val2014_0000000000{number:02}.jpg" for number in (42, 7)}
 TEXTS = [(42, "A dog."), (7, "A cat sits."), (42, "A brown dog runs.")]
-ANNOTATIONS = {
-    "info": {"year": 2014},
-    "images": [{"id": number, "file_name": name} for number, name in NAMES.items()],
-    "annotations": [{"image_id": number, "caption": text} for number, text in TEXTS],
-}
+ANNOTATIONS = {"images": [{"id": number, "file_name": name} for number, name in NAMES.items()]}
+ANNOTATIONS["annotations"] = [{"image_id": number, "caption": text} for number, text in TEXTS]
 RESULTS = [{"image_id": 7, "caption": "a cat"}, {"image_id": 42, "caption": "a dog runs"}]
 TWICE = [{"id": 7, "file_name": "a"}, {"id": "7", "file_name": "b"}]
 REFERENCES = [["A cat sits."], ["A dog.", "A brown dog runs."]]
@@ -157,15 +154,11 @@ def test_references_in_several_languages_are_those_of_the_row(tmp_path):
         ({"images": {"a": 1}, "annotations": [1]}, "in no known layout.*Closest is COCO annotations"),
         ({**ANNOTATIONS, "annotations": [{"image_id": 5, "caption": "x"}]}, "entry 0 .* image_id 5, which"),
         ({"images": TWICE, "annotations": [{"image_id": 7, "caption": "x"}]}, "entry 1 .* the id 7"),
-        ('{"images": [', r"a.json, line 1: not valid JSON.*line 1 column 13"),
-        (None, "no such file"),
     ],
 )
 def test_references_of_another_shape_are_one_error(tmp_path, content, message):
-    if content is not None:
-        (tmp_path / "a.json").write_text(content if isinstance(content, str) else json.dumps(content))
     with pytest.raises(InputError, match=message):
-        read_references(tmp_path / "a.json")
+        read_references(as_json(tmp_path / "a.json", content))
 
 
 def test_a_split_is_of_the_file_that_has_splits(tmp_path):
@@ -190,10 +183,8 @@ def test_in_python_rows_are_what_score_takes(tmp_path, annotations):
     assert [path.name for path in rows.images] == [NAMES[7], NAMES[42]]
     texts = capscore.read_rows(results, references=annotations)
     assert texts.images is None and capscore.read_rows(results, images=folder).references is None
-    # of "a cat" against "A cat sits." by hand: two of two words, two of three, β = 1.2
-    scores = capscore.load("rouge_l").score(*texts[:3], language="en").scores
-    assert scores[0] == pytest.approx((1 + 1.44) * 1 * (2 / 3) / (2 / 3 + 1.44 * 1), abs=1e-6)
-    assert capscore.load("rouge_l").score(*texts).scores == pytest.approx(scores)
+    scores = capscore.load("rouge_l").score(["a cat", "a dog runs"], references=REFERENCES).scores
+    assert capscore.load("rouge_l").score(*texts).scores == pytest.approx(scores, abs=1e-6)
     (folder / NAMES[42]).unlink()
     with pytest.raises(InputError, match=r"captions.json, row 1, counted from 0: image: no such file"):
         capscore.read_rows(results, references=annotations, images=folder)

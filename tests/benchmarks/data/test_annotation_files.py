@@ -17,7 +17,6 @@ LINES = "".join(f"{n}.jpg#0\tA caption with the number {n} .\n" for n in range(3
 
 @pytest.fixture
 def write(tmp_path):
-    """Writes a file, and gives it to read."""
 
     def written(content, name="file.txt", member=""):
         path = tmp_path / name
@@ -179,23 +178,15 @@ def test_checksums_who_reads_and_what_is_read_once(write):
     assert [[row["a"] for row in other.jsonl()] for other in others] == [[1], [2]]
 
 
-@pytest.mark.parametrize(
-    ("method", "value", "expected"),
-    [
-        ("number", " 2.5 ", 2.5),
-        ("number", "1", 1.0),
-        ("integer", "3.0", 3),
-        ("flag", False, False),
-        ("identifier", " a.jpg ", "a.jpg"),
-        ("choice", "a", "a"),
-        ("caption", " a\tdog\n ", "a dog"),
-        ("captions", [" a\tb\n"], ["a b"]),
-        ("array", [1], [1]),
-    ],
-)
+ARGUMENTS = {"number": (1, 5), "integer": (0, 9), "choice": (["a", "b"],)}
+RIGHT = [("number", " 2.5 ", 2.5), ("number", "1", 1.0), ("integer", "3.0", 3), ("flag", False, False)]
+RIGHT += [("identifier", " a.jpg ", "a.jpg"), ("choice", "a", "a"), ("array", [1], [1])]
+RIGHT += [("caption", " a\tdog\n ", "a dog"), ("captions", [" a\tb\n"], ["a b"])]
+
+
+@pytest.mark.parametrize(("method", "value", "expected"), RIGHT)
 def test_values_are_read_as_what_they_must_be(write, method, value, expected):
-    arguments = {"number": (1, 5), "integer": (0, 9), "choice": (["a", "b"],)}.get(method, ())
-    found = getattr(write("").row({"x": value}), method)("x", *arguments)
+    found = getattr(write("").row({"x": value}), method)("x", *ARGUMENTS.get(method, ()))
     assert found == expected and type(found) is type(expected)
 
 
@@ -209,18 +200,15 @@ NO_NUMBERS = "", "six", "6", 0, "nan", "inf", None, True, [1]
         ("integer", "3.5", "expected a whole number"),
         ("flag", 1, "'a' is 1, expected true or false"),
         ("identifier", " ", "expected a name"),
-        ("identifier", 7, "expected a name"),
         ("photo", "a dog.", "expected a photo's file name"),
         ("choice", "c", "expected one of a, b"),
         ("array", "ab", "expected a list"),
         ("rows", [1], r"entry a\[0\]: expected a JSON object"),
         ("caption", "\u00a0", "expected a caption"),
-        ("caption", None, "expected a caption"),
         ("captions", ["a", " "], "expected a caption"),
     ],
 )
 def test_values_that_are_something_else(write, method, value, message):
     row = write("").row({"a": value}, line=1)
-    arguments = {"number": (1, 5), "choice": (["a", "b"],)}.get(method, ())
     with pytest.raises(AnnotationError, match=rf"file\.txt, line 1.*{message}"):
-        list(getattr(row, method)("a", *arguments))
+        list(getattr(row, method)("a", *ARGUMENTS.get(method, ())))

@@ -8,15 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capscore.benchmarks.protocols import (
-    VALSE_PHENOMENA,
-    VALSE_PIECES,
-    XVNLI_LABELS,
-    foils,
-    marvl,
-    pairwise_by_category,
-    xvnli,
-)
+from capscore.benchmarks import protocols
+from capscore.benchmarks.protocols import VALSE_PIECES, XVNLI_LABELS, foils, marvl, xvnli
 from capscore.errors import InputError
 
 SCORE = st.sampled_from([0.0, 0.25, 0.5, 0.75, math.nan])
@@ -25,11 +18,9 @@ SCORE = st.sampled_from([0.0, 0.25, 0.5, 0.75, math.nan])
 def counted(found):
     """Name of a row, without "accuracy_" → (comparisons, wins, ties); the mean has no wins of its own."""
     ties = found.details["ties"]
-    return {
-        row.name.removeprefix("accuracy_"): (row.n, round(row.n * (row.value or 0)), ties[row.name])
-        for row in found.statistics
-        if row.name in ties
-    }
+    rows = {row.name: (row.n, round(row.n * (row.value or 0))) for row in found.statistics}
+    counted = {name: (*pair, ties[name]) for name, pair in rows.items() if name in ties}
+    return {name.removeprefix("accuracy_"): three for name, three in counted.items()}
 
 
 def tallied(values):
@@ -41,12 +32,12 @@ def tallied(values):
 def test_pascal50s_has_an_accuracy_per_category_and_their_plain_mean():
     # HC won, lost; HI tied, won; HM won; MM lost
     first, second = [0.9, 0.2, 0.5, 0.1, 0.8, 0.7], [0.1, 0.7, 0.5, 0.3, 0.2, 0.9]
-    found = pairwise_by_category(first, second, [0, 0, 1, 1, 0, 0], ["HC", "HC", "HI", "HI", "HM", "MM"])
+    found = protocols.pairwise_by_category(first, second, [0, 0, 1, 1, 0, 0], "HC HC HI HI HM MM".split())
     assert counted(found) == {"hc": (2, 1, 0), "hi": (2, 1, 1), "hm": (1, 1, 0), "mm": (1, 0, 0)}
     assert found.table()[-1] == ("accuracy mean", 0.5, 6)
     assert found.counts == {"pairs": 6, "ties": 1, "left out": 0}
     assert "1 tie of scores in HI, not counted as a win" in found.notes
-    empty = pairwise_by_category([0.9], [0.1], [0], ["HM"])
+    empty = protocols.pairwise_by_category([0.9], [0.1], [0], ["HM"])
     assert [value for _, value, _ in empty.table()] == [None, None, 1.0, None, None]
     assert "HC has nothing to compare: no accuracy, and no mean over all" in empty.notes
 
@@ -59,20 +50,17 @@ def test_foils_have_a_mean_over_pieces_and_one_over_pairs():
     assert counted(one) == {"all": (4, 2, 1), "pooled": (4, 2, 1)}
     nothing = foils([0.9, 0.8], [0.1, 0.2], ["a", "b"], [True, False])
     assert [value for _, value, _ in nothing.table()] == [1.0, None, None, 1.0]
-
-
-def test_invalid_foils_are_left_out_and_need_no_score():
+    # a foil that is not valid needs no score
+    counts = {"pairs": 2, "ties": 0, "not valid": 1, "left out": 0}
     scores = [0.9, None, 0.3], [0.1, 0.2, 0.4]
     found = foils(*scores, valid=[True, False, True])
-    assert counted(found)["pooled"] == (2, 1, 0)
-    assert found.counts == {"pairs": 2, "ties": 0, "not valid": 1, "left out": 0}
-    skipped = foils(*scores, valid=[1, 1, 0], missing="skip")
-    assert skipped.counts == {"pairs": 1, "ties": 0, "not valid": 1, "left out": 1}
+    assert counted(found)["pooled"] == (2, 1, 0) and found.counts == counts
+    assert foils(*scores, valid=[1, 1, 0], missing="skip").counts == counts | {"pairs": 1, "left out": 1}
 
 
 def test_valse_gives_the_published_average():
     assert len(set(VALSE_PIECES)) == 11
-    assert [len(pieces) for pieces in VALSE_PHENOMENA.values()] == [1, 1, 3, 1, 2, 2, 1]
+    assert [len(pieces) for pieces in protocols.VALSE_PHENOMENA.values()] == [1, 1, 3, 1, 2, 2, 1]
     # Accuracies in percent of the published table's first line (English, ViT-H/14, both losses), here as wins
     # of 1,000 pairs a piece; its average is 69.7.
     percent = [81.6, 76.3, 68.3, 75.8, 66.1, 66.5, 86.0, 62.1, 46.9, 42.3, 95.0]
@@ -136,9 +124,8 @@ def test_irregular_groups_take_no_part():
         run([*MARVL, MARVL[0]])
 
 
-labels_of_a_group = st.permutations([True, True, False, False]) | st.lists(
-    st.booleans(), min_size=1, max_size=5
-)
+irregular = st.lists(st.booleans(), min_size=1, max_size=5)
+labels_of_a_group = st.permutations([True, True, False, False]) | irregular
 
 
 @settings(max_examples=30)
@@ -151,10 +138,9 @@ def test_marvl_counts_every_pair_of_a_group(groups, data):
     for group in groups:
         right, wrong = ([row[:2] for row in group if row[2] == label] for label in (True, False))
         if len(right) == len(wrong) == 2:
-            pairs = [
-                math.nan if math.isnan(sum(a + b)) else max(a) - min(b)
-                for a, b in itertools.product(right, wrong)
-            ]
+            pairs = []
+            for a, b in itertools.product(right, wrong):
+                pairs.append(math.nan if math.isnan(sum(a + b)) else max(a) - min(b))
             gaps["1"] += pairs
             gaps["2"].append(math.nan if any(map(math.isnan, pairs)) else min(pairs))
     assert counted(found) == {name: tallied(gaps[name]) for name in ("1", "2")}

@@ -5,18 +5,13 @@ import json
 import math
 
 import numpy as np
+import pandas
+import pyarrow
 import pytest
+import torch
 
 from capscore.benchmarks import protocols
-from capscore.benchmarks.protocols import (
-    captokeneval,
-    detailcaps,
-    foils,
-    localisation,
-    marvl,
-    pairwise_by_category,
-    xvnli,
-)
+from capscore.benchmarks.protocols import captokeneval, detailcaps, foils, localisation, marvl, xvnli
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.cli.benchmark import benchmark
 from capscore.errors import InputError
@@ -36,64 +31,49 @@ chance = np.random.default_rng(4)
 A, B, C = chance.integers(0, 6, (3, N)) / 5
 PHOTOS = [f"{number % 7}.jpg" for number in range(N)]
 GROUPS = [f"caption {number // 4}" for number in range(N)]
-# protocol → (its columns of scores, its other columns, a value that stands in none of these)
-PROTOCOLS = {
-    pairwise_by_category: (
-        {"first": A, "second": B},
-        {"labels": chance.integers(0, 2, N), "categories": chance.choice(["HC", "HI", "HM", "MM"], N)},
-        2,
-    ),
-    foils: (
-        {"caption_scores": A, "foil_scores": B},
-        {"pieces": chance.choice(["a", "b"], N), "valid": chance.random(N) < 0.8},
-        None,
-    ),
-    xvnli: ({"scores": A}, {"labels": [*protocols.XVNLI_LABELS] * (N // 3), "image_ids": PHOTOS}, None),
-    marvl: (
-        {"left_scores": A, "right_scores": B},
-        {"labels": [True, True, False, False] * (N // 4), "captions": GROUPS, "ids": [*range(N)]},
-        None,
-    ),
-    thumb: (
-        {"scores": A},
-        {"precision": B, "recall": C, "total": B + C, "systems": chance.choice(["A", "B", "Human"], N)},
-        None,
-    ),
-    detailcaps: ({"scores": A / 2}, {"grades": B, "photos": PHOTOS}, None),
-    localisation: (
-        {"caption_scores": A},
-        {
-            "foils": [number % 2 for number in range(N)],
-            "word_doubts": [[float(x), None, float(y), 0.5] for x, y in zip(B, C, strict=True)],
-            "word_labels": [[number % 2, 0, 0, number % 4 == 1] for number in range(N)],
-        },
-        7,
-    ),
-    captokeneval: (
-        {"word_scores": [[a, b] for a, b in zip(A, B, strict=True)], "region_scores": [[c] for c in C]},
-        {
-            "word_labels": [[1, number % 2] for number in range(N)],
-            "semantic": [[1, number % 3 > 0] for number in range(N)],
-            "region_labels": [[number % 2] for number in range(N)],
-        },
-        [2, 2],
-    ),
+MARKED = [[number % 2, 0, 0, number % 4 == 1] for number in range(N)]
+pairwise = protocols.pairwise_by_category
+# protocol → its columns of scores
+SCORES = {
+    pairwise: {"first": A, "second": B},
+    foils: {"caption_scores": A, "foil_scores": B},
+    xvnli: {"scores": A},
+    marvl: {"left_scores": A, "right_scores": B},
+    thumb: {"scores": A},
+    detailcaps: {"scores": A / 2},
+    localisation: {"caption_scores": A},
+    captokeneval: {"word_scores": np.stack([A, B], 1).tolist(), "region_scores": [[c] for c in C]},
 }
-DRAWING = [protocol for protocol in PROTOCOLS if protocol is not captokeneval]
-every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: protocol.__name__)
+DOUBTS = [[x, None, y, 0.5] for x, y in np.stack([B, C], 1).tolist()]
+SECOND = {"word_labels": [[1, number % 2] for number in range(N)]}
+SECOND |= {"semantic": [[1, number % 3 > 0] for number in range(N)]}
+# and its other columns
+OTHERS = {
+    pairwise: {"labels": chance.integers(0, 2, N), "categories": ["HC", "HI", "HM", "MM"] * (N // 4)},
+    foils: {"pieces": chance.choice(["a", "b"], N), "valid": chance.random(N) < 0.8},
+    xvnli: {"labels": [*protocols.XVNLI_LABELS] * (N // 3), "image_ids": PHOTOS},
+    marvl: {"labels": [True, True, False, False] * (N // 4), "captions": GROUPS, "ids": [*range(N)]},
+    thumb: {"precision": B, "recall": C, "total": B + C, "systems": chance.choice(["A", "B", "Human"], N)},
+    detailcaps: {"grades": B, "photos": PHOTOS},
+    localisation: {"foils": [n % 2 for n in range(N)], "word_doubts": DOUBTS, "word_labels": MARKED},
+    captokeneval: {**SECOND, "region_labels": [[number % 2] for number in range(N)]},
+}
+# a value that stands in none of these
+WRONG = {pairwise: 2, localisation: 7, captokeneval: [2, 2]}
+DRAWING = [protocol for protocol in SCORES if protocol is not captokeneval]
+every_protocol = pytest.mark.parametrize("protocol", SCORES, ids=lambda protocol: protocol.__name__)
 every_drawing_one = pytest.mark.parametrize("protocol", DRAWING, ids=lambda protocol: protocol.__name__)
 
 
 def columns_of(protocol):
-    scores, others, _ = PROTOCOLS[protocol]
-    columns = {name: list(column) for name, column in {**scores, **others}.items()}
+    columns = {name: list(column) for name, column in (SCORES[protocol] | OTHERS[protocol]).items()}
     has_images = "images" in inspect.signature(getattr(protocols, protocol.__name__)).parameters
     return {**columns, **({"images": PHOTOS} if has_images else {})}
 
 
 def test_every_protocol_is_here():
     functions = {name for name in protocols.__all__ if inspect.isfunction(getattr(protocols, name))}
-    assert functions == {*(protocol.__name__ for protocol in PROTOCOLS), "retrieval", "battles_with_people"}
+    assert functions == {*(protocol.__name__ for protocol in SCORES), "retrieval", "battles_with_people"}
 
 
 @every_protocol
@@ -115,8 +95,7 @@ def test_the_order_of_rows_does_not_matter(protocol):
     order = np.random.default_rng(1).permutation(N)
     shuffled = {name: [column[row] for row in order] for name, column in columns.items()}
     drawing = {"sampling": Sampling(20)} if protocol in DRAWING else {}
-    by_row = [drawing | {"images": None}] if "images" in columns else []
-    for how in (drawing, *by_row):
+    for how in (drawing, *([drawing | {"images": None}] if "images" in columns else [])):
         one, other = protocol(**{**columns, **how}), protocol(**{**shuffled, **how})
         for row, again in zip(one.statistics, other.statistics, strict=True):
             assert (again.name, again.n) == (row.name, row.n)
@@ -135,12 +114,9 @@ def test_intervals_are_those_of_photos_or_groups_drawn_and_written_out(protocol)
     for times in multiplicities(np.random.default_rng(5), len(names), 30).T:
         drawn = [(row, copy) for row in range(N) for copy in range(times[names.index(units[row])])]
         # a photo or a group that is drawn twice is two
-        written = {
-            name: [f"{column[row]} {copy}" for row, copy in drawn]
-            if name in ("images", "image_ids", "photos", "captions", "ids")
-            else [column[row] for row, _ in drawn]
-            for name, column in columns.items()
-        }
+        written = {name: [column[row] for row, _ in drawn] for name, column in columns.items()}
+        for name in {"images", "image_ids", "photos", "captions", "ids"} & columns.keys():
+            written[name] = [f"{columns[name][row]} {copy}" for row, copy in drawn]
         for name, value, *_ in protocol(**written).statistics:
             samples[name] += [] if value is None else [value]
     for name, _, interval, _ in found.statistics:
@@ -165,11 +141,9 @@ def test_intervals_need_two_photos_and_the_default_seed_is_0(protocol):
 @every_protocol
 def test_a_missing_score_stops_or_is_left_out_and_counted(protocol):
     columns = columns_of(protocol)
-    whole = protocol(**columns)
-    assert whole.counts["left out"] == 0
-    for name in PROTOCOLS[protocol][0]:
-        nested = isinstance(columns[name][0], list)
-        gap = [math.nan, *columns[name][5][1:]] if nested else None
+    assert protocol(**columns).counts["left out"] == 0
+    for name in SCORES[protocol]:
+        gap = [math.nan, *columns[name][5][1:]] if isinstance(columns[name][0], list) else None
         lacking = {**columns, name: [*columns[name][:5], gap, *columns[name][6:]]}
         if protocol is foils:
             lacking["valid"] = [True] * N
@@ -178,9 +152,8 @@ def test_a_missing_score_stops_or_is_left_out_and_counted(protocol):
         assert (caught.value.row, caught.value.field) == (5, name)
         skipped = protocol(**lacking, missing="skip")
         assert skipped.counts["left out"] > 0 and any("left out" in note for note in skipped.notes)
-        assert sum(row.n for row in skipped.statistics) < sum(
-            row.n for row in protocol(**{**lacking, name: columns[name]}).statistics
-        )
+        filled = protocol(**{**lacking, name: columns[name]})
+        assert sum(row.n for row in skipped.statistics) < sum(row.n for row in filled.statistics)
     with pytest.raises(InputError, match="missing='ignore'"):
         protocol(**columns, missing="ignore")
 
@@ -188,7 +161,6 @@ def test_a_missing_score_stops_or_is_left_out_and_counted(protocol):
 @every_protocol
 def test_a_column_that_does_not_fit_is_named(protocol):
     columns = columns_of(protocol)
-    scores, _, wrong = PROTOCOLS[protocol]
     for name in columns:
         with pytest.raises(InputError) as caught:
             protocol(**{**columns, name: columns[name][:-1]})
@@ -196,7 +168,7 @@ def test_a_column_that_does_not_fit_is_named(protocol):
         for given in ("abc", 3, {"a": 1}):
             with pytest.raises(InputError, match=f"{name}: "):
                 protocol(**{**columns, name: given})
-        cell = "x" if name in scores else None if name == "images" else wrong
+        cell = "x" if name in SCORES[protocol] else None if name == "images" else WRONG.get(protocol)
         with pytest.raises(InputError) as caught:
             protocol(**{**columns, name: [*columns[name][:3], cell, *columns[name][4:]]})
         assert (caught.value.row, caught.value.field) == (3, name)
@@ -205,18 +177,10 @@ def test_a_column_that_does_not_fit_is_named(protocol):
 
 
 def test_columns_of_common_types_are_accepted():
-    import pandas
-    import pyarrow
-    import torch
-
     scores, pieces = [0.9, 0.5, 0.3], ["a", "a", "b"]
     expected = foils(scores, [0.1, 0.5, 0.4], pieces, [True, True, False])
-    for column in (
-        pandas.Series(scores, index=[5, 6, 7]),
-        pandas.array(scores, dtype="Float64"),
-        pyarrow.array(scores),
-        torch.tensor(scores, dtype=torch.float64),
-    ):
+    series = pandas.Series(scores, index=[5, 6, 7]), pandas.array(scores, dtype="Float64")
+    for column in (*series, pyarrow.array(scores), torch.tensor(scores, dtype=torch.float64)):
         assert foils(column, [0.1, 0.5, 0.4], pieces, [True, True, False]) == expected
     for column in (np.array(pieces), pandas.Series(pieces, index=[5, 6, 7]), pyarrow.array(pieces)):
         assert foils(scores, [0.1, 0.5, 0.4], column, np.array([True, True, False])) == expected

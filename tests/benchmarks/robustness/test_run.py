@@ -1,24 +1,40 @@
-"""Perturbed and scored: against the formula computed a second way, published figures."""
+"""Perturbed and scored: against the formula computed a second way, published figures, styles and degrees."""
 
 import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import spearmanr
 
 import capscore
-from capscore.benchmarks.robustness import Robustness, RobustnessOptions
+from capscore.benchmarks.robustness import CaptionSet, Robustness, RobustnessOptions
 from capscore.benchmarks.robustness.results import averages
-from capscore.benchmarks.robustness.run import measure
+from capscore.benchmarks.robustness.run import alarms, curve, measure, measure_degrees, measure_styles
 from capscore.errors import CapscoreError, InputError
 from capscore.options import Sampling
 from capscore.perturbations import KINDS, UNSEEN_KINDS, perturb
+from capscore.perturbations.by_degree import DEGREES, by_degree
+from capscore.perturbations.styles import STYLES, restyle
 from capscore.statistics.bootstrap import NO_INTERVALS
 from capscore.tables import signed
-from tools.tiny.colours import ColourBackbone
+from tools.tiny.colours import BLUE, RED, ColourBackbone
 
 quick = RobustnessOptions(sampling=NO_INTERVALS)
+pytestmark = pytest.mark.filterwarnings("ignore::capscore.errors.CapscoreWarning")
 COLOURS = {"r": (1, 0, 0), "b": (0, 0, 1)}
+
+
+@pytest.fixture
+def captions():
+    """Captions of two colours, which a toy metric sees."""
+    texts = ["red red ball", "red car by a tree", "blue sea", "blue sky and blue sea"]
+    return CaptionSet("toy", "", "", "en", texts, ["r", "r", "b", "b"], [RED, RED, BLUE, BLUE])
+
+
+@pytest.fixture
+def scorer():
+    return capscore.load("mcs", backbone=ColourBackbone(), cache=False)
 
 
 def by_hand(text, photo):
@@ -74,13 +90,10 @@ def test_kept_shares_are_relative_to_the_first_metric(captions, scorer):
 
 def test_objects_of_the_data_are_what_is_substituted(captions, scorer):
     given = replace(captions, objects=[["ball", "red"], ["car", "tree"], ["whale"], []])
-    asked = replace(quick, kinds=("substitution",), order="every")
-    run = measure(given, {"mcs": scorer}, asked)
+    run = measure(given, {"mcs": scorer}, replace(quick, kinds=("substitution",), order="every"))
     assert run.unchanged == {"substitution": 2} and run.not_found == 1
-    assert run.notes[-2:] == (
-        "substitution: every object moves, which is stronger than as published",
-        "1 critical object not found in their captions, and left there",
-    )
+    every, left = run.notes[-2:]
+    assert every.startswith("substitution: every object moves") and left.startswith("1 critical object not")
     assert run.results[0].signature.endswith("|objects:given|order:every")
     texts = perturb(captions.captions, "substitution", objects=given.objects, order="every").captions
     expected = np.mean([*map(by_hand, texts, captions.image_ids)])
@@ -96,8 +109,7 @@ def test_an_interval_is_that_of_photos_drawn_with_their_captions(captions, score
     # two photos: a draw has the first twice, both, or the second twice
     options = RobustnessOptions(kinds=("masking",), sampling=Sampling(400, 0.9999, seed=1))
     result = measure(captions, {"mcs": scorer}, options).results[0]
-    masked = perturb(captions.captions, "masking", "en", seed=1).captions
-    both = captions.captions, masked
+    both = captions.captions, perturb(captions.captions, "masking", "en", seed=1).captions
     before, after = (np.array([*map(by_hand, texts, captions.image_ids)]) for texts in both)
     ends = [after[part].sum() / before[part].sum() - 1 for part in (slice(0, 2), slice(2, 4))]
     assert result.statistics["drop_masking"].interval == pytest.approx((min(ends), max(ends)), abs=1e-6)
@@ -123,8 +135,9 @@ def test_a_kind_without_rules_for_a_language_is_left_out_with_a_note(captions, s
     assert list(run.unchanged) == ["jumble"]
     assert any("was not trained on sw" in warning for warning in run.results[0].warnings)
     assert "negation: not run." in str(Robustness([run]))
-    with pytest.raises(CapscoreError, match="no rules for 'negation'"):
-        measure(swahili, {"mcs": scorer}, replace(quick, kinds=("negation",)))
+    for nothing, told in ((swahili, "no rules for 'negation'"), (captions.take([]), "there are no captions")):
+        with pytest.raises(CapscoreError, match=told):
+            measure(nothing, {"mcs": scorer}, replace(quick, kinds=("negation",)))
 
 
 def test_languages_are_averaged_plainly(captions, scorer):
@@ -151,6 +164,71 @@ def test_bad_options(settings):
         RobustnessOptions(**settings)
 
 
-def test_unmeasurable_requests_are_refused(captions, scorer):
-    with pytest.raises(InputError, match=r"toy \(en\): there are no captions"):
-        measure(captions.take([]), {"mcs": scorer}, quick)
+class Harsh(ColourBackbone):
+    """Turns texts of up to two words to the colour that no photo here has."""
+
+    def encode_tokens(self, ids):
+        rows = super().encode_tokens(ids)
+        for row, sequence in enumerate(ids):
+            if len(sequence) < 5:
+                rows[row] = [0.1 * rows[row][0], 1, 0.1 * rows[row][2]]
+                rows[row] /= np.linalg.norm(rows[row])
+        return rows
+
+
+def test_false_alarms_by_hand(captions, scorer):
+    harsh = capscore.load("mcs", backbone=Harsh(fingerprint="harsh"), cache=False)
+    plain = "mcs@colours", scorer
+    run = measure_styles(captions, {"harsh": harsh, "mcs": scorer}, {"harsh": plain, "mcs": plain})
+    assert run.against["harsh"] == "mcs@colours"
+    assert run.skipped == {} and list(run.numbers["harsh"]) == list(STYLES)
+    for style, found in run.numbers["mcs"].items():
+        texts = restyle(captions.captions, style, "en", photos=captions.image_ids)
+        assert found["n"] + found["not_scored"] == len(texts.captions), style
+        assert not found["n"] or (found["below_half"], found["kept"]) == (0, 1)
+    # of the four captions only "blue sea" has two words
+    given = run.numbers["harsh"]["given"]
+    assert given["n"] == 4 and given["below_half"] == 0.25
+    rows = captions.captions, captions.images
+    before, after = (part.score(*rows, language="en").mean for part in (scorer, harsh))
+    assert given["kept"] == pytest.approx(after / before) and given["kept"] < 0.9
+    assert run.to_dict()["results"][0]["styles"]["given"]["below_half"] == 0.25
+    # a language without a tagger
+    run = measure_styles(replace(captions, language="sw"), {"mcs": scorer}, {"mcs": plain})
+    assert list(run.skipped) == ["nouns", "stopped", "fragment"]
+    assert "word classes" in run.skipped["nouns"] and "given" in run.numbers["mcs"]
+    # a score of exactly half is not one
+    found = alarms(np.array([0.5, 0.4, 0.1]), np.array([1.0, 1.0, 0.0]))
+    assert found == {"n": 2, "below_half": 0.5, "kept": 0.45, "not_scored": 1}
+
+
+def test_a_curve_by_hand():
+    scores, touched = np.array([[0.9, 2.0, 3.0], [0.4, 1.2, 3.0]]), np.array([[0.1, 0.2, 0], [0.5, 0.4, 0]])
+    found = curve(np.array([1.0, 2.0, 3.0]), [*scores], [*touched], (0.1, 0.5))
+    assert found["n"] == 2, "the third caption is never touched"
+    np.testing.assert_allclose(found["drops"], [2.9 / 3 - 1, 1.6 / 3 - 1])
+    np.testing.assert_allclose(found["touched"], [0.15, 0.45])
+    by_hand = spearmanr([0.1, 0, 0.6, 0.4], [0.1, 0.2, 0.5, 0.4]).statistic
+    assert (found["of_means"], found["of_captions"]) == pytest.approx((1, by_hand))
+    # what rounding leaves of a score has no order
+    shares = (0.1, 0.2, 0.4, 0.6, 0.8)
+    left = [np.array([score]) for score in (0.9, 0.5, 1e-5, 3e-5, 2e-5)]
+    found = curve(np.ones(1), left, [np.array([share]) for share in shares], shares)
+    by_hand = spearmanr([1, 2, 4, 4, 4], [1, 2, 3, 4, 5]).statistic
+    assert found["of_means"] == pytest.approx(by_hand) and by_hand > 0.89
+    nothing = curve(np.ones(2), [np.ones(2)], [np.zeros(2)], (0.4,))
+    assert [nothing[name] for name in ("n", "drops", "of_means", "of_captions")] == [0, [None], None, None]
+
+
+def test_curves_of_a_metric(captions, scorer):
+    options = RobustnessOptions(["masking", "jumble"], sampling=Sampling(seed=2))
+    run = measure_degrees(captions, {"mcs": scorer}, options)
+    assert list(run.numbers["mcs"]) == ["masking", "jumble"]
+    found = run.numbers["mcs"]["masking"]
+    before = scorer.score(captions.captions, captions.images, language="en").scores
+    for number, degree in enumerate(DEGREES):
+        noisy = by_degree(captions.captions, "masking", "en", degree=degree, seed=2)
+        scores = scorer.score(noisy.captions, captions.images, language="en").scores
+        assert found["drops"][number] == pytest.approx(scores.mean() / before.mean() - 1)
+        assert found["touched"][number] == pytest.approx(noisy.touched.mean())
+    assert run.to_dict()["results"][0]["kinds"]["masking"]["n"] == 4
