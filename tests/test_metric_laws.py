@@ -83,7 +83,7 @@ OTHER = {
     "rules": "mended",
     "background": Background(calls.CORNERS[:2], "colours@w00000000", {"shared": Curve(3.0, -1.0)}),
 } | dict.fromkeys(("beta", "highest", "longest"), 0.5)
-# see tests/metrics/test_infometic*.py, test_chair.py, test_long_texts.py and test_pairs.py, and tests/judges
+# see tests/metrics/test_infometic*.py, test_chair.py and test_pairs_and_long_texts.py, and tests/judges
 ELSEWHERE = {"instances", "long", "pairs", "weights", "marks", "false_alarms"}
 ELSEWHERE |= {"regions", "with_references", "explain", "claims_by"}
 

@@ -39,7 +39,6 @@ HALF = 2.5 / math.sqrt(2)  # one colour against two
 
 
 def captioned(*columns):
-    """Rows of columns: names of photos, images, captions, languages, references."""
     return [CaptionedPhoto(*row) for row in zip(*columns, strict=True)]
 
 
@@ -177,8 +176,7 @@ def test_a_file_is_read_once_until_it_changes(scorer, file, rows, monkeypatch):
     for _ in range(3):
         standing(scores, file)
     assert len(read) <= 1
-    document = json.loads(file.read_text())
-    file.write_text(json.dumps(document | {"set": {"name": "others"}}))
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"set": {"name": "others"}}))
     assert standing(scores, file).set_name == "others" and len(read) <= 2
 
 
@@ -195,8 +193,7 @@ def test_a_calibration_applies_to_its_own_signature_only(scorer, file, rows):
     found = standings(other, {"rouge_l": placed(other["rouge_l"], file)}, file)["rouge_l"]
     assert found.reason.endswith(f": {file} has no calibration of rouge_l")
     for scores, kind, path, message in (
-        (with_prefix, "right", file, named),
-        (spoken, "right", None, "has no calibration"),
+        *((with_prefix, "right", file, named), (spoken, "right", None, "has no calibration")),
         (spoken, "wrong", file, "'right' or 'shuffled'"),
     ):
         with pytest.raises(InputError, match=message):
@@ -204,12 +201,8 @@ def test_a_calibration_applies_to_its_own_signature_only(scorer, file, rows):
 
 
 # metric → what it was calibrated with: number of references → languages
-CALIBRATED = {
-    "mcs": {0: ("en", "de")},
-    "infometic": {0: ("en", "de")},
-    "ref_clip_score": {1: ("en", "de"), 2: ("en",), 4: ("en",)},
-    "rouge_l": {1: ("en", "de")},
-}
+CALIBRATED = {"mcs": {0: ("en", "de")}, "infometic": {0: ("en", "de")}, "rouge_l": {1: ("en", "de")}}
+CALIBRATED["ref_clip_score"] = {1: ("en", "de"), 2: ("en",), 4: ("en",)}
 # language of a row → what it is ranked among: its own language, all (the backbone knows "it"), or none
 SPOKEN = {"en": ("en", "en"), "de": ("de", "all"), "it": ("all", "all"), "": ("all", "all"), "fi": ("", "")}
 # references of a row → of the captions it is among
@@ -292,21 +285,17 @@ def test_only_a_tagger_of_the_row_s_own_language_matters(monkeypatch):
     assert found.reason == "made with words:de-1, scored with words:de-2"
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        *(b"{", b"\xff\xfe", b"[]", b'{"format": "capscore calibration 2"}', b"[" * 100_000),
-        b'{"format": "capscore calibration 2", "percents": [1], "set": {"name": "x"}, "metrics": []}',
-    ],
-)
+BEGUN = b'{"format": "capscore calibration 2"'
+EMPTY = BEGUN + b', "percents": [1], "set": {"name": "x"}, "metrics": []}'
+
+
+@pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b"[]", BEGUN + b"}", b"[" * 100_000, EMPTY])
 def test_damaged_files_are_refused_by_name(content, file):
     found = json.loads(file.read_text())
     found["metrics"][0]["languages"]["en"]["right"]["values"][3] = 99
     numbers = json.dumps(found).encode()
-    for written, expected in (
-        (numbers, "ascending"),
-        (content, r"colours\.json.*(JSON|UTF-|calibrate` wrote)"),
-    ):
+    wrong = r"colours\.json.*(JSON|UTF-|calibrate` wrote)"
+    for written, expected in ((numbers, "ascending"), (content, wrong)):
         file.write_bytes(written)
         with pytest.raises(InputError, match=expected):
             calibration.read_calibrations(file)

@@ -59,11 +59,16 @@ def test_scores_keep_their_sign_and_rank_the_exact_match_highest():
     assert scores.ranking.tolist() == [-3, 0, -1, -2] and scores.rising().tolist() == [-3, 0, -1, -2]
 
 
-def test_the_worst_rows_are_those_with_the_largest_error(files):
-    for options in (["--worst", "2"], ["--worst", "2", "--sort", "length_error"]):
-        shown = run("score", "rows.jsonl", "-m", "length_error", *options)
+def test_the_largest_errors_come_first_on_the_screen_in_a_report_and_in_a_sorted_file(files):
+    made = ["--sort", "length_error", "-o", "sorted.jsonl", "--report", "page.html"]
+    for options in ([], ["--sort", "length_error"], made):
+        shown = run("score", "rows.jsonl", "-m", "length_error", "--worst", "2", *options)
         assert shown.index(CAPTIONS[0]) < shown.index(CAPTIONS[3])
         assert CAPTIONS[1] not in shown and CAPTIONS[2] not in shown
+    page = (files / "page.html").read_text(encoding="utf-8")
+    listed = page.partition('id="cards"')[2].partition("</ul>\n</section>")[0]
+    assert CAPTIONS[0] in listed and CAPTIONS[1] not in listed
+    assert [row["length_error"] for row in read_jsonl(files / "sorted.jsonl")] == [3, 2, 1, 0]
 
 
 @pytest.mark.parametrize(("choice", "kept"), [(["--top", "2"], [1, 2]), (["--min-score", "1"], [1, 2])])
@@ -78,18 +83,6 @@ def test_a_filter_without_rows_that_stay_has_no_worst_score():
     assert not chosen.choose({"length_error": scored()}).any()
     assert chosen.to_dict()["lowest"] is None and "highest" not in chosen.sentence()
     assert f"; the best row has {min(scored().scores):.4f}." in chosen.sentence()
-
-
-def test_the_report_puts_the_largest_errors_first(files):
-    run("score", "rows.jsonl", "-m", "length_error", "--report", "page.html", "--quiet")
-    page = (files / "page.html").read_text(encoding="utf-8")
-    listed = page.partition('id="cards"')[2].partition("</ul>\n</section>")[0]
-    assert CAPTIONS[0] in listed and CAPTIONS[1] not in listed
-
-
-def test_a_file_is_sorted_by_the_largest_error_first(files):
-    run("score", "rows.jsonl", "-m", "length_error", "-o", "sorted.jsonl", "--sort", "length_error")
-    assert [row["length_error"] for row in read_jsonl(files / "sorted.jsonl")] == [3, 2, 1, 0]
 
 
 def test_ranks_are_percents_of_right_captions_with_larger_errors(tmp_path):
@@ -108,9 +101,8 @@ def test_the_smaller_mean_is_the_better_one(files):
     assert "*0.0000" in shown and "far scores worse (higher) than near by 5.0000" in shown
     document = json.loads(run("compare", "near.jsonl", "far.jsonl", "-m", "length_error", "--json"))
     assert document["metrics"]["length_error"]["comparisons"][0]["higher_is_better"] is False
-    of_captions = [
-        capscore.load("length_error").score([text] * 4, references=[[REFERENCE]] * 4) for text in CAPTIONS[:2]
-    ]
+    score = capscore.load("length_error").score
+    of_captions = [score([text] * 4, references=[[REFERENCE]] * 4) for text in CAPTIONS[:2]]
     assert capscore.compare_systems(dict(zip("ab", of_captions, strict=True)))[0].best == ["b"]
     assert compare_figures({"a": [1.0, 2.0], "b": [2.0, 3.0]}).best == ["b"]
 

@@ -17,32 +17,19 @@ from capscore.metrics.ngrams import NGrams, TokenRows
 
 # What is there to get wrong: a word more often than in any reference, no common word, one token, no token at
 # all, a candidate equal to a reference, references of unlike length, one row twice.
-CANDIDATES = [
-    "a red kite a red kite over the hill",
-    "two goats chew on a green hat",
-    "snow",
-    "",
-    "the old baker sells warm bread at dawn",
-    "a boat",
-    "the old baker sells warm bread at dawn",
-]
+BREAD = "the old baker sells warm bread at dawn"
+CANDIDATES = ["a red kite a red kite over the hill", "two goats chew on a green hat", "snow", ""]
+CANDIDATES += [BREAD, "a boat", BREAD]
 REFERENCES = [
     ["a red kite flies over the hill", "one kite above a hill", "a child flies a red paper kite"],
     ["the goats are eating a green hat", "two goats chew a hat on the farm"],
-    ["snow covers the whole village", "snow"],
-    ["a lamp", "the lamp on the table is not lit"],
-    ["the old baker sells warm bread at dawn"],
-    ["three ducks cross a road", "ducks walk over the road one after another in a long row"],
-    ["the old baker sells warm bread at dawn"],
+    *(["snow covers the whole village", "snow"], ["a lamp", "the lamp on the table is not lit"], [BREAD]),
+    *(["three ducks cross a road", "ducks walk over the road one after another in a long row"], [BREAD]),
 ]
 
 
 def split(texts: list[str]) -> list[list[str]]:
     return [text.split() for text in texts]
-
-
-def invented() -> TokenRows:
-    return TokenRows.build(CANDIDATES, REFERENCES, split)
 
 
 def build(rows: list[tuple[str, list[str]]]) -> TokenRows:
@@ -75,14 +62,10 @@ PAPER = [2.8029693372511515, 3.04947078689835, 1.875, 0.0, 10.0, 0.0824537599843
 def test_published_numbers_whatever_the_size_of_blocks(monkeypatch, block):
     monkeypatch.setattr(ngrams.blocks, "__defaults__", (block,))
     monkeypatch.setattr(rouge_l, "_BLOCK", block)
-    for found, expected in (
-        (bleu(invented()), BLEU),
-        (corpus_bleu(invented()), CORPUS),
-        (cider(invented()), COCO),
-        (cider(invented(), variant="paper"), PAPER),
-        (rouge_l.rouge_l(invented()), ROUGE),
-    ):
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    rows = TokenRows.build(CANDIDATES, REFERENCES, split)
+    found = [bleu(rows), corpus_bleu(rows), cider(rows), cider(rows, variant="paper"), rouge_l.rouge_l(rows)]
+    for numbers, expected in zip(found, [BLEU, CORPUS, COCO, PAPER, ROUGE], strict=True):
+        np.testing.assert_allclose(numbers, expected, rtol=0, atol=1e-12)
 
 
 def test_bleu_by_hand():
@@ -113,11 +96,10 @@ def test_cider_by_hand():
 
 
 def test_rouge_l_by_hand():
-    # "a red" of 3 tokens and of 6: P = 2/3, R = 1/3; 2.44 · 2/9 / (1/3 + 1.44 · 2/3)
-    kite = build([("a red kite", ["the kite is a red one"])])
-    assert rouge_l.rouge_l(kite)[0] == pytest.approx(122 / 291)
-    # the best P is the first reference's (3/3), the best R the second's (1/1)
-    assert rouge_l.rouge_l(build([("a b c", ["a x b y c", "b"])]))[0] == pytest.approx(1.0)
+    # "a red" of 3 tokens and of 6: P = 2/3, R = 1/3; 2.44 · 2/9 / (1/3 + 1.44 · 2/3); of the second, the best
+    # P is the first reference's (3/3), the best R the second's (1/1)
+    rows = build([("a red kite", ["the kite is a red one"]), ("a b c", ["a x b y c", "b"])])
+    assert rouge_l.rouge_l(rows) == pytest.approx([122 / 291, 1.0])
     # "" has one token, the empty one, where it is split at blanks
     empty = build([("", ["a", "b"]), ("a", [""]), ("", ["a", ""])])
     assert rouge_l.rouge_l(empty).tolist() == [0.0, 0.0, 1.0]
@@ -130,7 +112,6 @@ def test_rouge_l_by_hand():
 
 
 def counted(tokens: list[str]) -> list[Counter[tuple[str, ...]]]:
-    """The 1- to 4-grams of a text."""
     return [Counter(zip(*(tokens[start:] for start in range(n)), strict=False)) for n in range(1, 5)]
 
 
@@ -143,9 +124,8 @@ def naive_cider(rows, documents=None, clip=True, sigma=6.0):
     def vectors(text):
         idf = {ngram: math.log(len(documents)) - math.log(max(1, count)) for ngram, count in held.items()}
         rare = math.log(len(documents))
-        return [
-            {ngram: n * idf.get(ngram, rare) for ngram, n in order.items()} for order in counted(text.split())
-        ]
+        orders = counted(text.split())
+        return [{ngram: n * idf.get(ngram, rare) for ngram, n in order.items()} for order in orders]
 
     scores = []
     for candidate, texts in rows:

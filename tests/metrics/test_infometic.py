@@ -1,26 +1,36 @@
-"""InfoMetIC as a scorer: what it says of words and regions, computed by hand where that is possible."""
+"""InfoMetIC as a scorer: words and regions by hand, each thing once, and marks that its weights decide."""
 
 import functools
 import math
+from collections import Counter
 from importlib.resources import files
+from unittest import mock
 
 import evaluate
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+from skimage import data
 
 import capscore
+from capscore.embedding import photos as embedding
+from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
-from capscore.errors import CapscoreError, InputError, RegionWarning, TruncationWarning
+from capscore.errors import BackboneUnavailable, CapscoreError, InputError, RegionWarning, TruncationWarning
 from capscore.images.boxes import crops
 from capscore.infometic.network import InfoMetIC, InfoMetICConfig, WordContext
 from capscore.infometic.regions import RegionFinder, Regions
 from capscore.infometic.words import encode_pieces, split_pieces
 from capscore.metrics import infometic
 from capscore.metrics.infometic import InfoMetIC as InfoMetICScorer
+from capscore.scoring.to_check import reasons_to_check
+from capscore.text import word_classes
 from capscore.text.word_classes import tagger_name
 from tools.tiny.colours import RED, ColourBackbone
+from tools.tiny.command import read_jsonl
+
+from ..photos import noise
 
 # scikit-image ships them: 451 × 300 pixels, and 512 × 512
 CAT, ROCKET = (str(files("skimage.data") / f"{name}.png") for name in ("chelsea", "astronaut"))
@@ -181,8 +191,7 @@ def test_no_region_no_content_word_and_a_photo_of_one_pixel(backbone):
         scores = blind.score(["A cat."], [CAT], language="en")
     assert scores.components["recall"].tolist() == [0.0]
     assert scores.details[0]["regions"] == [] and scores.details[0]["null"] == 1.0
-    pixel = np.array([[[255, 0, 0]]], np.uint8)
-    scores = toy().score(["of the", "red", "?!"], [pixel] * 3, language="en")
+    scores = toy().score(["of the", "red", "?!"], [np.array([[[255, 0, 0]]], np.uint8)] * 3, language="en")
     assert each(scores.details[0]["regions"], "box") == [[0, 0, 1, 1]]
     marks = [each(detail["words"], "correct") for detail in scores.details]
     assert marks == [[None, None], [True], []] and np.isfinite(scores.scores).all()
@@ -248,12 +257,9 @@ def test_the_context_of_words_reaches_the_network(reader, backbone, network):
         return torch.from_numpy(np.asarray(array, np.float32))[None]
 
     with torch.no_grad():
-        images = network.encode_images(
-            one(backbone.encode_images([picture])[0]),
-            one(backbone.encode_images(crops(picture, np.array(BOXES)))),
-            one(np.array(BOXES) / [451, 300, 451, 300]),
-            torch.ones(1, 3).bool(),
-        )
+        seen = backbone.encode_images([picture])[0], backbone.encode_images(crops(picture, np.array(BOXES)))
+        places = np.array(BOXES) / [451, 300, 451, 300]
+        images = network.encode_images(*map(one, (*seen, places)), torch.ones(1, 3).bool())
         encoded, context = one(encode_pieces(backbone, pieces.ids)), WordContext(one(added), one(weight))
         read = network.encode_texts(one(whole), encoded, torch.ones(1, 7).bool(), context=context)
         found = network.pairs(images, read, [0], [0])
@@ -317,13 +323,9 @@ def test_a_language_without_a_tagger_is_refused_where_words_are_read(reader, pla
     assert matrix.shape == (1, 2) and np.isfinite(matrix).all() and caught.value.field == "language"
 
 
-def test_weights_are_named_and_belong_to_their_backbone(reader, backbone, tmp_path):
+def test_weights_are_named(reader):
     scores = reader.score(["A cat."], [CAT], language="en")
     assert f"|weights:trained@w{reader.aligner.fingerprint()[:8]}|" in scores.signature
-    other = InfoMetIC(InfoMetICConfig(**SMALL, backbone="elsewhere", backbone_revision="w1"))
-    other.save_pretrained(tmp_path / "other")
-    with pytest.raises(CapscoreError, match="made for elsewhere @ w1, not for embedded"):
-        scorer(backbone, weights=tmp_path / "other")
 
 
 def test_settings_that_move_numbers_are_in_the_signature(backbone, embedded, plain):
@@ -335,3 +337,214 @@ def test_settings_that_move_numbers_are_in_the_signature(backbone, embedded, pla
     assert "|seed:" not in signature(plain) and "|words:" not in signature(plain)
     # a tagger where words decide the scores
     assert f"|words:{tagger_name('en')}|" in signature(scorer(embedded, regions=None))
+
+
+BOX = [[0, 0, 3, 3]]
+CAPTIONS = ["A tabby cat looks to the side.", "A dog.", "An astronaut stands by a flag.", "Of the."]
+ROWS = [(caption, (CAT, ROCKET)[row % 2]) for caption in CAPTIONS for row in range(4)]  # each pair twice
+
+
+def score(scorer, rows=ROWS):
+    captions, photos = zip(*rows, strict=True)
+    return scorer.score(captions, photos, language="en")
+
+
+@pytest.fixture(scope="module")
+def scored(embedded):
+    return score(InfoMetICScorer(Embedder(embedded, progress=False)))
+
+
+def flat(detail):
+    numbers = [detail["p_fits"], detail["null"]]
+    for word in detail["words"]:
+        numbers += [word["score"], word["p_correct"] or 0.0, {None: 2}.get(word["correct"], word["correct"])]
+    for region in detail["regions"]:
+        numbers += [region["score"], region["p_mentioned"], *region["box"]]
+    return numbers
+
+
+def same(first, second):
+    for one, other in zip(first.details, second.details, strict=True):
+        assert flat(one) == pytest.approx(flat(other), abs=1e-5)
+    for name in ("infometic_plus", "precision", "recall"):
+        np.testing.assert_allclose(first.components[name], second.components[name], atol=1e-5)
+
+
+def test_each_distinct_text_is_read_and_tagged_and_each_image_encoded_once(embedded, scored, monkeypatch):
+    scorer = InfoMetICScorer(Embedder(embedded, progress=False))
+    functions = {"encode_judged": type(embedded), "tag": word_classes, "encode_images": scorer.aligner}
+    given = {}  # what each of them was given
+    for name, owner in functions.items():
+        watched = mock.create_autospec(getattr(owner, name), side_effect=getattr(owner, name))
+        monkeypatch.setattr(owner, name, watched)
+        given[name] = watched.call_args_list
+    found = score(scorer)
+    read = Counter(tuple(ids) for call in given["encode_judged"] for ids in call.args[1])
+    tagged = Counter(text for call in given["tag"] for text in {*call.args[0]})
+    assert {*read.values()} == {1} and tagged == Counter(CAPTIONS)
+    assert [len(call.args[0]) for call in given["encode_images"]] == [2]
+    # whole captions, and one without each of their words
+    texts = [*CAPTIONS, "A cat looks to the side.", "A tabby looks to the side.", "An stands by a flag."]
+    assert {tuple(ids) for ids in embedded.tokenize(texts).ids} <= read.keys()
+    same(found, scored)
+    # rows of one pair do not share their details
+    first, again = found.details[0], found.details[2]
+    assert ROWS[0] == ROWS[2] and first["words"][0] is not again["words"][0]
+    assert first["regions"][0]["box"] is not again["regions"][0]["box"]
+
+
+def test_small_blocks_and_another_order_change_nothing(embedded, scored, monkeypatch):
+    for name, size in (("_AT_ONCE", 3), ("_PAIRS", 2), ("_IMAGES", 1)):
+        monkeypatch.setattr(infometic, name, size)
+    scorer = InfoMetICScorer(Embedder(embedded, progress=False))
+    same(score(scorer), scored)
+    backwards = score(scorer, ROWS[::-1])
+    np.testing.assert_allclose(backwards.scores[::-1], scored.scores, atol=1e-5)
+    for row in (0, 11):
+        assert flat(backwards.details[15 - row]) == pytest.approx(flat(scored.details[row]), abs=1e-5)
+
+
+def on_toy(cache=None):
+    return InfoMetICScorer(Embedder(ColourBackbone(), cache=cache), weights="info_clip", regions=halves())
+
+
+def of_dogs(scorer, photos, **more):
+    return scorer.score(["a red dog"] * len(photos), photos, language="en", **more)
+
+
+def test_a_photo_is_decoded_once_for_its_embedding_and_its_regions(tmp_path, monkeypatch):
+    photos = [str(tmp_path / f"{number}.png") for number in range(6)]
+    for number, path in enumerate(photos):
+        Image.fromarray(noise(8, 12, seed=number)).save(path)
+    decoded, real = [], embedding.load_image
+
+    def watched(image, **options):
+        decoded.extend([image] * isinstance(image, str))
+        return real(image, **options)
+
+    monkeypatch.setattr(embedding, "load_image", watched)
+    scorer, rows = on_toy(), [*photos, photos[0], photos[3]]
+    first = of_dogs(scorer, rows)
+    assert sorted(decoded) == photos and scorer.finder.asked == 6
+    decoded.clear()
+    # nothing is decoded again while embeddings and regions are remembered
+    assert of_dogs(scorer, rows).to_dict() == first.to_dict()
+    assert (decoded, scorer.finder.asked) == ([], 6)
+    # regions at given boxes need the pixels again, each photo's once
+    of_dogs(scorer, rows, boxes=[BOX, None, BOX, None, None, None, [[1, 1, 5, 5]], None])
+    assert sorted(decoded) == [photos[0], photos[2]]
+    decoded.clear()
+    cache = EmbeddingCache(tmp_path / "cache")
+    on_disk = [of_dogs(on_toy(cache), photos).to_dict() for _ in range(2)]
+    assert sorted(decoded) == sorted(photos * 2) and on_disk[0] == on_disk[1]
+    decoded.clear()
+    matrix, _ = on_toy().score_matrix(["red", "blue dog"], [photos[1], photos[0], photos[1]], "en")
+    assert sorted(decoded) == photos[:2] and matrix[0].tolist() == matrix[2].tolist()
+
+
+SHOWN = (
+    ("chelsea", "A tabby cat looks to the side.", "en"),
+    ("coffee", "A cup of coffee stands on a wooden table.", "en"),
+    ("chelsea", "Two men play football on a green field.", "en"),
+    *(("coffee", "Un tren rojo en la nieve.", "es"), ("chelsea", "Eine Katze blickt zur Seite.", "de")),
+)
+
+
+@pytest.fixture(scope="module")
+def pictures():
+    return {name: getattr(data, name)() for name in ("chelsea", "coffee")}
+
+
+@pytest.fixture(scope="module")
+def learned(embedded):
+    return InfoMetICScorer(Embedder(embedded, progress=False))
+
+
+@pytest.fixture(scope="module")
+def judged(learned, pictures):
+    names, captions, languages = zip(*SHOWN, strict=True)
+    return learned.score(captions, [pictures[name] for name in names], language=languages)
+
+
+def marked(scores) -> list[str]:
+    return [word["text"] for detail in scores.details for word in detail["words"] if word["correct"] is False]
+
+
+def test_captions_that_fit_are_recognised_and_no_right_word_is_marked(judged, pictures):
+    assert [detail["fits"] for detail in judged.details] == [True, True, False, False, True]
+    assert marked(judged) == []
+    for (photo, *_), detail in zip(SHOWN, judged.details, strict=True):
+        assert 0 <= detail["p_fits"] <= 1
+        for word in detail["words"]:
+            assert word["semantic"] or word["p_correct"] is word["correct"] is None
+            assert word["p_correct"] is None or 0 <= word["p_correct"] <= 1
+            assert word["region"] is None or 0 <= word["region"] < len(detail["regions"])
+        for region in detail["regions"]:
+            left, top, right, bottom = region["box"]
+            height, width = pictures[photo].shape[:2]
+            assert 0 <= left < right <= width and 0 <= top < bottom <= height
+        if not detail["fits"]:
+            assert {word["correct"] for word in detail["words"]} == {None}
+            assert not any(region["mentioned"] for region in detail["regions"])
+
+
+def test_a_planted_noun_is_marked_and_more_at_a_higher_rate(learned, pictures):
+    caption, found = ["A tabby cat sits on a train."], []
+    for rate in (0.01, 0.05, 0.5):
+        marker = InfoMetICScorer(learned.embedder, false_alarms=rate)
+        found.append(marked(marker.score(caption, [pictures["chelsea"]], None, "en")))
+    assert found[1] == ["train"] and len(found[0]) <= 1 <= len(found[2])
+
+
+def test_files_have_the_words_and_captions_that_do_not_fit(judged, learned, pictures, tmp_path):
+    for name, photo in pictures.items():
+        Image.fromarray(photo).save(tmp_path / f"{name}.png")
+    rows = [{"image": f"{name}.png", "caption": text, "language": code} for name, text, code in SHOWN]
+    rows.append({"image": "chelsea.png", "caption": "A dog looks to the side.", "language": "en"})
+    found = capscore.score_file(rows, learned, images=tmp_path, output=tmp_path / "o.jsonl")
+    lines = read_jsonl(tmp_path / "o.jsonl")
+    details = [detail["p_fits"] for detail in judged.details]
+    assert [line["p_fits"] for line in lines[:5]] == pytest.approx(details, abs=1e-6)
+    words = ["", "", "men, play, football, field", "tren, nieve", "", "dog, side"]
+    assert [line["likely_wrong"] for line in lines] == words
+    assert lines[0]["missed"] == "" and [*found.to_pandas()["missed"]] == [line["missed"] for line in lines]
+    assert {2, 3} <= {*found.likely_wrong()} and not {0, 1, 4} & {*found.likely_wrong()}
+    reasons = reasons_to_check(found)
+    assert reasons[3] | {"rank": ""} == {"rank": "", "fit": "does not fit the photo", "words": "tren, nieve"}
+    assert reasons[5]["words"] == "dog, side"
+    (streamed, *_) = capscore.score_stream(rows, learned, images=tmp_path)
+    assert streamed["likely_wrong"] == "" and streamed["p_fits"] == pytest.approx(details[0])
+
+
+def test_regions_have_names_in_the_language_of_the_caption(judged, learned):
+    english = [region["name"] for region in judged.details[0]["regions"]]
+    german = [region["name"] for region in judged.details[4]["regions"] if region["name"]]
+    nouns = learned.mark_calibration.nouns
+    assert "cat" in english or "kitten" in english
+    assert set(english) - {""} <= set(nouns["en"])
+    assert german and all(name[0].isupper() and name.lower() in nouns["de"] for name in german)
+
+
+def test_marks_as_published_and_what_the_signature_names(judged, learned, pictures):
+    assert f"|marks:learned@{learned.mark_calibration.name}|false_alarms:0.05|" in judged.signature
+    published = InfoMetICScorer(learned.embedder, marks="published", regions="windows")
+    scores = published.score([SHOWN[0][1]], [pictures["chelsea"]], language="en")
+    assert "|marks:published|beta:0.1|" in scores.signature and "false_alarms" not in scores.signature
+    (detail,) = scores.details
+    assert detail["fits"] is None and detail["p_fits"] is None
+    for word in detail["words"]:
+        assert word["p_correct"] is None
+        assert word["correct"] == (word["score"] > published.beta if word["semantic"] else None)
+    assert {region["p_mentioned"] for region in detail["regions"]} == {None}
+
+
+def test_missing_marks_are_named(learned, embedded_free, tmp_path):
+    embedder = Embedder(embedded_free, progress=False)
+    assert InfoMetICScorer(embedder).mark_calibration is None
+    for options, named in (({"marks": "learned"}, "'embedded-free'"), ({"regions": "things"}, "'things'")):
+        with pytest.raises(CapscoreError, match=f"{named}.*mark calibration|mark calibration.*{named}"):
+            InfoMetICScorer(embedder, **options)
+    with pytest.raises(BackboneUnavailable):
+        InfoMetICScorer(learned.embedder, marks=tmp_path)
+    loaded = capscore.load("infometic", backbone=learned.backbone, marks="published", false_alarms=0.1)
+    assert loaded.mark_calibration is None and loaded.false_alarms == 0.1

@@ -22,13 +22,9 @@ BOXES = {
     ROCKET: [(10, 20, 300, 500)],
     COFFEE: [(0, 0, 600, 400), (100, 100, 200, 390), (5, 5, 60, 70), (300, 10, 590, 200), (1, 2, 3, 4)],
 }
-CAPTIONS = [
-    "a cat",
-    "the dog and the cat, on 2 mats!",
-    # 30 pieces of one letter each fill the 32 tokens; one more is cut
-    " ".join("abcdefghij" * 3),
-    " ".join("abcdefghij" * 3 + "k"),
-]
+CAPTIONS = ["a cat", "the dog and the cat, on 2 mats!"]
+# 30 pieces of one letter each fill the 32 tokens; one more is cut
+CAPTIONS += [" ".join("abcdefghij" * 3), " ".join("abcdefghij" * 3 + "k")]
 ROWS = [(photo, caption) for caption in CAPTIONS for photo in BOXES]
 
 

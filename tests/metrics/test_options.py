@@ -53,16 +53,13 @@ def test_options_that_do_not_fit_are_named(metric, options, message):
     ("metric", "option", "wrong"),
     [
         *(("mcs", "batch_size", value) for value in (0, 2.5, "8", True)),
-        ("mcs", "prefix", 5),
-        ("cider", "variant", "D"),
-        ("clip_cider", "clip", "mcs"),
+        *(("mcs", "prefix", 5), ("cider", "variant", "D"), ("clip_cider", "clip", "mcs")),
         *(("infometic", "n_regions", value) for value in (2.0, 0, True)),
         *(("infometic", "beta", value) for value in (1, -0.1, math.nan, "high")),
         *(("infometic", "false_alarms", value) for value in (0, 0.6, True)),
         ("infometic", "regions", "window"),
         *(("mcs", "allow_urls", value) for value in ("no", 1)),
-        ("judge", "explain", pandas.NA),
-        ("chair", "instances", object()),
+        *(("judge", "explain", pandas.NA), ("chair", "instances", object())),
         ("infometic", "progress", "no"),
     ],
 )

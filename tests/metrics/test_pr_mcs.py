@@ -20,13 +20,9 @@ CAPTIONS = {
     "en": ("A tabby cat with green eyes and white whiskers looks to the side.", ["cat", "eyes", "whiskers"]),
     "de": ("Eine getigerte Katze mit grünen Augen blickt zur Seite.", ["Katze", "Augen"]),
 }
-SENTENCES = [
-    "A brown dog runs on the beach.",
-    "Two cats sleep on a red sofa.",
-    "A man rides a bike in the street.",
-    "A woman reads a book in the park.",
-    "A white boat lies in the harbour.",
-]
+SENTENCES = ["A brown dog runs on the beach.", "Two cats sleep on a red sofa."]
+SENTENCES += ["A man rides a bike in the street.", "A woman reads a book in the park."]
+SENTENCES.append("A white boat lies in the harbour.")
 SPOILT = "A woman woman woman reads reads a a book book in in the the park park."
 # 2,000 words; no sentence stands in it twice
 LONG = " ".join(f"{text[:-1]} near {number} trees." for number in range(40) for text in SENTENCES)

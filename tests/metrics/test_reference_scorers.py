@@ -1,14 +1,17 @@
 """Metrics that read texts only: literal scores, languages, signatures, frequencies counted before."""
 
+import json
 import math
+import pickle
 import unicodedata
 import warnings
+from unittest import mock
 
 import numpy as np
 import pytest
 
 import capscore
-from capscore.errors import CorpusWarning, InputError, LanguageWarning, MissingExtraError
+from capscore.errors import CapscoreError, CorpusWarning, InputError, LanguageWarning, MissingExtraError
 from capscore.metrics.cider import DocumentFrequencies
 from capscore.text.segmentation import segmenter_name, tokenize
 from tools.tiny.colours import meteor_counts
@@ -56,11 +59,7 @@ def test_bleu():
 @pytest.mark.parametrize("language", [None, "en", "fr"])
 @pytest.mark.parametrize(("metric", "best"), [("bleu", 1), ("cider", 10), ("rouge_l", 1)])
 def test_a_decomposed_caption_equals_itself(metric, best, language):
-    captions = [
-        "une fille préfère le café à l'école",
-        "한 남자가 의자에 앉아 있다 지금",
-        "ёжик один красный дом",
-    ]
+    captions = ["une fille préfère le café à l'école", "한 남자가 의자에 앉아 있다", "ёжик один красный дом"]
     composed = [[unicodedata.normalize("NFC", text)] for text in captions]
     scores = score(metric, [unicodedata.normalize("NFD", text) for text in captions], composed, language)
     assert scores.scores == pytest.approx([best] * 3)
@@ -71,11 +70,8 @@ def test_a_decomposed_caption_equals_itself(metric, best, language):
 def test_rouge_l_counts_a_word_with_a_blank_as_one():
     """As coco-caption, which splits at spaces: pycocoevalcap 1.2 on the Java tokenizer's words."""
     captions = ["a 2 1/2 year old boy holds a cup", "call (555) 123-4567 now", "a boy of 2\u20091/2 years"]
-    references = [
-        ["a boy of 2 1/2 holds a red cup", "a boy 1/2 holds 2 cups"],
-        ["a sign says 123-4567", "call (555) 123-4567"],
-        ["a boy of 2 1/2 years"],
-    ]
+    references = [["a boy of 2 1/2 holds a red cup", "a boy 1/2 holds 2 cups"]]
+    references += [["a sign says 123-4567", "call (555) 123-4567"], ["a boy of 2 1/2 years"]]
     # the first: "a boy holds a cup" of 8 words, in a reference of 8
     expected = [5 / 8, 0.8299319727891156, 0.7393939393939394]
     assert score("rouge_l", captions, references).scores == pytest.approx(expected)
@@ -143,10 +139,7 @@ def test_japanese_is_split_into_words_by_its_segmenter(monkeypatch):
     found = score("rouge_l", captions, references, "ja")
     assert 0.5 < min(found.scores) and max(found.scores) < 1
     assert f"|segmenter:{segmenter_name('ja')}|" in found.signature
-
-    def missing(language):
-        raise MissingExtraError("fugashi", "ja", "finding words")
-
+    missing = mock.Mock(side_effect=MissingExtraError("fugashi", "ja", "finding words"))
     monkeypatch.setattr("capscore.text.segmentation.segmenter_name", missing)
     with pytest.raises(MissingExtraError, match=r"\[ja\]"):
         score("cider", captions, references, "ja", on_error="skip")
@@ -223,3 +216,90 @@ def test_meteor_and_spice_get_distinct_rows_of_words(monkeypatch, metric):
     known = "cs, da, de, .*, tr" if metric == "meteor" else "English"
     with pytest.raises(InputError, match=f"^row 1, language: {metric} scores.*{known}.*'ja'"):
         score(metric, language=["en", "ja", "en"])
+
+
+DOCUMENTS = [[["a", "red", "kite"], ["a", "kite"]], [["a", "red", "hat"]], [["snow"]]]
+
+
+@pytest.fixture
+def frequencies():
+    return DocumentFrequencies.from_references(DOCUMENTS, segmenter="blanks")
+
+
+def test_literal_frequencies(frequencies):
+    assert (frequencies.n_documents, frequencies.words) == (3, ["a", "red", "kite", "hat", "snow"])
+    # the words; "a red", "a kite", "red kite", "red hat"; "a red kite", "a red hat"
+    assert frequencies.firsts.tolist() == [0, 5, 9, 11, 11]
+    assert frequencies.counts.tolist() == [2, 2, 1, 1, 1, 2, 1, 1, 1, 1, 1]
+
+
+def test_frequencies_can_be_saved_read_back_and_distinguished(frequencies, tmp_path):
+    read = DocumentFrequencies.load(frequencies.save(tmp_path / "frequencies.npz"))
+    assert [file.name for file in tmp_path.iterdir()] == ["frequencies.npz"]
+    assert (read.n_documents, read.words, read.segmenter) == (3, frequencies.words, "blanks")
+    for name in ("firsts", "prefixes", "lasts", "counts"):
+        np.testing.assert_array_equal(getattr(read, name), getattr(frequencies, name))
+    assert read.fingerprint == frequencies.fingerprint
+    others = (DOCUMENTS, DOCUMENTS[:2], DOCUMENTS * 2, [[["a", "red"]]], [[["a"]], [["red"]]])
+    assert len({DocumentFrequencies.from_references(each).fingerprint for each in others}) == 5
+    (tmp_path / "taken").mkdir()
+    for path in (tmp_path / "taken", tmp_path / "nowhere" / "frequencies.npz"):
+        with pytest.raises(CapscoreError, match="could not be written"):
+            frequencies.save(path)
+
+
+def test_other_and_damaged_files_are_refused_by_name(frequencies, tmp_path):
+    """Wherever a byte is changed or the file ends: an error that names it, or the same frequencies."""
+    path = tmp_path / "damaged.npz"
+    with pytest.raises(CapscoreError, match="cannot be read: No such file"):
+        DocumentFrequencies.load(path)
+    content, refused = frequencies.save(tmp_path / "whole.npz").read_bytes(), 0
+    cuts = range(0, len(content), 29)
+    changed = [content[:cut] + b"\xa5" + content[cut + 1 :] for cut in cuts]
+    np.savez(tmp_path / "other.npz", counts=np.zeros(3))
+    other = [b"a red kite", (tmp_path / "other.npz").read_bytes()]
+    for damaged in (*other, *changed, *(content[:cut] for cut in cuts)):
+        path.write_bytes(damaged)
+        try:
+            assert DocumentFrequencies.load(path).fingerprint == frequencies.fingerprint
+        except CapscoreError as error:
+            assert "damaged.npz' is not what DocumentFrequencies.save writes" in str(error)
+            refused += 1
+    assert refused > len(cuts)
+
+
+def test_arrays_that_unpack_beyond_the_limit_are_refused(tmp_path, monkeypatch):
+    np.savez_compressed(tmp_path / "zeros.npz", counts=np.zeros(10_000))
+    monkeypatch.setenv("CAPSCORE_MAX_LIST_BYTES", "80000")  # the array alone, without its header
+    with pytest.raises(CapscoreError, match=r"zeros\.npz'? unpacks to more than it may: .*MAX_LIST_BYTES"):
+        DocumentFrequencies.load(tmp_path / "zeros.npz")
+
+
+CONTRADICTIONS = [{"about": {"version": 1}}, {"about": {"n_documents": 10**400}}, {"counts": np.ones(11)}]
+
+
+@pytest.mark.parametrize("changes", CONTRADICTIONS)
+def test_files_that_contradict_themselves_are_refused(frequencies, tmp_path, changes):
+    path = frequencies.save(tmp_path / "frequencies.npz")
+    with np.load(path) as file:
+        parts = dict(file)
+    about = json.loads(parts["about"].tobytes()) | changes.get("about", {})
+    parts |= {**changes, "about": np.frombuffer(json.dumps(about).encode(), np.uint8)}
+    np.savez(path, **parts)
+    with pytest.raises(CapscoreError, match="is not what"):
+        DocumentFrequencies.load(path)
+
+
+@pytest.mark.parametrize("protocol", [0, 2, 4])
+def test_a_pickle_is_called_one_and_not_opened(tmp_path, protocol):
+    path = tmp_path / "coco-val-df.p"
+    path.write_bytes(pickle.dumps({("a",): 1}, protocol))
+    with pytest.raises(CapscoreError, match="is a pickle"):
+        DocumentFrequencies.load(path)
+
+
+def test_documents_that_cannot_be_counted():
+    text = [[["a"]], ["a red kite"]]
+    for documents, message in ((text, "row 1, references: 'a red kite'"), ([[]], "row 0, "), ([], "no doc")):
+        with pytest.raises(InputError, match=message):
+            DocumentFrequencies.from_references(documents)

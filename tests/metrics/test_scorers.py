@@ -9,11 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import capscore
-from capscore.errors import CapscoreError, InputError, LanguageWarning, TruncationWarning
+from capscore.errors import CapscoreError, ImageError, InputError, LanguageWarning, TruncationWarning
 from capscore.metrics.clip_score import clip_score
+from capscore.metrics.from_function import scorer_of
 from capscore.metrics.ref_clip_score import ref_clip_score
 from capscore.metrics.rows import format_signature, parse_signature
 from tools.tiny.colours import BLUE, GREEN, RED, ColourBackbone, plain
+
+from ..photos import encode
 
 YELLOW = plain((255, 255, 0))
 HALF = math.sqrt(0.5)
@@ -83,11 +86,9 @@ def test_clip_cider_is_the_plain_average(clip, term):
     # with clip_score, references are counted, not embedded
     assert scorer.backbone.encoded_texts == (4 if clip == "ref_clip_score" else 3)
     cider = capscore.load("cider").score(ROWS[0], references=ROWS[2], language="en")
-    assert scores.signature == (
-        f"clip_cider|backbone:colours@w00000000|clip:{clip}|w:2.5|prefix:none|segmenter:ptb2"
-        f"|df:{cider.settings['df']}|n:4|sigma:6|refs:var|lang:en|dtype:fp32|exif:yes"
-        f"|version:{capscore.__version__}"
-    )
+    counts, end = f"segmenter:ptb2|df:{cider.settings['df']}|n:4|sigma:6", f"version:{capscore.__version__}"
+    start = f"clip_cider|backbone:colours@w00000000|clip:{clip}|w:2.5|prefix:none"
+    assert scores.signature == f"{start}|{counts}|refs:var|lang:en|dtype:fp32|exif:yes|{end}"
     prefixed = load("clip_cider", clip=clip, prefix="blue ").score(*ROWS, "en")
     np.testing.assert_array_equal(prefixed.components["cider"], scores.components["cider"])
     assert abs(prefixed.components["clip_term"] - scores.components["clip_term"]).max() > 0.1
@@ -166,3 +167,27 @@ def test_any_value_of_a_signature_comes_back(value):
     assert format_signature("mcs", {"prefix": ""}) != format_signature("mcs", {"prefix": "none"})
     with pytest.raises(ValueError, match="'w' in signature"):
         parse_signature("mcs|w")
+
+
+WHITE, BLACK = plain((255, 255, 255)), plain((0, 0, 0))
+CAPTIONS, PHOTOS = ["a", "bb", "ccc", "d", "eeee"], [WHITE, BLACK, encode(WHITE), b"no image", WHITE]
+
+
+def light(candidate, image):
+    if len(candidate) == 4:
+        raise InputError("too long", field="candidate")
+    return len(candidate) + np.asarray(image).mean()
+
+
+def lights(candidates, images):
+    return [light(candidate[:3], image) for candidate, image in zip(candidates, images, strict=True)]
+
+
+@pytest.mark.parametrize(("function", "last"), [(light, np.nan), (lights, 258)])
+def test_rows_keep_their_order_and_bad_ones_are_named(function, last):
+    scorer = scorer_of(function, "light", version="1")()
+    found = scorer.score(CAPTIONS, PHOTOS, on_error="skip")
+    np.testing.assert_allclose(found.scores, [256, 2, 258, np.nan, last])
+    assert [bool(key) for key in found.image_keys] == [True, True, True, False, not np.isnan(last)]
+    with pytest.raises(ImageError, match=r"^row 3, image: "):
+        scorer.score(CAPTIONS[:4], PHOTOS[:4])
