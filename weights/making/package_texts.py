@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import itertools
 import json
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -30,83 +29,69 @@ from weights.making.jsonl import beside, print_counts, read_lines, with_texts
 from weights.making.sources import SOURCES, TEST, Source
 
 _STATED = beside(__file__, "package_texts.yaml")
-# (id without the source's name, language, text as the package has it)
-Text = tuple[str, str, str]
 Files = Mapping[str, bytes]
+# (id without the source's name, language or "" for that of the source, text as the package has it)
+Texts = Iterator[tuple[str, str, str]]
 
 
-def _emoji_names(files: Files, languages: Sequence[str]) -> Iterator[Text]:
-    for path, content in files.items():
-        _, part, language, _ = path.split("/")
-        table = json.loads(content)[part]["annotations"] if language in languages else {}
-        for characters, entry in table.items():
-            for name in entry.get("tts", ()):
-                yield "-".join(f"{ord(character):x}" for character in characters), language, name
+def _emoji_names(path: str, content: str, files: Files) -> Texts:
+    _, part, language, _ = path.split("/")
+    for characters, entry in json.loads(content)[part]["annotations"].items():
+        for name in entry.get("tts", ()):
+            yield "-".join(f"{ord(character):x}" for character in characters), language, name
 
 
-def _listed_captions(files: Files, languages: Sequence[str], mark: str = "\t") -> Iterator[Text]:
-    """Lines of a photo's key, a tab or another mark, and its caption, all in one language."""
-    for language, content in itertools.product(languages, files.values()):
-        for line in _unpacked(content).decode("utf-8").splitlines():
-            key, separator, text = line.partition(mark)
-            if separator:
-                yield key, language, text
+def _listed_captions(path: str, content: str, files: Files, mark: str = "\t") -> Texts:
+    """Lines of a photo's key, a tab or another mark, and its caption."""
+    for line in content.splitlines():
+        key, separator, text = line.partition(mark)
+        if separator:
+            yield key, "", text
 
 
-def _coco_captions(files: Files, languages: Sequence[str]) -> Iterator[Text]:
-    """Files in the form of COCO's captions, in one language; ids are a photo's file and a caption's id."""
-    for language, content in itertools.product(languages, files.values()):
-        listed = json.loads(_unpacked(content))
-        names = {str(image["id"]): image["file_name"] for image in listed["images"]}
-        for row in listed["annotations"]:
-            # a file may hold the captions of more photos than it names
-            if (name := names.get(str(row["image_id"]))) is not None:
-                yield f"{name}#{row['id']}", language, row["caption"]
+def _coco_captions(path: str, content: str, files: Files) -> Texts:
+    """A file in the form of COCO's captions; ids are a photo's file and a caption's id."""
+    listed = json.loads(content)
+    names = {str(image["id"]): image["file_name"] for image in listed["images"]}
+    for row in listed["annotations"]:
+        # a file may hold the captions of more photos than it names
+        if (name := names.get(str(row["image_id"]))) is not None:
+            yield f"{name}#{row['id']}", "", row["caption"]
 
 
-def _unpacked(content: bytes) -> bytes:
-    return gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
+def _dutch_descriptions(path: str, content: str, files: Files) -> Texts:
+    for photo, text in enumerate(content.splitlines()):
+        yield f"validation-{photo}-{path.rpartition('.')[2]}", "", text
 
 
-def _dutch_descriptions(files: Files, languages: Sequence[str]) -> Iterator[Text]:
-    for language, (path, content) in itertools.product(languages, files.items()):
-        for photo, text in enumerate(content.decode("utf-8").splitlines()):
-            yield f"validation-{photo}-{path.rpartition('.')[2]}", language, text
-
-
-def _jsts(files: Files, languages: Sequence[str]) -> Iterator[Text]:
+def _jsts(path: str, content: str, files: Files) -> Texts:
     """Both captions of each pair: "photo-caption-caption", or "photo_photo-caption-caption" of two photos."""
-    for language, content in itertools.product(languages, files.values()):
-        for pair in map(json.loads, content.decode("utf-8").splitlines()):
-            photos, *captions = pair["yjcaptions_id"].split("-")
-            first, _, second = photos.partition("_")
-            for number, photo in enumerate((first, second or first)):
-                yield f"{photo}-{captions[number]}", language, pair[f"sentence{number + 1}"]
+    for pair in map(json.loads, content.splitlines()):
+        photos, *captions = pair["yjcaptions_id"].split("-")
+        first, _, second = photos.partition("_")
+        for number, photo in enumerate((first, second or first)):
+            yield f"{photo}-{captions[number]}", "", pair[f"sentence{number + 1}"]
 
 
-def _tatoeba(files: Files, languages: Sequence[str]) -> Iterator[Text]:
+def _tatoeba(path: str, content: str, files: Files) -> Texts:
     """Sentences, each under a digest; lines that are labelled as of another language are left out."""
-    for path, content in files.items():
-        code = path.rpartition(".")[2]
-        language = _STATED["codes"].get(code, "")
-        if language not in languages:
-            continue
-        lines, labelled = _lines(content), files.get(f"{path}.labels")
-        labels = [code] * len(lines) if labelled is None else _lines(labelled)
-        if len(labels) != len(lines):
-            raise CapscoreError(f"tatoeba: {path} is not line-aligned with its labels")
-        for line, label in zip(map(_clean, lines), labels, strict=True):
-            if label in _STATED["labels"].get(code, [code]):
-                said = f"{language}\t{line}".encode()
-                yield hashlib.sha1(said, usedforsecurity=False).hexdigest()[:16], language, line
+    code = path.rpartition(".")[2]
+    if (language := _STATED["codes"].get(code)) is None:
+        return
+    lines = content.removesuffix("\n").split("\n")
+    labels = [code] * len(lines)
+    if (labelled := files.get(f"{path}.labels")) is not None:
+        labels = labelled.decode("utf-8").removesuffix("\n").split("\n")
+    if len(labels) != len(lines):
+        raise CapscoreError(f"tatoeba: {path} is not line-aligned with its labels")
+    for line, label in zip(map(_clean, lines), labels, strict=True):
+        if label in _STATED["labels"].get(code, [code]):
+            said = f"{language}\t{line}".encode()
+            yield hashlib.sha1(said, usedforsecurity=False).hexdigest()[:16], language, line
 
 
-def _lines(content: bytes) -> list[str]:
-    return content.decode("utf-8").removesuffix("\n").split("\n")
-
-
-# Form of a source's files → what reads them.
-READERS: dict[str, Callable[[Files, Sequence[str]], Iterable[Text]]] = {
+# Form of a source's files → what reads one of them: its path, its content, and all files of the source.
+READERS: dict[str, Callable[[str, str, Files], Texts]] = {
     "emoji names": _emoji_names,
     "lines": _listed_captions,
     "lines with blanks": partial(_listed_captions, mark=" "),
@@ -143,10 +128,14 @@ def source_texts(source: Source, folder: str | Path) -> Iterator[dict[str, str]]
     `folder` is that of `weights.making.sources`; CapscoreError if its files there are not whole. Texts are in
     Unicode's form NFC with single blanks.
     """
-    for key, language, text in READERS[source.form](source.read(Path(folder)), source.languages):
-        if cleaned := _clean(text):
-            row = {"id": f"{source.name}/{key}", "text": cleaned, "language": language}
-            yield {**row, "source": source.name, "licence": source.licence}
+    files = source.read(Path(folder))
+    for path, content in files.items():
+        plain = gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
+        for key, stated, text in READERS[source.form](path, plain.decode("utf-8"), files):
+            language, cleaned = stated or source.languages[0], _clean(text)
+            if cleaned and language in source.languages:
+                row = {"id": f"{source.name}/{key}", "text": cleaned, "language": language}
+                yield {**row, "source": source.name, "licence": source.licence}
 
 
 def write_texts(folder: Path, out: Path) -> dict[str, Counter[str]]:
