@@ -127,12 +127,10 @@ def test_find_narrows_and_prefers():
     assert len(everything) > len(expert) > len(named) > 0
     assert {f.config for f in expert} == {"expert"} and {f.backbone for f in named} == {VIT_B}
     assert named == published.find("flickr8k_human", "expert", "clip_score", backbone="ViT-B/32")
-    german = published.find("vicr", "default", "cider", language="de")
-    assert [f.value for f in german] == [58.3, 64.4, 74.4]
+    assert [f.value for f in published.find("vicr", "default", "cider", language="de")] == [58.3, 64.4, 74.4]
     assert published.find("flickr8k_human", "expert", "cider", backbone=VIT_B) == []
     # mcs and clip_score are one formula once the backbone is named
-    names = ("mcs", "clip_score")
-    mcs, clip_score = (published.find("xvnli", "fr", name, backbone=XLM_H) for name in names)
+    mcs, clip_score = (published.find("xvnli", "fr", name, backbone=XLM_H) for name in ("mcs", "clip_score"))
     assert [f.value for f in mcs] == [f.value for f in clip_score] != []
     assert published.find("xvnli", "fr", "mcs") == []
     assert {f.metric for f in published.find("m_capeval1k", "en", "mcs")} == {"mcs"}

@@ -163,8 +163,7 @@ def test_too_many_captions_that_are_likely_wrong_end_with_4(captions, tmp_path, 
     # so that a right caption has a rank
     out, scored = calibrated_with(captions, tmp_path, [0.0] * 50), tmp_path / "o.jsonl"
     rows = [("red", "en"), ("blue", "en"), ("green", "en"), ("blue", "en"), ("red", "fr")]
-    preds = preds_of(captions, rows)
-    done = run("score", preds, "--calibration", out, "--fail-under", limit, "-o", scored)
+    done = run("score", preds_of(captions, rows), "--calibration", out, "--fail-under", limit, "-o", scored)
     said = f"3 of 4 captions are likely wrong (75.0 %); 1 of 5 rows has no rank; --fail-under allows {limit}"
     assert done.exit_code == code and said in flat(done.stderr), done.output
     assert re.findall(r"^line (\d)", done.stdout, re.M) == ["2", "3"] and len(read_jsonl(scored)) == 5

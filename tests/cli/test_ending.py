@@ -34,8 +34,7 @@ def test_ctrl_c_in_the_middle_says_so_and_leaves_nothing(tmp_path):
     """Not a partial result either, whose CIDEr would be that of another corpus."""
     during = "if Toy.turns == 4: os.kill(os.getpid(), signal.SIGINT)"
     files = ("-o", tmp_path / "o.jsonl", "--keep", tmp_path / "k.jsonl", "--min-score", "0")
-    given = ("score", captions(tmp_path), *files, "-m", "mcs,cider", "--no-cache")
-    process = begin(*given, during=during)
+    process = begin("score", captions(tmp_path), *files, "-m", "mcs,cider", "--no-cache", during=during)
     out, err = process.communicate(LIMIT)
     assert (out, process.returncode) == ("", 130) and err.endswith("\ncapscore: interrupted\n")
     assert re.match(r"capscore: note: written: none; not written, .*o\.jsonl, \S*k\.jsonl\n", err)

@@ -98,8 +98,7 @@ def test_languages_are_split_as_they_are_written(captions, tmp_path):
 
 
 def test_a_missing_package_is_an_error_before_anything_is_written(captions, tmp_path, monkeypatch):
-    missing = "no_such_package", *word_classes._SOURCES["th"][1:]
-    monkeypatch.setitem(word_classes._SOURCES, "th", missing)
+    monkeypatch.setitem(word_classes._SOURCES, "th", ("no_such_package", *word_classes._SOURCES["th"][1:]))
     monkeypatch.setitem(sys.modules, "fugashi", None)
     for module in (word_classes, segmentation):
         module._load.cache_clear()

@@ -87,8 +87,7 @@ def test_false_alarms_are_against_the_backbone_that_a_metric_was_tuned_from(file
 def test_a_kind_without_rules_in_a_language_is_named_and_has_no_average(tmp_path, file):
     captions = {"sw": "mbwa red yuko", "en": "two red and blue dogs run"}
     rows = [{"image": "r.png", "caption": text, "language": code} for code, text in captions.items()]
-    path = write_jsonl(tmp_path / "sw.jsonl", rows)
-    given = ("-m", "mcs", path, "--kind", "negation,jumble", "--styles")
+    given = ("-m", "mcs", write_jsonl(tmp_path / "sw.jsonl", rows), "--kind", "negation,jumble", "--styles")
     done = run("robustness", *given, "-q")
     assert done.exit_code == 3 and "sw.jsonl (sw): nouns was not measured." in flat(done.stderr)
     assert "negation was not measured. there are no rules for 'negation' in Swahili" in flat(done.stderr)

@@ -132,8 +132,7 @@ def test_stored_images_stay_encoded_and_their_paths_are_found(tmp_path):
     stored = {"bytes": b"encoded", "path": "nowhere.jpg"}
     images = [stored, {"bytes": None, "path": "cat.jpg"}, {"bytes": None, "path": "dog.jpg"}, None]
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-    table = pa.table({"image": pa.array(images, kind), "caption": ["c"] * 4})
-    pq.write_table(table, tmp_path / "a.parquet")
+    pq.write_table(pa.table({"image": pa.array(images, kind), "caption": ["c"] * 4}), tmp_path / "a.parquet")
     inputs = inputs_of(tmp_path / "a.parquet")
     assert list(inputs.images) == [stored, tmp_path / "cat.jpg", None, None]
     assert list(inputs.problems) == [2]

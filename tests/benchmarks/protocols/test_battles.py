@@ -75,8 +75,7 @@ def test_systems_are_correlated_with_peoples_ranking():
 
 def test_nothing_to_rank_is_noted_and_bad_rows_are_named():
     found = battles_with_people([1, 0], ["first", "tie"], [["a", "b"]] * 2, [0, 0])
-    named = ("spearman", "agreement", "agreement_level_1")
-    assert [found.value(name) for name in named] == [None, 1, None]
+    assert [found.value(name) for name in ("spearman", "agreement", "agreement_level_1")] == [None, 1, None]
     assert any("0 systems of the ranking" in note for note in found.notes)
     with pytest.raises(InputError, match="row 1, systems: expected two systems, got 1"):
         battles_with_people([1, 0], ["first", "tie"], [["a", "b"], ["a"]], [0, 0])

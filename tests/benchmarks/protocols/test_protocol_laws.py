@@ -22,8 +22,7 @@ from capscore.statistics.bootstrap import multiplicities
 
 def thumb(scores, precision, recall, total, systems, **how):
     """The protocol, with a column for each rating."""
-    ratings = {"precision": precision, "recall": recall, "total": total}
-    return protocols.thumb(scores, ratings, systems, **how)
+    return protocols.thumb(scores, {"precision": precision, "recall": recall, "total": total}, systems, **how)
 
 
 N = 24
@@ -126,8 +125,7 @@ def test_intervals_are_those_of_photos_or_groups_drawn_and_written_out(protocol)
 @every_drawing_one
 def test_intervals_need_two_photos_and_the_default_seed_is_0(protocol):
     columns = columns_of(protocol)
-    seeds = ({}, {"seed": 0}, {"seed": 1})
-    drawn = [protocol(**columns, sampling=Sampling(20, **seed)) for seed in seeds]
+    drawn = [protocol(**columns, sampling=Sampling(20, **seed)) for seed in ({}, {"seed": 0}, {"seed": 1})]
     assert drawn[0].statistics == drawn[1].statistics != drawn[2].statistics
     assert all(row.interval is None for row in protocol(**columns).statistics)
     if "images" in columns:
