@@ -1,8 +1,5 @@
 """The curve of captions with references: `capscore.metrics.fit` beside the background of a mark calibration.
 
-    python -m weights.making.fit_references --flickr8k flickr8k --photos photos --backbone embedded \
-        --calibration runs/mark_calibration --out curve.json
-
 In: Flickr8k's text files and photos, of which those of the development split are read: no weights learned
 from them. Each caption has the other four of its photo as references; ten captions of other photos are wrong
 beside the same. Out: the curve, in the configuration of the mark calibration and in a file of its own.
