@@ -19,11 +19,8 @@ from ..photos import noise
 from .test_parity import PHOTOS, asked, assert_close, spellings
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
-ROWS = [
-    (0, "A red cat sleeps.", "two dogs run, 2.5 km!"),
-    (3, "犬", "no"),
-    (0, "two dogs run, 2.5 km!", "a cat"),
-]
+TWO = "two dogs run, 2.5 km!"
+ROWS = [(0, "A red cat sleeps.", TWO), (3, "犬", "no"), (0, TWO, "a cat")]
 FAST = ("qwen2_5_vl", "llava", "paligemma")
 CAPTIONS = {"a": "a cat", "b": "two dogs on a bench", "c": "a house by the sea"}
 load = functools.partial(tiny_models.load, reading="battle")
@@ -86,19 +83,11 @@ def test_captions_that_are_equal_or_empty_neither_win_nor_lose_for_their_place()
         ({"empty": "raise"}, {"rival": [""]}, "row 0, rival: expected a caption, got an empty string"),
         ({}, {"rival": ["word " * 20_000]}, "row 0, rival: its question has .* tokens"),
         ({"question": "Is it {caption}?"}, {}, "with {caption} .* and {rival}"),
-        (
-            {"question": "{caption} {rival} {context}"},
-            {},
-            "{context} has no place .* {caption} and {rival} have",
-        ),
+        ({"question": "{caption} {rival} {context}"}, {}, "{context} has .* {caption} and {rival} have"),
         ({"explain": True}, {}, "explain=True does not go with reading='battle'"),
         ({"answers": "first one/second one"}, {}, "has no token for 'first one'; try other answers"),
         ({"reading": "yes"}, {"rival": ["a"]}, "judge takes no rival"),
-        (
-            {"reading": "yes", "question": "{caption} {rival}"},
-            {},
-            "{rival} has no place .*, only {caption} has",
-        ),
+        ({"reading": "yes", "question": "{caption} {rival}"}, {}, "{rival} has no .*, only {caption} has"),
     ],
 )
 def test_what_is_no_battle_is_named(options, columns, message):
@@ -111,11 +100,11 @@ def systems(tmp_path):
     """Rows of three systems, and the folder of their three photos."""
     for number in range(3):
         Image.fromarray(noise(40, 60, number)).save(tmp_path / f"{number}.png")
-    names = [
-        [{"image": f"{n}.png", "caption": f"{caption} {n}"} for n in range(3)]
-        for caption in CAPTIONS.values()
-    ]
-    return dict(zip(CAPTIONS, names, strict=True)), tmp_path
+    photos = [f"{n}.png" for n in range(3)]
+    given = {}
+    for name, caption in CAPTIONS.items():
+        given[name] = [{"image": photo, "caption": f"{caption} {photo[0]}"} for photo in photos]
+    return given, tmp_path
 
 
 def test_a_judge_ranks_systems_and_reads_each_photo_once(systems, passes, tmp_path):

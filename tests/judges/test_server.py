@@ -141,10 +141,6 @@ def cut(handler, answer):
     return True
 
 
-def slow(handler, answer):
-    time.sleep(0.8)
-
-
 def changed(change):
     def answered(handler, answer):
         change(answer["choices"][0])
@@ -168,10 +164,7 @@ def every_place(change):
     return changed(answered)
 
 
-def thrice(choice):
-    choice["logprobs"]["content"] *= 3
-
-
+TWO = [{"token": "no", "logprob": -1.0, "top_logprobs": []}] * 2
 # name → fault, whether it passes, and words of the error, of a row or (in capitals) of the whole run
 FAULTS = {
     "429 with Retry-After": (sent(429, b"busy", Retry_After="7"), True, "HTTP 429 (busy), 3 times"),
@@ -179,7 +172,7 @@ FAULTS = {
     "500": (sent(500, {"error": {"message": "out of memory"}}), True, "HTTP 500 (out of memory)"),
     "529 in HTML": (sent(529, b"<html>overloaded"), True, "HTTP 529 (<html>overloaded)"),
     "cut": (cut, True, "does not answer: IncompleteRead"),
-    "slow": (slow, True, "does not answer: TimeoutError"),
+    "slow": (lambda *_: time.sleep(0.8), True, "does not answer: TimeoutError"),
     "no JSON": (sent(200, b'{"choices": ['), True, "something else than JSON"),
     "a list": (sent(200, [1]), True, "something else than JSON"),
     "401": (sent(401, {"error": f"no such key {KEY}"}), False, "CAPSCORE_SERVER_KEY"),
@@ -188,7 +181,7 @@ FAULTS = {
     "no choices": (sent(200, {"choices": []}), False, "gives no log-probabilities"),
     "no logprobs": (changed(lambda choice: choice.update(logprobs=None)), False, "gives no log-prob"),
     "no tokens": (changed(lambda choice: choice["logprobs"].update(content=[])), False, "row 0: .*nothing"),
-    "three tokens": (changed(thrice), False, "3 tokens where 1 were asked for"),
+    "three tokens": (changed(lambda c: c["logprobs"]["content"].extend(TWO)), False, "3 tokens where 1"),
     "few tokens": (every_place(lambda top: top.__delitem__(slice(5, None))), False, "top_logprobs=5"),
     "logits": (every_place(lambda top: [token.update(logprob=5.0) for token in top]), False, "are none"),
     "text": (every_place(lambda top: [token.update(logprob="x") for token in top]), False, "are none"),
@@ -389,5 +382,4 @@ def test_a_pickled_scorer_and_one_without_the_name_of_the_only_model_give_the_sa
     scorer = judge(server)
     expected = scorer.score(CAPTIONS[:3], IMAGES[:3]).scores.tolist()
     for other in (judge(server, model=None), pickle.loads(pickle.dumps(scorer))):
-        found = other.score(CAPTIONS[:3], IMAGES[:3]).scores.tolist()
-        assert found == pytest.approx(expected, abs=1e-6)
+        assert other.score(CAPTIONS[:3], IMAGES[:3]).scores.tolist() == pytest.approx(expected, abs=1e-6)

@@ -37,8 +37,7 @@ def test_a_score_is_the_mean_probability_of_the_claims(answers):
     each = chances([*CLAIMS, "a cat"], answers)
     assert found.scores == pytest.approx([each[:3].mean(), each[3]], abs=1e-6)
     assert found.components["precision"] == pytest.approx(found.scores, abs=1e-12)
-    margin = np.log(found.scores / (1 - found.scores))
-    assert found.components["margin"] == pytest.approx(margin, abs=1e-6)
+    assert found.components["margin"] == pytest.approx(np.log(found.scores / (1 - found.scores)), abs=1e-6)
     listed = found.details[0]["claims"]
     assert [CAPTION[claim["start"] : claim["end"]] for claim in listed] == CLAIMS
     assert [claim["p"] for claim in listed] == pytest.approx(each[:3], abs=1e-6)
@@ -66,9 +65,8 @@ def recalled(family, claims, text):
 @pytest.mark.parametrize("family", ["qwen2_5_vl", "smolvlm", "gemma3"])
 def test_references_are_recalled_by_the_words_of_the_caption(family):
     references = [["A dog runs. It is brown.", "two men"], ["a cat"], ["a cat"]]
-    found = load(family, reading="statements", with_references=True).score(
-        [CAPTION, "a cat", "a cat"], [PHOTO, PHOTO, PHOTO[::-1, :21]], references
-    )
+    rows = [CAPTION, "a cat", "a cat"], [PHOTO, PHOTO, PHOTO[::-1, :21]], references
+    found = load(family, reading="statements", with_references=True).score(*rows)
     expected = [recalled(family, ["A dog runs", "It is brown", "two men"], CAPTION)]
     expected += [recalled(family, ["a cat"], "a cat")] * 2
     assert found.components["recall"] == pytest.approx(expected, abs=1e-6)
@@ -144,9 +142,7 @@ def test_a_list_is_read_however_it_is_written(answer):
 @pytest.mark.parametrize(
     "answer, caption, dropped",
     [
-        ("", CAPTION, []),
-        ("I am sorry, I cannot see a dog.", CAPTION, []),
-        ("[]", CAPTION, []),
+        *(("", CAPTION, []), ("I am sorry, I cannot see a dog.", CAPTION, []), ("[]", CAPTION, [])),
         ('["A unicorn flies over the sea"]', CAPTION, ["A unicorn flies over the sea"]),
         ('["Es gibt eine Katze"]', "Ein Hund rennt.", ["Es gibt eine Katze"]),
         ('["猫がいる"]', "犬が走っている。", ["猫がいる"]),
@@ -157,31 +153,21 @@ def test_without_a_claim_of_the_caption_the_rules_split_it(answer, caption, drop
 
 
 def test_a_claim_needs_a_word_of_its_caption_in_any_script():
-    listed = {
-        "Ein brauner Hund.": "Der Hund ist braun",
-        "茶色の犬が走る。": "犬は茶色",
-        "A red hat": "It is red",
-    }
+    listed = {"Ein brauner Hund.": "Der Hund ist braun", "茶色の犬が走る。": "犬は茶色", "A hat": "hat"}
     for caption, claim in (listed | {"犬。": "犬"}).items():
         assert split_by(json.dumps([claim]), caption).is_listed, caption
 
 
-def answering(monkeypatch, answer):
-    """The texts that tiny models are asked to list the claims of; they answer with `answer(text)`."""
+def test_the_model_lists_the_claims_each_text_once(monkeypatch, tmp_path):
+    lists = {CAPTION: json.dumps(["A dog runs", "It flies"]), "a cat": "no", "two men": '["two men"]'}
     asked = []
 
     def generate(self, image, prompt, max_new_tokens=160):
         assert image is None and not prompt.has_photo
         asked.append(next(iter(prompt.data.values())))
-        return answer(asked[-1])
+        return lists[asked[-1]]
 
     monkeypatch.setattr(JudgeModel, "generate", generate)
-    return asked
-
-
-def test_the_model_lists_the_claims_each_text_once(monkeypatch, tmp_path):
-    lists = {CAPTION: json.dumps(["A dog runs", "It flies"]), "a cat": "no", "two men": '["two men"]'}
-    asked = answering(monkeypatch, lists.__getitem__)
     options = {"reading": "statements", "claims_by": "model", "with_references": True, "cache": tmp_path}
     scorer = load(**options)
     rows = [CAPTION, "a cat", CAPTION], [PHOTO] * 3, [["two men"], ["a cat"], ["two men"]]
@@ -189,15 +175,14 @@ def test_the_model_lists_the_claims_each_text_once(monkeypatch, tmp_path):
         found = scorer.score(*rows)
     assert sorted(asked) == [CAPTION, "a cat", "two men"]
     message = " ".join(str(warning.message) for warning in caught)
-    assert "1 have claims that the judge did not list as asked, so they are split by the rules (" in message
-    assert "2 got claims of the judge's own beside those of their caption, which are left out (" in message
+    assert "1 have claims that the judge did not list as asked" in message
+    assert "2 got claims of the judge's own beside those of their caption" in message
     assert found.details[0]["dropped"] == ["It flies"] and found.details[0]["claims_by"] == "model"
     assert [claim["text"] for claim in found.details[0]["claims"]] == ["A dog runs"]
     assert (found.details[1]["claims_by"], found.details[1]["dropped"]) == ("rules", [])
     assert found.components["precision"][:2] == pytest.approx(chances(["A dog runs", "a cat"]), abs=1e-6)
     assert "|claims:model|" in found.signature and "claims" not in load(reading="statements").settings
-    again = load(**options).score(*rows)
-    assert len(asked) == 3 and again.details == found.details
+    assert load(**options).score(*rows).details == found.details and len(asked) == 3
 
 
 @pytest.mark.parametrize("family", [family for family in FAMILIES if family not in BOTH_WAYS])
@@ -213,18 +198,15 @@ def test_a_list_is_asked_for_without_a_photo(family, monkeypatch):
     assert [claim["text"] for claim in details["claims"]] == [claim.text for claim in split.claims]
 
 
-@pytest.mark.parametrize(
-    "options, problem",
-    [
-        ({"claims_by": "model"}, "claims_by='model' does not go with reading='yes'"),
-        ({"claims_by": "words", "reading": "statements"}, "claims_by='words': expected 'rules' or 'model'"),
-        ({"split": "model", "reading": "statements"}, "no split='…'; instead, use claims_by"),
-        ({"claims_by": "model", "reading": "statements", "family": "paligemma"}, "has no turns"),
-    ],
-)
-def test_claims_by_something_else_is_refused(options, problem):
-    with pytest.raises((OptionError, InputError), match=problem):
-        load(**options)
+def test_claims_by_something_else_is_refused():
+    for family, reading, options, problem in (
+        ("qwen2_5_vl", "yes", {"claims_by": "model"}, "claims_by='model' does not go with reading='yes'"),
+        ("qwen2_5_vl", "statements", {"claims_by": "words"}, "'words': expected 'rules' or 'model'"),
+        ("qwen2_5_vl", "statements", {"split": "model"}, "no split='…'; instead, use claims_by"),
+        ("paligemma", "statements", {"claims_by": "model"}, "has no turns"),
+    ):
+        with pytest.raises((OptionError, InputError), match=problem):
+            load(family, reading=reading, **options)
 
 
 def test_a_text_survives_the_cache():
