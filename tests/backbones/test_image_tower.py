@@ -1,20 +1,12 @@
 """The image tower: EfficientNet against timm, RoIAlign against torchvision, the rest by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
 
+from capscore.backbones.embedded import image_tower
 from capscore.backbones.embedded.backbone import load_efficientnet
-from capscore.backbones.embedded.image_tower import (
-    EfficientNetLite2,
-    FoldedTrunk,
-    ImageTower,
-    ImageTowerConfig,
-    TextPlace,
-    align_weights,
-)
+from capscore.backbones.embedded.image_tower import ImageTowerConfig, TextPlace, align_weights
 from capscore.errors import CapscoreError
 from tools.tiny.image_tower import SMALL, random_image_tower
 from weights.making.image_tower.features import folded
@@ -35,7 +27,7 @@ def test_efficientnet_equals_timm():
         for name, tensor in theirs.state_dict().items():
             if name.endswith(("running_mean", "running_var")):
                 tensor.uniform_(0.5, 1.5)
-    ours = EfficientNetLite2().eval()
+    ours = image_tower.EfficientNetLite2().eval()
     assert list(ours.state_dict()) == list(theirs.state_dict()), "a published file is read in this order"
     ours.load_state_dict(theirs.state_dict())
     for sides in ((260, 260), (97, 33)):
@@ -53,7 +45,7 @@ def test_folding_batch_norms_changes_nothing():
     expected = network.features(pixels)
     assert expected.std() > 0.1  # a dead network would agree with anything
     torch.testing.assert_close(trunk(pixels), expected, atol=1e-5, rtol=0)
-    assert sum(tensor.numel() for tensor in FoldedTrunk().parameters()) == 4_782_024
+    assert sum(tensor.numel() for tensor in image_tower.FoldedTrunk().parameters()) == 4_782_024
 
 
 def aligned(maps: torch.Tensor, boxes: torch.Tensor, **options) -> torch.Tensor:
@@ -64,9 +56,7 @@ def aligned(maps: torch.Tensor, boxes: torch.Tensor, **options) -> torch.Tensor:
     return (weights @ cells).transpose(2, 3).unflatten(-1, (grid, grid)).flatten(0, 1)
 
 
-@pytest.mark.parametrize(
-    ("size", "grid", "samples"), [((8, 8), 7, 2), ((5, 9), 3, 1), ((1, 1), 7, 3), ((2, 7), 1, 2)]
-)
+@pytest.mark.parametrize("size, grid, samples", [((8, 8), 7, 2), ((5, 9), 3, 1), ((1, 1), 7, 3)])
 def test_roi_align_and_its_gradient_are_torchvisions(size, grid, samples):
     from torchvision.ops import roi_align
 
@@ -78,20 +68,18 @@ def test_roi_align_and_its_gradient_are_torchvisions(size, grid, samples):
     weights = align_weights(shares, height, width, grid=grid, samples=samples)
     np.testing.assert_allclose(weights.sum(dim=-1), torch.ones(weights.shape[:-1]), atol=1e-6)
     found, gradients = [], []
-    for align in (
-        lambda maps: aligned(maps, shares, grid=grid, samples=samples),
-        lambda maps: roi_align(maps, scaled, grid, 1.0, sampling_ratio=samples, aligned=True),
-    ):
+    theirs = {"output_size": grid, "sampling_ratio": samples, "aligned": True}
+    for ours in (True, False):
         maps = (rand(2, 4, height, width) * 4 - 2).double().requires_grad_()
-        found.append(align(maps))
+        by_weights = aligned(maps, shares, grid=grid, samples=samples)
+        found.append(by_weights if ours else roi_align(maps, scaled, **theirs))
         found[-1].square().sum().backward()
         gradients.append(maps.grad.numpy())
     np.testing.assert_allclose(*(rows.detach().numpy() for rows in found), atol=1e-5)
     np.testing.assert_allclose(*gradients, rtol=1e-6, atol=1e-6)
 
 
-def by_hand(eye: ImageTower, feature_map: torch.Tensor, box: list[float]) -> np.ndarray:
-    """The embedding of a region by torchvision's RoIAlign of the map, and the head's layers one by one."""
+def by_hand(eye, feature_map, box):
     from torchvision.ops import roi_align
 
     config, head = eye.config, eye.head
@@ -169,9 +157,3 @@ SIZES = [{"width": 10, "heads": 4}, {"side": 0}, {"features": True}, {"dim": 10*
 def test_sizes_that_no_network_has(sizes):
     with pytest.raises(CapscoreError):
         ImageTowerConfig(**{**SMALL, **sizes})
-
-
-def test_sizes_survive_json():
-    config = ImageTowerConfig(**SMALL)
-    assert ImageTowerConfig(**config.to_dict()) == config
-    assert ImageTowerConfig().to_dict()["stages"][1] == [3, 3, 2, 6, 24]

@@ -1,7 +1,5 @@
 """Whatever a person says of a backbone: loaded, or an error that says why and what else there is."""
 
-from __future__ import annotations
-
 import shutil
 import socket
 import time
@@ -37,7 +35,7 @@ def loaded(tiny):
     return load_backbone(tiny[1], device="cpu")
 
 
-def same(first, second) -> bool:
+def same(first, second):
     return np.allclose(first.encode_texts(TEXTS), second.encode_texts(TEXTS), atol=1e-6)
 
 
@@ -94,8 +92,7 @@ def test_an_architecture_with_a_folder_or_file_of_weights(tiny, loaded, monkeypa
     import open_clip
 
     for name, quick in (("plain", False), ("quick", True)):
-        config = ARCHITECTURE | {"quick_gelu": quick}
-        monkeypatch.setitem(open_clip.factory._MODEL_CONFIGS, name, config)
+        monkeypatch.setitem(open_clip.factory._MODEL_CONFIGS, name, ARCHITECTURE | {"quick_gelu": quick})
     folder = shutil.copytree(tiny[1], tmp_path / "m")
     (folder / "notes.txt").write_text("mine")
     paths = (tiny[1], tiny[1] / "open_clip_model.safetensors", folder)
@@ -208,9 +205,7 @@ def known_pair(hub, tiny, monkeypatch):
     return entry
 
 
-@pytest.mark.parametrize(
-    "spec", ["tiny/good", "org/alias", "org/tiny", "open_clip:tiny/good", "hf-hub:org/tiny"]
-)
+@pytest.mark.parametrize("spec", ["tiny/good", "org/alias", "open_clip:tiny/good", "hf-hub:org/tiny"])
 def test_a_known_name_brings_what_the_registry_says(known_pair, spec):
     backbone = load_backbone(spec, device="cpu")
     assert (backbone.name, backbone.revision) == ("tiny/good", known_pair.revision)
@@ -293,7 +288,6 @@ REPOSITORIES = {
     "open_clip": "model.safetensors open_clip_config.json! open_clip_pytorch_model.bin! pytorch_model.bin",
     "open_clip, safe": "open_clip_config.json! open_clip_model.safetensors! open_clip_pytorch_model.bin",
     "transformers": "config.json! model.safetensors! open_clip_pytorch_model.bin",
-    "transformers, pickled": "config.json! open_clip_pytorch_model.bin pytorch_model.bin!",
     "LAION": "open_clip_pytorch_model.bin! tokenizer.json!",
     "a fine-tuned tower": "capscore_tuned.json! model.safetensors! config.json README.md",
     "a student": "capscore_student.json! model.safetensors! config.json! steps/model.safetensors",

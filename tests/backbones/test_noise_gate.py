@@ -1,29 +1,16 @@
 """The gate beside the embedded text encoder: what it reads, what it says of a text, and what that does."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
 
 from capscore import CapscoreError
-from capscore.backbones.embedded.noise_gate import (
-    FOUND,
-    LONGEST,
-    REACH,
-    GatedSentenceEncoder,
-    joined_verdict,
-    repeats,
-    sentence_cuts,
-    turned_away,
-)
+from capscore.backbones.embedded import noise_gate
+from capscore.backbones.embedded.noise_gate import FOUND, joined_verdict, sentence_cuts, turned_away
 from tools.tiny.gate import PARTS
 
-SENTENCES = [
-    "a dog runs on the beach with a ball.",
-    "two black cats sleep on a big sofa.",
-    "ein Hund bellt laut auf der kleinen Wiese.",
-]
+SENTENCES = ["a dog runs on the beach with a ball.", "two black cats sleep on a big sofa."]
+SENTENCES.append("ein Hund bellt laut auf der kleinen Wiese.")
 TEXTS = ["a dog runs on the beach", "ein Hund", "犬が走る。", " ".join(SENTENCES), "dog dog dog"]
 
 
@@ -74,19 +61,19 @@ def test_full_width_signs_need_no_blank_and_words_are_never_cut():
     assert sentence_cuts(pieces) == [8, 15, 23, 30, 38, 45, 53, 60]
     pieces = ["▁dog", "s"] * 150
     cuts = sentence_cuts(pieces)
-    assert cuts[-1] == 300 and len(cuts) == 4 and max(np.diff([0, *cuts])) <= LONGEST + 8
+    assert cuts[-1] == 300 and len(cuts) == 4 and max(np.diff([0, *cuts])) <= noise_gate.LONGEST + 8
     assert all(pieces[cut].startswith("▁") for cut in cuts[:-1])
 
 
 def test_a_repeat_is_seen_where_it_is_and_nowhere_else():
-    seen = repeats(torch.tensor([[7, 7, 3, 7]]))
-    assert seen.shape == (1, 4, REACH)
+    seen = noise_gate.repeats(torch.tensor([[7, 7, 3, 7]]))
+    assert seen.shape == (1, 4, noise_gate.REACH)
     # token 1 stood one earlier; token 3 two and three earlier
     assert seen.nonzero().tolist() == [[0, 1, 0], [0, 3, 1], [0, 3, 2]]
 
 
 def test_the_curve_by_hand():
-    network = GatedSentenceEncoder(17, width=8, layers=1, heads=2)
+    network = noise_gate.GatedSentenceEncoder(17, width=8, layers=1, heads=2)
     network.curve.copy_(torch.tensor([0.5, 2.0]))
     # openness 0.731059, 0.5, 0.268941: the last keeps (0.268941 / 0.5)²
     kept = network.kept(torch.tensor([-1.0, 0.0, 1.0]))
@@ -144,16 +131,10 @@ def test_a_sentence_that_is_said_again_keeps_nothing(gated):
     assert twice[0, 0] < 0.51 and twice[0, 0] < once[0, 0]
 
 
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        ("a dog runs. A dog runs.", 2),
-        ("A dog runs, a dog runs", 2),
-        ("a dog runs a dog runs", 2),
-        ("a dog runs a dog sits", 1),
-        ("dog", 1),
-    ],
-)
+TWICE = {"a dog runs. A dog runs.": 2, "A dog runs, a dog runs": 2, "a dog runs a dog runs": 2}
+
+
+@pytest.mark.parametrize(("text", "parts"), [*TWICE.items(), ("a dog runs a dog sits", 1), ("dog", 1)])
 def test_a_short_text_that_says_the_same_twice_has_two_parts(gated, text, parts):
     (ids,) = gated.tokenize([text]).ids
     assert len(sentence_cuts(gated.tokenizer.pieces(ids[1:-1]))) == parts

@@ -1,7 +1,5 @@
 """Embeddings of regions: crops where a tower has no feature map, one pass over the photo where it has one."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -57,7 +55,6 @@ class MapBackbone(ColourBackbone):
 
 
 def halves(left, right, size=(8, 8)) -> Image.Image:
-    """A photo whose left half, of this size, has one colour and whose right half another."""
     return Image.fromarray(np.hstack([plain(left, size), plain(right, size)]))
 
 

@@ -1,7 +1,5 @@
 """The registry file: whole, consistent, and what its sources say."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import fields
@@ -23,14 +21,12 @@ OF_OPEN_CLIP = [entry for entry in ENTRIES if entry.kind == "open_clip"]
 RETRIEVAL = {
     "google/siglip-so400m-patch16-256-i18n": (50.0, 62.8),
     "google/siglip2-base-patch16-256": (40.7, 51.0),
-    "google/siglip2-giant-opt-patch16-384": (48.6, 57.9),
     "facebook/metaclip-2-worldwide-huge-quickgelu": (None, 64.3),
     "nllb-clip-large-siglip/mrl": (60.79, 57.41),
     "xlm-roberta-large-ViT-H-14/frozen_laion5b_s13b_b90k": (50.22, 53.38),
 }
-# The sum of each column of agreement, added up from the printed table by itself, and a row word for word
+# The sum of each column of agreement, added up from the printed table by itself
 COLUMN_SUMS = [1157.8, 1276.3, 1444.1, 972.3, 973.3, 1186.0, 652.0, 336.5, 801.2, 954.0, 967.8, 1270.1]
-OPENAI = [60.7, 67.1, 76.9, 51.1, 51.5, 63.1, 34.4, 17.8, 42.4, 50.6, 51.4, 67.9]
 
 
 def test_the_file_has_only_fields_that_are_read_and_names_that_mean_one_thing():
@@ -84,7 +80,6 @@ def test_open_clip_has_every_pair_and_agrees_on_length_and_activation():
     ("name", "architecture"),
     [
         ("google/siglip2-base-patch16-224", "ViT-B-16-SigLIP2"),
-        ("google/siglip2-giant-opt-patch16-256", "ViT-gopt-16-SigLIP2-256"),
         ("facebook/metaclip-2-worldwide-huge-quickgelu", "ViT-H-14-worldwide"),
         ("nllb-clip-base-siglip/mrl", "nllb-clip-base-siglip"),
         ("xlm-roberta-large-ViT-H-14/frozen_laion5b_s13b_b90k", "xlm-roberta-large-ViT-H-14"),
@@ -108,14 +103,13 @@ def test_sizes_are_those_of_the_architectures(name, architecture, tmp_path):
     assert entry.text_case == ("lower" if lowers else "kept")
 
 
-def test_published_agreement_word_for_word_and_by_its_sums():
+def test_published_agreement_by_its_sums():
     found = {entry.name: entry.agreement for entry in ENTRIES if entry.agreement}
     assert len(found) == 18
     for benchmarks in found.values():
         assert list(benchmarks) == ["VICR", "Flickr8k-Expert", "Flickr8k-CF", "Composite"]
         assert all(list(values) == ["tau_b", "tau_c", "rho"] for values in benchmarks.values())
     flat = {name: [v for row in rows.values() for v in row.values()] for name, rows in found.items()}
-    assert flat["ViT-B-32-quickgelu/openai"] == OPENAI
     sums = [sum(column) for column in zip(*flat.values(), strict=True)]
     assert sums == pytest.approx(COLUMN_SUMS, abs=1e-9)
 
@@ -126,5 +120,5 @@ def test_published_retrieval_word_for_word_and_by_its_sums():
     assert all(row["source"] for row in found.values())
     table = [entry.retrieval for name, entry in registry().items() if name.startswith("google/siglip2-")]
     assert len(table) == 12
-    assert sum(row["text_to_image"] for row in table) == pytest.approx(543.6, abs=1e-9)
-    assert sum(row["image_to_text"] for row in table) == pytest.approx(661.2, abs=1e-9)
+    sums = [sum(row[way] for row in table) for way in ("text_to_image", "image_to_text")]
+    assert sums == pytest.approx([543.6, 661.2], abs=1e-9)

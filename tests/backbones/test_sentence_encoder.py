@@ -1,7 +1,5 @@
 """The text network: as its package has it, and by hand; what it shares between texts moves nothing."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import threading
@@ -151,8 +149,7 @@ def test_tokens_and_their_gradients_are_those_of_a_text_alone_by_hand(network):
 def test_texts_do_not_depend_on_the_others_of_their_batch(network):
     """Also where there are so many tokens that the number of a window of five has more than 62 bits."""
     chance = torch.Generator().manual_seed(1)
-    many = torch.randperm(PIECES, generator=chance)[:6400].view(64, 100).tolist()
-    for texts in (TEXTS, many):
+    for texts in (TEXTS, torch.randperm(PIECES, generator=chance)[:6400].view(64, 100).tolist()):
         together = network(*batch(texts))
         for row in (0, 1, len(texts) - 1):
             torch.testing.assert_close(network(*batch([texts[row]]))[0], together[row], rtol=0, atol=1e-6)

@@ -1,10 +1,9 @@
 """M-CLIP, sentence-transformers and students: their numbers by hand, and how their folders break."""
 
-from __future__ import annotations
-
 import functools
 import json
 from dataclasses import replace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -23,11 +22,8 @@ from tools.tiny.backbones import edit_json, make_student
 from training.engine.saved_towers import StudentRecord, save_student
 
 TEXTS = [*tiny.TEXTS, tiny.LONG]
-LOADERS = {
-    "m-clip": text_towers.load_multilingual_clip,
-    "sentence-transformers": text_towers.load_sentence_transformers,
-    "student": text_towers.load_student,
-}
+LOADERS = {"m-clip": text_towers.load_multilingual_clip, "student": text_towers.load_student}
+LOADERS["sentence-transformers"] = text_towers.load_sentence_transformers
 MARKER = "capscore_student.json"
 
 
@@ -47,7 +43,7 @@ def load(backbones):
     return loaded
 
 
-def unit(rows) -> np.ndarray:
+def unit(rows):
     return np.array(rows) / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
@@ -127,8 +123,7 @@ def test_images_are_those_of_the_other_tower_and_it_names_both(kind, checkpoints
     paired = load(kind, folder, revision="abc")
     np.testing.assert_allclose(paired.encode_images(photos), clip.encode_images(photos), rtol=0, atol=1e-6)
     assert (paired.name, paired.revision) == ("tiny+model", f"abc+{clip.revision}")
-    other = tiny.write_clip(tmp_path / "other", seed=1)
-    swapped = load(kind, folder, image_tower=str(other))
+    swapped = load(kind, folder, image_tower=str(tiny.write_clip(tmp_path / "other", seed=1)))
     assert swapped.name == "tiny+other" and swapped.fingerprint != paired.fingerprint
     np.testing.assert_allclose(swapped.encode_texts(TEXTS), paired.encode_texts(TEXTS), rtol=0, atol=1e-6)
 
@@ -193,28 +188,20 @@ def test_arguments_win_over_the_folder_and_languages_have_one_form(copied, load)
     folder = copied("student")
     edit_json(folder / MARKER, "languages", value=["arb", "tl", "ja"])
     edit_json(folder / MARKER, "logit_scale", value=12.5)
-    said, told = (
-        load("student", folder),
-        load("student", folder, prefix="Foto: ", languages=frozenset({"fr"})),
-    )
+    said = load("student", folder)
+    told = load("student", folder, prefix="Foto: ", languages=frozenset({"fr"}))
     assert (said.languages, said.logit_scale) == ({"ar", "fil", "ja"}, 12.5)
     assert (told.prefix, told.languages) == ("Foto: ", {"fr"})
 
 
-def test_a_second_save_replaces_the_first_or_leaves_it(copied, tmp_path, monkeypatch):
+def test_a_second_save_replaces_the_first_or_leaves_it(copied, tmp_path):
     folder = copied("student")
     (folder / "README.md").write_text("a card")
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     tower = make_student(tmp_path / "tokenizer", "bert", dim=8)
-
-    def full_disk(tensors, path, metadata):
-        path.write_bytes(b"half")
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("safetensors.torch.save_file", full_disk)
-        with pytest.raises(ResultWriteError, match="No space left"):
-            save_student(tower, folder, StudentRecord())
+    full = mock.patch("safetensors.torch.save_file", side_effect=OSError(28, "No space left on device"))
+    with full, pytest.raises(ResultWriteError, match="No space left"):
+        save_student(tower, folder, StudentRecord())
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     save_student(tower, folder, StudentRecord())
     assert {path.name for path in folder.iterdir()} >= before.keys() and not list(folder.glob(".*"))

@@ -1,7 +1,5 @@
 """Fine-tuned towers: what is stored, on which base they go, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -34,7 +32,6 @@ PHOTO = Image.linear_gradient("L").convert("RGB")
 
 @pytest.fixture
 def clip(checkpoints, tmp_path):
-    """The folder of a tiny CLIP."""
     return Path(shutil.copytree(checkpoints("clip").spec, tmp_path / "clip"))
 
 
@@ -204,9 +201,8 @@ def test_saved_parts_load_and_can_be_trained_further(tmp_path):
     with pytest.raises(CapscoreError, match="already has"):
         gated.add_network_parts(PARTS)
 
-    grown = with_gate(load(eye))
     # the new tensors are written even where they are as they came, since nothing else says what they are
-    save_tuned(grown, out, base=load(eye), base_spec=str(eye), recipe="gate")
+    save_tuned(with_gate(load(eye)), out, base=load(eye), base_spec=str(eye), recipe="gate")
     assert {name.split(".")[0] for name in load_file(out / WEIGHTS)} == {"away", "curve", "gate"}
     assert marker_of(out)["parts"] == PARTS and load(out).network_parts() == PARTS
     further = trained_from(out)  # the base has the parts already
