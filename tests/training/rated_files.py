@@ -1,7 +1,5 @@
 """Files to fine-tune on ratings with: ten pictures, captions in three languages, ratings in two."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

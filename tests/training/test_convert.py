@@ -3,8 +3,6 @@
 That InfoMetIC's scores are those of the public code is in `tests/metrics/test_infometic_as_released.py`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 

@@ -1,7 +1,5 @@
 """Fine-tuning on human ratings, from end to end, on tiny checkpoints and a tiny image tower."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Training of InfoMetIC: features, batches and losses by hand, and runs on texts and on drawn pictures."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from dataclasses import replace

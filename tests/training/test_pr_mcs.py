@@ -1,7 +1,5 @@
 """Fine-tuning for PR-MCS: its loss and check by hand, a run on the embedded backbone, few-shot, held-out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

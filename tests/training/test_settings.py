@@ -1,7 +1,5 @@
 """Settings of the recipes: the files are the papers', and values that cannot be are one error."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Teacher learning: the loss, the teacher's file, the evaluation, and a student taught from nothing."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from itertools import product

@@ -1,7 +1,5 @@
 """The recipe that translates captions: languages, beam search, choice, quality, files and resuming."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import venv

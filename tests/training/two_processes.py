@@ -1,7 +1,5 @@
 """One run of a recipe in a process, and the same in two that torch.distributed connects."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any

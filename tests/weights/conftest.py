@@ -1,7 +1,5 @@
 """What tests of the weights share."""
 
-from __future__ import annotations
-
 import warnings
 
 import datasets

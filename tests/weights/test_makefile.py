@@ -1,7 +1,5 @@
 """The Makefile and the settings beside shipped weights fit the programs that train the weights."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import itertools

@@ -1,7 +1,5 @@
 """Parallel text of several files, each pair once, and what is said of bad rows."""
 
-from __future__ import annotations
-
 import gzip
 import json
 

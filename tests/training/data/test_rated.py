@@ -1,7 +1,5 @@
 """Batches of rated captions and of images with captions, and the two in turn."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rows to train on: files, benchmarks, COCO's captions and Flickr30k Entities, with their origins."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math

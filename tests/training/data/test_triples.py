@@ -1,7 +1,5 @@
 """Captions embedded once, split by image, and in batches that depend on nothing else."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import xxhash

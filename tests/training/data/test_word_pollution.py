@@ -1,7 +1,5 @@
 """Captions with one wrong word."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from capscore.infometic.words import CaptionWord, caption_words

@@ -1,7 +1,5 @@
 """Settings from a file and a command line, and what is said of wrong ones."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import os

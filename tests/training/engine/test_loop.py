@@ -1,7 +1,5 @@
 """The loop: exact resume after any kill, several processes, log, checkpoints, errors."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

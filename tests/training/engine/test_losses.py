@@ -1,7 +1,5 @@
 """The losses of all recipes, besides golden cases and examples in docstrings: sums, borders, gradients."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import math

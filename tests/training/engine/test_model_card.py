@@ -1,7 +1,5 @@
 """Model cards: what the Hub reads in them, what people read, and that nothing is made up or lost."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

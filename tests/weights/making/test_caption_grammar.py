@@ -1,7 +1,5 @@
 """Captions out of the grammar: the same as ever, and what a native would write."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

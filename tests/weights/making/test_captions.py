@@ -1,7 +1,5 @@
 """The captions of the weights that ship, out of tiny files in the sources' own formats."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -1,7 +1,5 @@
 """Which photos are held out, out of small files in the official formats."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The rows of InfoMetIC's weights that ship: drawn photos of two pixels, and invented captions of them."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections import Counter

@@ -1,7 +1,5 @@
 """What the network of capscore-weights has beyond the paper, by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Texts out of sources: small sources of each kind, made here, with invented texts."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from dataclasses import replace

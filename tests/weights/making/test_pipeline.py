@@ -1,7 +1,5 @@
 """All steps that make the weights, as make runs them, on a few drawn photos with tiny settings."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import re

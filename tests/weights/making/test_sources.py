@@ -1,7 +1,5 @@
 """The manifest of what weights are made from: fetched from small repositories, and checked."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The study of marks that can be believed, on details written by hand."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 

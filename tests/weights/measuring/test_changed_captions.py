@@ -1,7 +1,5 @@
 """What changes of captions do to MCS, on photos and captions that the package has, and to a toy."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Captions to measure on, of photos that no weights learned from."""
 
-from __future__ import annotations
-
 import gzip
 import json
 

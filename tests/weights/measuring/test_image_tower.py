@@ -1,7 +1,5 @@
 """The image tower's figures on a few drawn photos and invented captions, each computed a second way."""
 
-from __future__ import annotations
-
 import gzip
 import json
 

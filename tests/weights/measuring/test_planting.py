@@ -1,7 +1,5 @@
 """Wrong words planted in invented captions, and the clauses that are dropped, by hand."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

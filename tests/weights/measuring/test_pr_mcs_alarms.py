@@ -1,7 +1,5 @@
 """The study of PR-MCS weights with a toy that is harsh to short texts: what it counts, writes and refuses."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

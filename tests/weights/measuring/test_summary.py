@@ -1,7 +1,5 @@
 """What the studies measured, beside what ships and what is to be held."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Drawing captions, their embeddings on disk, and photos that look like held-out ones."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Views of photos and their features on disk."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

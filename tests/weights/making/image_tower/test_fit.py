@@ -1,7 +1,5 @@
 """The fit on tiny networks and invented features: its loss by hand, what it learns, how it goes on."""
 
-from __future__ import annotations
-
 import copy
 import json
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Training rows out of small official files: what belongs to which, what is left out."""
 
-from __future__ import annotations
-
 import pytest
 
 from capscore.errors import InputError

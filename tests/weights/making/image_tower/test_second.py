@@ -1,7 +1,5 @@
 """The second stage of the image tower, run once on drawn photos and a tiny tower; its texts and settings."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The recipe of the marks on drawn photos of shapes: features, draws, losses, curves, weights and card."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import Counter

@@ -1,7 +1,5 @@
 """Photos with all their captions: which photo is in which split, and what the command writes."""
 
-from __future__ import annotations
-
 import pytest
 
 from capscore.errors import InputError

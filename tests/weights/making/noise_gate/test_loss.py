@@ -1,7 +1,5 @@
 """The curve that is chosen, the loss, and the direction in which nothing lies."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """The recipe of the gate, run once on the embedded backbone with a tiny gate; its settings and card."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Batches: pairs of right and damaged texts, the same for the same seed, with marks where damage is."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Captions in other styles: what they say, and where their words, objects and openers are."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Captions → their words, and rows of captions that are read again."""
 
-from __future__ import annotations
-
 import pytest
 
 from capscore import InputError
