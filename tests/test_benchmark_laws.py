@@ -28,12 +28,13 @@ from tools.tiny.command import write_jsonl
 
 from .datasets_scripts.conftest import _own_cache, official, shared
 from .laws import every
-from .outside.capscore_outside.rated_rooms import RatedRooms
 from .outside.conftest import write_rooms
+from .outside.package import run_module
 
 __all__ = ["_own_cache", "shared"]
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+RATED_ROOMS = run_module("rated_rooms")
 BENCHMARKS.unregister("rated_rooms")  # it is registered while these laws run
 UNSCORED = ("m_finecap3k", "flickr30k_entities")  # other protocols
 QUICK = TaskOptions(missing="skip", sampling=Sampling(0))
@@ -46,7 +47,7 @@ ELSEWHERE = ("mean_", "drop_", "system_")
 
 @pytest.fixture(scope="module", autouse=True)
 def outside():
-    BENCHMARKS.register("rated_rooms")(RatedRooms)
+    BENCHMARKS.register("rated_rooms")(RATED_ROOMS)
     yield
     BENCHMARKS.unregister("rated_rooms")
 

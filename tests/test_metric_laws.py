@@ -45,16 +45,16 @@ from tools.tiny.colours import RED, ColourBackbone, meteor_counts
 from tools.tiny.command import read_jsonl, run, write_jsonl
 
 from .laws import every
-from .outside.capscore_outside import length_ratio
-from .outside.capscore_outside.mood import Mood
-from .outside.capscore_outside.shortness import Shortness
+from .outside.package import run_module
 
 pytestmark = pytest.mark.filterwarnings("ignore::capscore.errors.CapscoreWarning")
 
 MODULES = Path(__file__).resolve().parents[1] / "metrics"
-OUTSIDE = (Shortness, Mood, METRICS.get(length_ratio.length_ratio.__name__))
-for scorer in OUTSIDE:
-    METRICS.unregister(scorer.metric)  # they are registered while these laws run
+OUTSIDE = []
+for name in ("shortness", "mood", "length_ratio"):
+    run_module(name)
+    OUTSIDE.append(METRICS.get(name))
+    METRICS.unregister(name)  # it is registered while these laws run
 KINDS = {name: METRICS.get(name) for name in every("metric").args[1]}
 KINDS |= {scorer.metric: scorer for scorer in OUTSIDE}
 

@@ -1,9 +1,7 @@
-"""Installs the package of this folder, with its entry points, beside the tests."""
+"""Installs the package of docs/extending.md, with its entry points, beside the tests."""
 
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,13 +12,13 @@ from capscore.cli import app
 from capscore.registry import BACKBONES, BENCHMARKS, LAYOUTS, METRICS, PERTURBATIONS, READINGS
 from tools.tiny.command import write_jsonl
 
-HERE = Path(__file__).parent
+from .package import write_package
 
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
     source, target = tmp_path_factory.mktemp("source") / "outside", tmp_path_factory.mktemp("installed")
-    shutil.copytree(HERE, source, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+    write_package(source)
     options = "--quiet --no-deps --no-index --no-build-isolation --disable-pip-version-check --target".split()
     subprocess.run([sys.executable, "-m", "pip", "install", *options, target, source], check=True)
     return target

@@ -1,1 +1,0 @@
-"""One of everything that another package can add to capscore."""
