@@ -86,10 +86,7 @@ UNLIKE = of("flickr8k_human", "expert", Statistic("tau_b", 0.4, None, 9), unlike
         ({"results": [HIGH]}, "| 60.00 | 59.9 [1] | no, +0.10 |"),  # published as 0.599
         # another draw has no cell beside a number: it is below, with the reason
         ({"results": [PASCAL]}, "| cider | accuracy HC | 65.40 | 65.4 [1] | yes | 1,000 |"),
-        (
-            {"results": [PASCAL]},
-            "of references and labels): accuracy HC 53.7 [2]\n",
-        ),
+        ({"results": [PASCAL]}, "of references and labels): accuracy HC 53.7 [2]\n"),
         ({"results": [UNLIKE]}, "| cider | τ_b | 40.00 | 9 |\n"),
         ({"results": [UNLIKE]}, "- cider: published, but not comparable (9 rows): τ_b 43.6 [1]\n"),
     ],

@@ -16,10 +16,16 @@ from docs.handbook.made_pages import RECIPES
 from training.engine.config import parse
 
 ROOT = Path(__file__).parents[2]
-TARGETS = re.findall(
-    r"^(train-embedded[\w-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
-)
-GIVEN = "DATA=d PHOTOS=p TRAINING=nowhere INSTALL=x"
+TARGETS = re.findall(r"^(train-embedded[\w-]*):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+
+
+def printed(*words):
+    """What make would run."""
+    command = ["make", "-n", "DATA=d", "PHOTOS=p", "TRAINING=nowhere", "INSTALL=x", *words]
+    made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return made.stdout.replace("\\\n", " ")
 
 
 class Parsed(Exception):
@@ -49,37 +55,24 @@ def only_parse(name, arguments, monkeypatch):
         module.main(arguments)
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_program_takes_its_options(target, monkeypatch):
-    made = subprocess.run(
-        ["make", "-n", target, *GIVEN.split()], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    lines = re.findall(
-        r"python -m ((?:weights|training)\..*?)\s*(?:[;&]|$)", made.stdout.replace("\\\n", " "), re.MULTILINE
-    )
+    lines = re.findall(r"python -m ((?:weights|training)\..*?)\s*(?:[;&]|$)", printed(target), re.MULTILINE)
     monkeypatch.chdir(ROOT)
     assert lines
     for name, *arguments in map(shlex.split, lines):
         only_parse(name, arguments, monkeypatch)
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
 def test_a_named_tower_is_built_on_and_none_is_made():
-    command = ["make", "-n", "train-embedded", "TOWER=embedded", *GIVEN.split()]
-    made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    made = printed("train-embedded", "TOWER=embedded")
     assert "weights.making.image_tower" not in made and made.count("--base embedded ") == 3
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
 def test_every_figure_of_infometic_is_of_the_given_network():
     given = {"BACKBONE": "own-tower", "INFOMETIC": "own-network", "MARKS": "own-marks"}
-    command = ["make", "-n", "measure-embedded-infometic", *GIVEN.split(), *map("=".join, given.items())]
-    made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    lines = made.stdout.replace("\\\n", " ").splitlines()
-    scored = [
-        shlex.split(line) for line in lines if "believable_marks" in line or "capscore benchmark" in line
-    ]
+    lines = printed("measure-embedded-infometic", *map("=".join, given.items())).splitlines()
+    scored = [shlex.split(line) for line in lines if re.search("believable_marks|capscore benchmark", line)]
     assert len(scored) == 2
     for words in scored:
         options = dict(itertools.pairwise(words))
