@@ -5,6 +5,7 @@ import pickle
 import sys
 import warnings
 from pathlib import Path
+from unittest import mock
 
 import datasets
 import pytest
@@ -109,10 +110,7 @@ def test_a_warning_is_given_whenever_the_rows_are_loaded_and_may_be_an_error(fol
 
 def test_a_full_disk_leaves_nothing(folder, cache, monkeypatch):
     builder = build(folder, cache)
-
-    def full(*_, **__):
-        raise OSError(28, "No space left on device")
-
+    full = mock.Mock(side_effect=OSError(28, "No space left on device"))
     monkeypatch.setattr("datasets.arrow_writer.ArrowWriter.write", full)
     with pytest.raises(capscore.ResultWriteError, match=r"in .*cache \(No space left on device\)"):
         builder.download_and_prepare()

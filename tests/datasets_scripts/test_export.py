@@ -1,5 +1,7 @@
 """A benchmark as Parquet: which folders it replaces, and what is left when it fails."""
 
+from unittest import mock
+
 import datasets
 import pyarrow.parquet as pq
 import pytest
@@ -93,10 +95,7 @@ def test_export_keeps_files_that_it_did_not_write(folder, tmp_path, monkeypatch)
 def test_missing_photos_or_a_full_disk_leave_nothing(folder, tmp_path, monkeypatch):
     with pytest.raises(capscore.MissingImages, match=r"no 111_a\.jpg in"):
         export(tmp_path / "out", "expert", data_dir=folder, images=True)
-
-    def full(*_, **__):
-        raise OSError(28, "No space left on device")
-
+    full = mock.Mock(side_effect=OSError(28, "No space left on device"))
     monkeypatch.setattr("datasets.arrow_writer.ParquetWriter.write", full, raising=False)
     with pytest.raises(capscore.ResultWriteError, match=r"out could not be written \(.*No space left"):
         export(tmp_path / "out", "expert", data_dir=folder)

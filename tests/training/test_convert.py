@@ -5,6 +5,7 @@ That InfoMetIC's scores are those of the public code is in `tests/metrics/test_i
 
 import json
 import os
+from unittest import mock
 
 import numpy as np
 import open_clip
@@ -43,9 +44,6 @@ def prefixed(state, prefix):
 
 def without(state, start):
     return {name: tensor for name, tensor in state.items() if not name.startswith(start)}
-
-
-# InfoMetIC
 
 
 @pytest.fixture(scope="module")
@@ -101,8 +99,6 @@ def test_the_weights_refuse_another_backbone(tmp_path, embedded, monkeypatch):
     with pytest.raises(CapscoreError, match=r"'embedded' does not offer text embeddings .* any length"):
         convert(wide, tmp_path / "again", backbone="embedded")
 
-
-# PAC-S
 
 MODEL = {"embed_dim": DIM, "vision_cfg": VISION, "text_cfg": TEXT}
 MEAN, STD = (0.48, 0.46, 0.41), (0.27, 0.26, 0.28)
@@ -200,8 +196,6 @@ def test_a_damaged_factor_is_one_error(tmp_path, own, tiny):
         capscore.load_backbone(out)
 
 
-# Both
-
 LORA = with_lora(clip())
 
 
@@ -272,11 +266,7 @@ def test_the_folder_appears_whole_and_replaces_nothing(tmp_path, monkeypatch, ca
     with pytest.raises(InputError, match="'vit/x': open_clip has no architecture 'vit'"):
         convert(saved(tmp_path / "clip.pth", LORA), tmp_path / "new", backbone="vit/x")
     for error in (OSError(28, "No space left on device"), KeyboardInterrupt()):
-
-        def full(*_, error=error):
-            raise error
-
-        monkeypatch.setattr(module, "write_card", full)
+        monkeypatch.setattr(module, "write_card", mock.Mock(side_effect=error))
         with pytest.raises((ResultWriteError, KeyboardInterrupt)):
             convert(path, tmp_path / "deep" / "network")
         assert list((tmp_path / "deep").iterdir()) == []

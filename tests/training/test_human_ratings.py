@@ -70,9 +70,6 @@ def cosines(folder: Path, rows) -> np.ndarray:
     return np.multiply(*embedded(folder, rows)).sum(axis=1)
 
 
-# A run from end to end
-
-
 @pytest.mark.parametrize("base", ["clip", "open_clip", pytest.param("tower", marks=pytest.mark.slow)])
 def test_the_folder_scores_as_the_run_measured(settings, files, bases, base):
     run = train(settings(base, max_steps=12, learning_rate=3e-3))
@@ -104,9 +101,6 @@ def test_the_folder_scores_as_the_run_measured(settings, files, bases, base):
     assert f"|rated:{plain.name}@{plain.revision}|" in scored.signature
     assert scored.mean == pytest.approx(scorer.backbone.w * max(after[0], 0), abs=1e-5)
     assert base == "tower" or scorer.backbone.w == 2.5
-
-
-# What is trained
 
 
 def test_text_towers_alone_leave_images_as_they_were(settings, files, bases):
@@ -162,9 +156,6 @@ def test_an_image_tower_trains_its_head_on_maps_or_its_trunk_too(settings, files
     means = [cosines(folder, learned).mean() for folder in (bases["tower"], head.folder)]
     w = capscore.load_backbone(str(head.folder), device="cpu").w
     assert w * means[1] == pytest.approx(2.0 * means[0], rel=1e-2)
-
-
-# The losses, alternation, resuming, processes
 
 
 def test_a_step_minimises_the_sum_of_both_losses(settings, monkeypatch):

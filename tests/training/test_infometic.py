@@ -4,6 +4,7 @@ import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -80,9 +81,6 @@ def settings(pictures, checkpoints, tmp_path):
     return make
 
 
-# A run from end to end
-
-
 @pytest.fixture(scope="module")
 def trained(eight, tmp_path_factory):
     """A small network that has learnt eight captions by heart."""
@@ -138,9 +136,6 @@ def test_results_of_the_check(network, learnt):
     assert numbers["planted_found"] > check(InfoCLIP(network.config.dim))["planted_found"]
     n_words = learnt.text_batch(wrong_texts(learnt)).counted.sum(dim=1)
     assert numbers["planted_by_chance"] == pytest.approx((1 / n_words).mean().item())
-
-
-# Labels and features
 
 
 def test_pieces_of_words_written_out():
@@ -270,9 +265,6 @@ def test_rows_of_half_precision_are_stored_in_a_nameless_file(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-# Batches and losses
-
-
 def test_tasks_take_turns_and_every_pair_comes_once(learnt):
     tasks = ["coarse", "coarse", "coarse", "text"]
     batches, again = (AlignmentBatches(learnt, np.arange(8), tasks=tasks, batch_size=3) for _ in range(2))
@@ -327,9 +319,6 @@ def test_fewer_negatives_and_pieces_of_a_batch(learnt, network, monkeypatch):
     assert recall(AlignmentLoss(learnt), network, range(8)) == pytest.approx(whole, abs=1e-5)
 
 
-# Runs
-
-
 @pytest.mark.slow
 def test_two_processes_give_the_results_of_one(settings, tmp_path):
     # 10 pairs in batches of 5: the processes have unequal parts, and not every part has a hard negative
@@ -341,9 +330,7 @@ def test_two_processes_give_the_results_of_one(settings, tmp_path):
 def test_rows_without_right_boxes_are_named_if_possible_before_anything_is_embedded(
     settings, tmp_path, pictures
 ):
-    def embedded(*_, **__):
-        raise AssertionError("rows were embedded")
-
+    embedded = mock.Mock(side_effect=AssertionError("rows were embedded"))
     plain = {"image": str(pictures.with_name("0.png")), "caption": "red square"}
     for boxes, tasks, how, message in [
         ({}, ["coarse", "vision"], {"prepare": embedded}, "no row says which regions .* --tasks coarse text"),

@@ -1,6 +1,7 @@
 """Fine-tuning for PR-MCS: its loss and check by hand, a run on the embedded backbone, few-shot, held-out."""
 
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -83,9 +84,6 @@ def test_the_saved_text_tower_scores_as_the_run_measured(trained, data, embedded
     assert check(tuned) == pytest.approx(trained.evaluation, abs=1e-5)
 
 
-# The loss and the check
-
-
 def test_the_loss_on_rows_is_that_of_their_embeddings(data, embedded_free):
     captions = embedded(file_rows(data), embedded_free)
     rows = TripleBatches(captions, range(24), batch_size=8, noise=Noise()).batch(0, 1)
@@ -126,9 +124,6 @@ def test_two_processes_give_the_results_of_one(settings, tmp_path):
     assert_two_processes_are_one(pr_mcs, own, tmp_path)
 
 
-# Few-shot, settings, bad input
-
-
 def test_few_shot_starts_from_a_tuned_tower(settings, tmp_path):
     first = train(settings(max_steps=1))
     few = train(settings(out=str(tmp_path / "few"), base=str(first.folder), few_shot=3, max_steps=1))
@@ -143,14 +138,12 @@ def test_each_weight_of_the_loss_is_its_setting(settings):
 
 
 def test_a_bad_row_ends_the_run_before_anything_is_embedded(settings, tmp_path, monkeypatch):
-    def refused(*_, **__):
-        raise AssertionError("captions were embedded")
-
-    def missing(language):
-        raise MissingExtraError("rippletagger", "nouns-gpl", "the nouns of French captions")
-
-    monkeypatch.setattr("training.pr_mcs.embed_captions", refused)
-    monkeypatch.setattr("training.pr_mcs.noun_finder", missing)
+    missing = MissingExtraError("rippletagger", "nouns-gpl", "the nouns of French captions")
+    for name, error in (
+        ("embed_captions", AssertionError("captions were embedded")),
+        ("noun_finder", missing),
+    ):
+        monkeypatch.setattr(f"training.pr_mcs.{name}", mock.Mock(side_effect=error))
     rows = [{"caption": f"un chien {n}", "stand_in": "a dog", "language": "fr"} for n in range(1100)]
     bad = tmp_path / "bad.jsonl"
     for last, kinds, error, message in [

@@ -135,9 +135,6 @@ def test_a_student_starts_from_the_weights_of_its_folder(colours):
         train(replace(settings, student="no-such-encoder"))
 
 
-# Parts
-
-
 def test_the_loss_is_the_papers(monkeypatch):
     teacher = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]], np.float32)
     rows = [Example("a", "de", 2), Example("b", "de", 0)]

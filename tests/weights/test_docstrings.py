@@ -1,4 +1,4 @@
-"""The examples in the docstrings of what makes the weights and measures them."""
+"""The examples in the docstrings of the recipes, and of what makes the weights and measures them."""
 
 import doctest
 import importlib
@@ -6,16 +6,18 @@ import pkgutil
 
 import pytest
 
+import training
 import weights.making
 import weights.measuring
 
 MODULES = [
     found.name
-    for package in (weights.making, weights.measuring)
+    for package in (training, weights.making, weights.measuring)
     for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
 ]
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_docstring_examples(name):
-    assert doctest.testmod(importlib.import_module(name)).failed == 0
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    assert doctest.testmod(importlib.import_module(name), optionflags=flags).failed == 0

@@ -28,6 +28,11 @@ def printed(*words):
     return made.stdout.replace("\\\n", " ")
 
 
+def program(name):
+    package = (ROOT / name.replace(".", "/")).is_dir()
+    return importlib.import_module(f"{name}.__main__" if package else name)
+
+
 class Parsed(Exception):
     pass
 
@@ -43,8 +48,7 @@ def only_parse(name, arguments, monkeypatch):
 
         return parsed
 
-    package = (ROOT / name.replace(".", "/")).is_dir()
-    module = importlib.import_module(f"{name}.__main__" if package else name)
+    module = program(name)
     # a recipe of training reads its rows next, which are not there
     expected = pytest.raises((Parsed, InputError), match=r"^$|no such file")
     with monkeypatch.context() as patch, expected:

@@ -193,9 +193,6 @@ def test_captions_of_flickr30k_entities_mention_the_boxes_of_their_phrases(monke
         list(benchmark_rows("flickr30k_entities"))
 
 
-# Origins
-
-
 def test_origins_are_read_from_a_file_beside_the_captions(photos):
     path = write_jsonl(photos / "rows.jsonl", ROWS)
     plain = source(path)

@@ -55,9 +55,6 @@ def drawn(captions, *, epoch=0, seed=0, **noise):
     return sorted(batches.batch(epoch, 0), key=lambda row: row.row)
 
 
-# Embedding
-
-
 def test_each_image_is_embedded_once_and_equal_pixels_are_one_image(monkeypatch):
     monkeypatch.setattr("training.data.pictures._CHUNK", 2)
     backbone = ColourBackbone(prefix="green ")
@@ -84,9 +81,6 @@ def test_rows_that_cannot_be_embedded_are_named():
         embedded(rows, ColourBackbone())
     with pytest.raises(InputError, match="no captions to train on"):
         embedded([], ColourBackbone())
-
-
-# Split
 
 
 @settings(max_examples=20)
@@ -181,9 +175,6 @@ def test_a_list_names_photos_as_files_and_ids_do(names, listed, held):
     assert held_out(photos, [listed, "x/other"])[0].tolist() == [held, True, False]
     with pytest.raises(InputError, match="on the list is not clear: it could be 'x/other' and 'y/other'"):
         held_out(photos, ["other"])
-
-
-# Batches
 
 
 def test_perturbations_are_those_of_the_library_drawn_afresh_each_epoch():

@@ -1,6 +1,5 @@
 """Settings from a file and a command line, and what is said of wrong ones."""
 
-import doctest
 import importlib
 import os
 from dataclasses import dataclass, field
@@ -138,13 +137,6 @@ def test_an_error_of_a_recipe_is_one_line_with_its_options(parts, settings, code
     with pytest.raises(SystemExit) as raised:
         main(recipe, settings)
     assert (raised.value.code, capsys.readouterr().err) == (code, f"error: {said}\n")
-
-
-@pytest.mark.parametrize("name", ["config", "loop", "early_stopping", "model_card"])
-def test_docstring_examples(name):
-    module = importlib.import_module(f"training.engine.{name}")
-    failed, tried = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
-    assert tried and not failed
 
 
 @pytest.mark.parametrize(("number", "code"), [("SIGINT", 130), ("SIGTERM", 143)])

@@ -3,12 +3,10 @@
 import json
 import random
 import re
-import warnings
 from collections import Counter
 
 import pytest
 
-from capscore.benchmarks.data.builder import BenchmarkWarning
 from capscore.errors import CapscoreError, InputError
 from tools.tiny.official import write_jsonl
 from tools.tiny.sources_of_weights import HELD, SAYS, text_row
@@ -38,11 +36,7 @@ TEXTS = {
     ],
 }
 
-# tiny files never have the published number of rows
-pytestmark = [
-    pytest.mark.usefixtures("prepared_here"),
-    pytest.mark.filterwarnings("ignore::capscore.benchmarks.data.builder.BenchmarkWarning"),
-]
+pytestmark = pytest.mark.usefixtures("prepared_here")
 
 
 def write_all(folder):
@@ -67,9 +61,7 @@ def make(folder, out):
 def made(written, tmp_path_factory):
     """The file and its rows."""
     out = tmp_path_factory.mktemp("made") / "new" / "captions.jsonl"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", BenchmarkWarning)
-        make(written, out)
+    make(written, out)
     return out, [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
 
 

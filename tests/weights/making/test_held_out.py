@@ -33,10 +33,7 @@ NAMES = {
     "flickr": ("{}.jpg", "{}_693b08cb0e.jpg#3", "{}_aa.jpg#zhc#0", "flickr8k/{}_aa.jpg"),
 }
 
-pytestmark = [
-    pytest.mark.usefixtures("prepared_here"),
-    pytest.mark.filterwarnings("ignore::capscore.benchmarks.data.builder.BenchmarkWarning"),
-]
+pytestmark = pytest.mark.usefixtures("prepared_here")
 
 
 @pytest.fixture(scope="module")

@@ -74,7 +74,6 @@ def written(folder: Path) -> list[dict]:
 
 
 @pytest.mark.usefixtures("prepared_here")
-@pytest.mark.filterwarnings("ignore::capscore.benchmarks.data.builder.BenchmarkWarning")
 def test_the_command_writes_rows_that_training_reads_without_what_is_held_out(folder, monkeypatch, capsys):
     monkeypatch.undo()
     write_data(folder / "data")

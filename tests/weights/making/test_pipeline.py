@@ -1,13 +1,9 @@
 """All steps that make the weights, as make runs them, on a few drawn photos with tiny settings."""
 
-import importlib
 import json
 import re
 import shlex
 import shutil
-import subprocess
-import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +11,6 @@ import yaml
 
 from capscore import load_backbone
 from capscore.backbones.embedded.backbone import load_image_tower
-from capscore.benchmarks.data.builder import BenchmarkWarning
 from capscore.infometic.mark_calibration import load_mark_calibration
 from capscore.infometic.network import InfoMetIC
 from tools.tiny.official import write_jsonl
@@ -26,7 +21,8 @@ from weights.making.image_tower import second
 from weights.making.mark_calibration import calibrate, draws, objects
 from weights.making.mark_calibration.rows import COCO_THINGS, read_mark_rows
 
-ROOT = Path(__file__).parents[3]
+from ..test_makefile import ROOT, printed, program
+
 CONFIGS = ROOT / "weights" / "making" / "configs"
 
 SAID = [
@@ -87,9 +83,8 @@ def out(tmp_path_factory, embedded_is_read_once, prepared_here):
     def commands():
         """What make would run."""
         given = {"TRAINING": out, "DATA": folder / "data", "PHOTOS": folder / "photos", "CONFIGS": configs}
-        words = ["make", "-n", "train-embedded", *(f"{name}={value}" for name, value in given.items())]
-        said = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-        lines = re.findall(r"python -m (weights\.making\..*)", said.replace("\\\n", " "))
+        said = printed("train-embedded", *(f"{name}={value}" for name, value in given.items()))
+        lines = re.findall(r"python -m (weights\.making\..*)", said)
         return list(dict.fromkeys(lines))
 
     def run(module, *arguments):
@@ -101,16 +96,14 @@ def out(tmp_path_factory, embedded_is_read_once, prepared_here):
             box = [0.1, 0.1, 0.6, 0.9, COCO_THINGS.index("dog"), 0.9]
             (out / "boxes.json").write_text(json.dumps({file: [box] for file in files}))
         else:
-            package = Path(ROOT, *module.split(".")).is_dir()
-            importlib.import_module(f"{module}.__main__" if package else module).main([*arguments])
+            program(module).main([*arguments])
         if module.endswith("mark_calibration.rows"):  # whose captions all say the same
             rows = read_mark_rows(out / "mark_rows.jsonl")
             for number, row in enumerate(rows):
                 row["captions"] = [[text, "en", "x"] for text in SAID[number % len(SAID)]]
             write_jsonl(out / "mark_rows.jsonl", rows)
 
-    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
-        warnings.simplefilter("ignore", BenchmarkWarning)
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tower_data, "_STEPS", 2)
         patch.setattr(second, "_SCENES", 4)
         patch.setitem(second._TEXT_SETTINGS, "batch_size", 8)
@@ -132,7 +125,6 @@ def out(tmp_path_factory, embedded_is_read_once, prepared_here):
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
-@pytest.mark.filterwarnings("ignore::capscore.benchmarks.data.builder.BenchmarkWarning")
 def test_all_steps_make_what_is_loaded_together(out):
     tower, _ = load_image_tower(out / "image_tower")
     assert tower.config.text_hidden == 8 and tower.config.side == 256

@@ -70,9 +70,6 @@ def settings(out, **changes) -> ImageTowerSettings:
     return ImageTowerSettings(**{"out": str(out), **plain, **changes})
 
 
-# --- the loss
-
-
 def softmax(rows: np.ndarray) -> np.ndarray:
     rows = np.exp(rows - rows.max(axis=-1, keepdims=True))
     return rows / rows.sum(axis=-1, keepdims=True)
@@ -183,9 +180,6 @@ def test_depthwise_convolutions_stay_unless_they_are_trained(train_depthwise):
     with torch.no_grad():  # in full precision both ways of computing a block agree
         expected = torch.nn.functional.relu6(tower.trunk.last(tower.trunk.blocks(rows)))
         torch.testing.assert_close(half(rows), expected)
-
-
-# --- the fit
 
 
 def retrieved(given) -> float:

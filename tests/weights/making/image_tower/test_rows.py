@@ -8,10 +8,7 @@ from tools.tiny.sources_of_weights import SAYS, text_row, write_data, write_phot
 from weights.making.held_out import HeldOut, held_out_photos, photo_files
 from weights.making.image_tower.rows import read_captions, training_rows
 
-pytestmark = [
-    pytest.mark.usefixtures("prepared_here"),
-    pytest.mark.filterwarnings("ignore::capscore.benchmarks.data.builder.BenchmarkWarning"),
-]
+pytestmark = pytest.mark.usefixtures("prepared_here")
 
 
 @pytest.fixture(scope="module")

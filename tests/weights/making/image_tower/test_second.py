@@ -1,7 +1,6 @@
 """The second stage of the image tower, run once on drawn photos and a tiny tower; its texts and settings."""
 
 import json
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +9,6 @@ import torch
 from PIL import Image
 
 from capscore.backbones.embedded.backbone import load_embedded, load_image_tower
-from capscore.benchmarks.data.builder import BenchmarkWarning
 from capscore.errors import CapscoreError
 from tools.tiny.image_tower import write_image_tower
 from tools.tiny.sources_of_weights import draw_photo, write_data, write_photos, write_texts
@@ -22,10 +20,7 @@ from weights.making.image_tower import second
 from weights.making.image_tower.rows import PhotoRow
 from weights.making.settings import SecondStageSettings
 
-pytestmark = [
-    pytest.mark.usefixtures("prepared_here", "embedded_is_read_once"),
-    pytest.mark.filterwarnings("ignore::capscore.benchmarks.data.builder.BenchmarkWarning"),
-]
+pytestmark = pytest.mark.usefixtures("prepared_here", "embedded_is_read_once")
 
 
 def flags(folder, **changes) -> list[str]:
@@ -52,8 +47,7 @@ def made(tmp_path_factory, embedded_is_read_once):
     data, settings = [DataSource("Caltech 101", "CC BY 4.0", rows=5)], {"seed": 0}
     card = ModelCard("first", "image_tower", "Lite2", ["en"], "cc-by-nc-4.0", "make", settings, data)
     write_card(folder / "start", replace(card, compute="cpu, 37 minutes"))
-    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
-        warnings.simplefilter("ignore", BenchmarkWarning)
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(second, "_SCENES", 20)
         patch.setitem(second._TEXT_SETTINGS, "batch_size", 64)
         patch.setitem(second._TEXT_SETTINGS, "warmup_steps", 5)

@@ -97,21 +97,11 @@ def test_the_direction_is_that_of_training_captions_of_other_photos_than_validat
         ({"max_steps": None}, "max_steps"),
         ({"sources": ["tatoeba"]}, "sources"),
         ({"right": ["ko:-1"]}, "right"),
-    ],
-)
-def test_settings_out_of_range(marked, changes, message):
-    with pytest.raises(CapscoreError, match=message):
-        settings(marked, "out", **changes)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
         ({"languages": ["en:1", "fr:1"]}, "there are no captions in fr"),
         ({"sources": ["tatoba:0.5"]}, "there are no captions of tatoba; expected some of own"),
     ],
 )
-def test_untrainable_data_is_an_error(marked, tmp_path, changes, message):
+def test_settings_out_of_range_and_untrainable_data_are_errors(marked, tmp_path, changes, message):
     with pytest.raises(CapscoreError, match=message):
         train(settings(marked, tmp_path / "out", **changes))
 
