@@ -345,18 +345,14 @@ def folder(tmp_path):
     return tmp_path / "weights"
 
 
-def saved_and_loaded(model, folder, **options):
-    model.save_pretrained(folder, **options)
-    return InfoMetIC.from_pretrained(folder)
-
-
 WORDS = replace(TINY, context_width=3, sharpness=0.7)
 
 
 @pytest.mark.parametrize("config", [TINY, WORDS], ids=["plain", "words"])
 def test_a_network_loads_as_it_was_saved(config, tmp_path):
     model, folder = tiny_model(config), tmp_path / "weights"
-    again = saved_and_loaded(model, folder, notes={"steps": 7})
+    model.save_pretrained(folder, notes={"steps": 7})
+    again = InfoMetIC.from_pretrained(folder)
     assert again.config == config and again.notes == {"steps": 7} and not again.training
     assert (again.name, again.revision) == ("weights", f"w{model.fingerprint()[:8]}")
     assert all(torch.equal(tensor, again.state_dict()[name]) for name, tensor in model.state_dict().items())
@@ -365,7 +361,8 @@ def test_a_network_loads_as_it_was_saved(config, tmp_path):
     found, expected = (each.pairs(*encode(each, *towers), *pairs).overall for each in (again, model))
     assert torch.allclose(found, expected, rtol=0, atol=1e-6)
     assert again.fingerprint() != tiny_model(replace(config, sharpness=0.5)).fingerprint()
-    half = saved_and_loaded(model, tmp_path / "half", dtype="fp16")
+    model.save_pretrained(tmp_path / "half", dtype="fp16")
+    half = InfoMetIC.from_pretrained(tmp_path / "half")
     assert {tensor.dtype for tensor in load_file(tmp_path / "half" / WEIGHTS).values()} == {torch.float16}
     for name, tensor in model.state_dict().items():
         assert torch.equal(tensor.half().float(), half.state_dict()[name])

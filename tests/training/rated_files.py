@@ -20,13 +20,7 @@ def write_rated(folder: Path) -> tuple[Path, Path]:
         rough.resize((40, 36)).save(folder / f"{number}.png")
         image = {"image": f"{number}.png"}
         shown += [{**image, "caption": f"{code} cat {number}", "language": code} for code in LANGUAGES]
-        rated += [
-            {
-                **image,
-                "caption": f"the dog {number} on beach {place}",
-                "language": ("de", "en")[place % 2],
-                "rating": [place + 1, (number + place) % 4 + 1],
-            }
-            for place in range(4)
-        ]
+        for place in range(4):
+            caption = {"caption": f"the dog {number} on beach {place}", "language": ("de", "en")[place % 2]}
+            rated.append({**image, **caption, "rating": [place + 1, (number + place) % 4 + 1]})
     return write_jsonl(folder / "shown.jsonl", shown), write_jsonl(folder / "rated.jsonl", rated)

@@ -3,6 +3,7 @@
 import os
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
@@ -71,14 +72,11 @@ def embedder(backbones) -> Embedder:
 @pytest.fixture
 def settings(pictures, checkpoints, tmp_path):
     """Settings of a short run on the tiny CLIP; any of them can be changed."""
-
-    def make(**changes) -> Settings:
-        plain = dict(out=str(tmp_path / "run"), base=checkpoints("clip").spec, language="en", **SMALL)
-        plain |= dict(data=[str(pictures)])
-        plain |= dict(regions="given", batch_size=5, max_steps=8, learning_rate=1e-3, validation_share=0.2)
-        return Settings(**{**plain, "tasks": ["coarse", "text", "vision"], "max_tokens": 60, **changes})
-
-    return make
+    plain = dict(
+        out=str(tmp_path / "run"), base=checkpoints("clip").spec, data=[str(pictures)], language="en"
+    )
+    plain |= dict(regions="given", batch_size=5, max_steps=8, learning_rate=1e-3, validation_share=0.2)
+    return partial(Settings, **plain, **SMALL, tasks=["coarse", "text", "vision"], max_tokens=60)
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 """Fine-tuning for PR-MCS: its loss and check by hand, a run on the embedded backbone, few-shot, held-out."""
 
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
@@ -38,13 +39,9 @@ def data(tmp_path_factory) -> Path:
 @pytest.fixture
 def settings(data, checkpoints, tmp_path):
     """Settings of a short run on the tiny CLIP; any of them can be changed."""
-
-    def make(**changes) -> Settings:
-        plain = dict(out=str(tmp_path / "run"), base=checkpoints("clip").spec, data=[str(data)], max_steps=2)
-        plain |= dict(batch_size=6, kinds=["repetition", "removal", "masking", "jumble"])
-        return Settings(**{**plain, "learning_rate": 1e-3, "validation_share": 0.25, **changes})
-
-    return make
+    plain = dict(out=str(tmp_path / "run"), base=checkpoints("clip").spec, data=[str(data)], max_steps=2)
+    plain |= dict(batch_size=6, kinds=["repetition", "removal", "masking", "jumble"])
+    return partial(Settings, **plain, learning_rate=1e-3, validation_share=0.25)
 
 
 @pytest.fixture(scope="module")

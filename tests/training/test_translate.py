@@ -63,14 +63,9 @@ def plain_beams(translator, text):
     tokenizer = translator.tokenizer
     tokenizer.src_lang = "en"
     with torch.no_grad():
-        made = translator.model.generate(
-            **tokenizer(text, return_tensors="pt"),
-            forced_bos_token_id=tokenizer.get_lang_id("de"),
-            num_beams=6,
-            num_return_sequences=4,
-            max_new_tokens=10,
-            do_sample=False,
-        )
+        read, search = tokenizer(text, return_tensors="pt"), {"num_beams": 6, "num_return_sequences": 4}
+        search |= {"forced_bos_token_id": tokenizer.get_lang_id("de"), "max_new_tokens": 10}
+        made = translator.model.generate(**read, **search, do_sample=False)
     words = [[tokenizer.decoder.get(number) for number in row] for row in made.tolist()]
     kept = [[word for word in row if word and word not in ("<s>", "<pad>", "</s>", "<unk>")] for row in words]
     return [tokenizer.sp_model.decode(row).strip() for row in kept]

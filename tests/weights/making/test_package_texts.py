@@ -87,11 +87,8 @@ def test_sentences_of_other_languages_are_left_out(tmp_path):
 
 
 def test_the_command_writes_a_file_per_language_with_each_text_once(tmp_path, monkeypatch, capsys):
-    files = {}
-    for language, names in {
-        "en": {"🐔": "a  hen", "🐐": "cafe\u0301"},
-        "es": {"🐔": " una\u202fgallina "},
-    }.items():
+    files, said = {}, {"en": {"🐔": "a  hen", "🐐": "cafe\u0301"}, "es": {"🐔": " una\u202fgallina "}}
+    for language, names in said.items():
         table = {sign: {"tts": [name]} for sign, name in names.items()}
         content = json.dumps({"annotations": {"annotations": table}})
         files[f"package/annotations/{language}/annotations.json"] = content

@@ -46,10 +46,8 @@ def details(cases):
     found = {}
     for case in cases:
         wrong, fits = case.caption[case.start : case.end], case.kind != "other"
-        for caption, words in (
-            (case.original or case.caption, ()),
-            (case.caption, (wrong,) if wrong else ()),
-        ):
+        planted = (wrong,) if wrong else ()
+        for caption, words in ((case.original or case.caption, ()), (case.caption, planted)):
             precision = -1.0 if words else 1.0
             shown = detail(caption, fits=fits, wrong=words, recall=float(len(caption)), precision=precision)
             found[case.photo, caption, "en"] = shown
@@ -167,10 +165,8 @@ def test_the_command_measures_languages_photos_of_coco_and_regions(tmp_path, mon
     figures = dict(of_marks(found))  # what the summary of all studies takes from it
     assert list(found["languages"]) == ["en", "en, COCO"]
     assert (figures["marks/en/right_without_mark"], figures["marks/en/blatant_marked"]) == (100, 0)
-    assert (figures["marks/en, COCO/right_without_mark"], found["languages"]["en, COCO"]["photos"]) == (
-        100,
-        1,
-    )
+    assert figures["marks/en, COCO/right_without_mark"] == 100
+    assert found["languages"]["en, COCO"]["photos"] == 1
     # named: dog, dog, cat, of which the two dogs are found; unnamed: the car twice
     regions = found["regions"]
     assert (regions["photos"], regions["named"], regions["unnamed"]) == (1, 3, 2)

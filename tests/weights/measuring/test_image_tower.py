@@ -40,7 +40,6 @@ COMPOSITE = [("red and blue", 2), ("green", 4)]
 
 
 def write_files(data, photos):
-    """The official files, and the photos."""
     write_lines(data / "flickr8k" / "Flickr_8k.testImages.txt", COLOURS)
     tokens = [f"{photo}#{n}\t{text}" for photo, texts in ENGLISH.items() for n, text in enumerate(texts)]
     write_lines(data / "flickr8k" / "Flickr8k.token.txt", [*tokens, "107_g.jpg#0\ta red train photo"])

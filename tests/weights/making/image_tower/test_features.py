@@ -107,11 +107,8 @@ def test_features_are_those_of_each_view_and_computed_once(rows, tmp_path):
     np.testing.assert_array_equal(made(rows, again, tmp_path, 3)[1], found[1])
     assert again.photos == 10  # the third view alone
     # of other weights, photos or settings there are none yet
-    for given, network, half in (
-        (rows, Half(seed=1), False),
-        (rows[1:], Half(), False),
-        (rows, Half(), True),
-    ):
+    others = (rows, Half(seed=1), False), (rows[1:], Half(), False), (rows, Half(), True)
+    for given, network, half in others:
         other = made(given, network, tmp_path, 2, half)
         assert network.photos == 2 * len(given)
     # random views alone are in half precision

@@ -13,10 +13,11 @@ from PIL import Image, ImageDraw
 from torch.nn import functional as F
 
 from capscore.embedding.background import Curve
-from capscore.errors import CapscoreError, MissingExtraError
+from capscore.errors import CapscoreError, InputError, MissingExtraError
 from capscore.images.boxes import overlaps
 from capscore.infometic.mark_calibration import MARKED_CLASSES, RATES, SHARED, load_mark_calibration
 from tools.tiny.official import write_jsonl
+from weights.making.held_out import HeldOut, Photo
 from weights.making.mark_calibration import __main__ as recipe
 from weights.making.mark_calibration import boxes as box_command
 from weights.making.mark_calibration import calibrate, draws, features, objects
@@ -30,7 +31,7 @@ from weights.making.mark_calibration.draws import (
     rare_things,
 )
 from weights.making.mark_calibration.features import rows_at
-from weights.making.mark_calibration.rows import COCO_THINGS
+from weights.making.mark_calibration.rows import COCO_THINGS, names_of_things, read_mark_rows, split_of
 from weights.making.settings import MarkCalibrationSettings
 
 NOUN = MARKED_CLASSES.index("noun")
@@ -89,7 +90,6 @@ def settings(file, out, **given):
 
 @pytest.fixture(scope="module")
 def trained(rows, tmp_path_factory):
-    """The run, and its folder."""
     out = tmp_path_factory.mktemp("run") / "marks"
     return recipe.train(settings(rows, out)), out
 
@@ -366,3 +366,32 @@ def test_a_photo_is_fitted_into_a_square_blue_first():
     pixels, ratio = box_command.fitted(Image.new("RGB", (832, 208), (10, 20, 30)))
     assert pixels.shape == (3, 416, 416) and ratio == 0.5
     assert pixels[:, 0, 0].tolist() == [30, 20, 10] and pixels[:, 300, 0].tolist() == [114, 114, 114]
+
+
+HELD = HeldOut({Photo("flickr", number): ("Flickr8k test",) for number in range(100, 110)})
+
+
+def test_the_split_of_a_photo():
+    splits = [split_of(Photo("flickr", number), f"{number}.jpg", HELD) for number in (99, 100, 101, 102, 106)]
+    assert splits == ["train", "calibrate", "calibrate", "measure", "calibrate"]
+    always = Photo("flickr", 100)
+    assert split_of(always, "100.jpg", HELD, frozenset([always])) == "measure"
+    of_coco = ("COCO_train2014_000000000009.jpg", "COCO_val2014_000000000009.jpg", "000000000009.jpg")
+    assert [split_of(Photo("coco", 9), name, HELD) for name in of_coco] == ["train", None, None]
+    # an even number: thresholds are set on it
+    assert split_of(Photo("coco", 8), of_coco[0], HELD) == "calibrate"
+
+
+def test_names_of_things_are_single_words():
+    names = names_of_things()
+    assert len(names) > 200 and len({own["en"] for own in names}) == len(names)
+    assert not any(" " in name for own in names for name in own.values())
+    assert not {"man", "heart", "smiling"} & {own["en"] for own in names}
+
+
+@pytest.mark.parametrize("line", ["7", '{"split": "test", "file": "a", "captions": []}'])
+def test_a_damaged_row_is_named(tmp_path, line):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"split": "train", "file": "a", "captions": []}\n' + line + "\n")
+    with pytest.raises(InputError, match="line 2"):
+        read_mark_rows(path)
