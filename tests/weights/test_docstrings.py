@@ -16,8 +16,13 @@ MODULES = [
     for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
 ]
 
+# what must have examples
+SHOWN = "config early_stopping infometic_losses loop model_card pr_mcs_losses ratings".split()
+SHOWN = [f"training.engine.{name}" for name in SHOWN]
+
 
 @pytest.mark.parametrize("name", MODULES)
 def test_docstring_examples(name):
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
-    assert doctest.testmod(importlib.import_module(name), optionflags=flags).failed == 0
+    failed, tried = doctest.testmod(importlib.import_module(name), optionflags=flags)
+    assert not failed and (tried or name not in SHOWN)
