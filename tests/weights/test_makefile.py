@@ -18,7 +18,7 @@ from training.engine.config import parse
 ROOT = Path(__file__).parents[2]
 TARGETS = re.findall(r"^(train-embedded[\w-]*):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
 
-pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
 
 
 def printed(*words):
@@ -59,6 +59,7 @@ def only_parse(name, arguments, monkeypatch):
         module.main(arguments)
 
 
+@needs_make
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_program_takes_its_options(target, monkeypatch):
     lines = re.findall(r"python -m ((?:weights|training)\..*?)\s*(?:[;&]|$)", printed(target), re.MULTILINE)
@@ -68,11 +69,13 @@ def test_every_program_takes_its_options(target, monkeypatch):
         only_parse(name, arguments, monkeypatch)
 
 
+@needs_make
 def test_a_named_tower_is_built_on_and_none_is_made():
     made = printed("train-embedded", "TOWER=embedded")
     assert "weights.making.image_tower" not in made and made.count("--base embedded ") == 3
 
 
+@needs_make
 def test_every_figure_of_infometic_is_of_the_given_network():
     given = {"BACKBONE": "own-tower", "INFOMETIC": "own-network", "MARKS": "own-marks"}
     lines = printed("measure-embedded-infometic", *map("=".join, given.items())).splitlines()

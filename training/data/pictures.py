@@ -72,10 +72,9 @@ class Pictures:
         embedded = self.embedder.texts(texts, prefix=self.embedder.backbone.prefix)
         ends = np.cumsum([len(several) for several in listed], dtype=np.int64)
         parts = np.split(embedded.matrix[embedded.index], ends)
-        keys = [_key_of_texts(several) for several in listed]
-        for number, (several, end) in enumerate(zip(listed, ends.tolist(), strict=True)):
-            if len(several) == 1:
-                keys[number] = embedded.keys[end - 1]
+        keys = []
+        for several, end in zip(listed, ends.tolist(), strict=True):
+            keys.append(embedded.keys[end - 1] if len(several) == 1 else _key_of_texts(several))
         new = self._number(keys)
         self.stand_ins.update(self._numbers[keys[row]] for row in new)
         self.row_of += self.matrix.append(np.array([_unit_mean(parts[row]) for row in new], np.float32))

@@ -148,11 +148,8 @@ def make_cases(features: MarkFeatures, draws: WordDraws, seed: int) -> list[Case
     words_of = dict(zip(distinct, listed, strict=True))
     cases = []
     for caption, other in zip(captions.tolist(), others.tolist(), strict=True):
-        photo, language, words = (
-            int(features.photo[caption]),
-            str(features.language[caption]),
-            words_of[caption],
-        )
+        photo, language = int(features.photo[caption]), str(features.language[caption])
+        words = words_of[caption]
         marked = [_RIGHT if word.word_class in MARKED_CLASSES else _UNKNOWN for word in words]
         right = Case(photo, features.captions[caption], language, words, np.array(marked, np.int8), "right")
         planted = [_planted(features, draws, right, drawn, chance) for drawn in PLANTED]
@@ -289,7 +286,7 @@ def fit_curve(right: np.ndarray, wrong: np.ndarray, prior: np.ndarray | None = N
     if prior is not None and len(prior):
         quantiles = _quantiles(p_right, curve.probabilities(prior))
     found = float((p_wrong < np.interp(0.05, RATES, quantiles)).mean())
-    return MarkCurve(curve.scale, curve.bias, tuple(quantiles.tolist()), found)
+    return replace(curve, quantiles=tuple(quantiles.tolist()), found=found)
 
 
 def _quantiles(values: np.ndarray, prior: np.ndarray) -> np.ndarray:

@@ -186,9 +186,8 @@ def mention_curve(network: MarkNetwork, features: MarkFeatures, things: Things, 
         pairs += [(photo, caption) for caption in (*picked, int(chance.choice(len(features.captions))))]
     inputs, labels, of_photo = [torch.zeros(0, MENTION_FEATURES)], [np.zeros(0)], [np.zeros(0)]
     for part in in_batches(pairs, 256):
-        for (photo, caption), found, shares in zip(
-            part, *_mentions(network, features, things, part), strict=True
-        ):
+        seen = _mentions(network, features, things, part)
+        for (photo, caption), found, shares in zip(part, *seen, strict=True):
             spoken = features.words_of(caption)
             nouns = features.word[spoken][features.word_class[spoken] == NOUN]
             like = things.like[nouns].max(axis=0, initial=-1.0)
@@ -252,11 +251,10 @@ def read_boxes(path: str, files: Sequence[str]) -> dict[int, np.ndarray]:
     """
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
-        found = enumerate(files)
-        return {
-            place: np.array(content[file], np.float64).reshape(-1, 6)
-            for place, file in found
-            if file in content
-        }
+        found = {}
+        for place, file in enumerate(files):
+            if file in content:
+                found[place] = np.array(content[file], np.float64).reshape(-1, 6)
+        return found
     except (OSError, ValueError, TypeError) as error:
         raise InputError(f"{path} is not a file of boxes: {error}", field="boxes") from None
