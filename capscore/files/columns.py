@@ -292,8 +292,8 @@ def _references(
 
 def is_missing(value: object) -> bool:
     """Whether a cell is empty: None, "", NaN or pandas' NA."""
-    # pandas may not be installed, so its NA is known by the name of its type
-    if value is None or type(value).__name__ == "NAType":
+    # pandas may not be installed, so its NA and NaT are known by the names of their types
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     if isinstance(value, float):
         return math.isnan(value)

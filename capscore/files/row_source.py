@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,7 @@ Row = dict[str, Any]
 
 CHUNK_ROWS = 1024  # rows that commands take at a time
 CHUNK_BYTES = 32 * 2**20  # Arrow data in memory at a time: rows that hold photos come in smaller chunks
+IN_MEMORY = "rows"  # format of rows that no file holds
 ERROR_COLUMN = "capscore_error"  # column of a result that says what was wrong with a row
 
 
@@ -197,7 +199,7 @@ class RowSource:
                     raise InputError(
                         Setting("path", self.path),
                         f": the column {name!r:.60} holds values that one column of Parquet cannot hold "
-                        f"({error}); write a .jsonl file instead",
+                        f"({error}); write a .jsonl file instead, and paths in place of images",
                     ) from None
                 schema = schema.set(index, merged.field(0))
         return schema
@@ -297,19 +299,21 @@ class RowSource:
 
 
 def rows_in_memory(
-    rows: Sequence[Row],
+    rows: Sequence[Mapping[str, Any]],
     places: Sequence[str],
     path: Path = Path(),
     *,
     faults: Mapping[int, InputError] | None = None,
     notes: Sequence[str] = (),
-    format: str = "rows",
+    format: str = IN_MEMORY,
 ) -> RowSource:
-    """Rows with the same keys, and a place each, such as "photos/dog.txt, line 2"; `path` is their folder."""
-    read = read_dicts(lambda: ((None, row) for row in rows))
+    """Rows with a place each, such as "photos/dog.txt, line 2"; `path` is their folder."""
+    columns = dict.fromkeys(itertools.chain.from_iterable(rows))
+    whole = [{name: row.get(name) for name in columns} for row in rows]
+    read = read_dicts(lambda: ((None, row) for row in whole))
     return RowSource(
         path,
-        [*rows[0]],
+        [*columns],
         len(rows),
         read,
         notes=notes,
@@ -318,6 +322,30 @@ def rows_in_memory(
         image_folder=path,
         format=format,
     )
+
+
+def rows_of(given: Any) -> Iterable[Any]:
+    """Rows in memory, one by one: those of a table of pandas, Arrow or polars as dicts, others as they are.
+
+    Images of a data set are not decoded one by one as rows come, but by the embedder, in threads.
+
+    Raises:
+        InputError: A dict, as of columns or of splits, and what is no table and no list.
+    """
+    if hasattr(given, "to_pylist"):  # Arrow
+        return given.to_pylist()
+    if hasattr(given, "to_dicts"):  # polars
+        return given.to_dicts()
+    if hasattr(given, "iterrows"):  # pandas
+        return given.to_dict("records")
+    if isinstance(given, Mapping) or not isinstance(given, Iterable):
+        raise InputError(f"got a {type(given).__name__}; expected a file, a folder, rows as dicts or a table")
+    library: Any = sys.modules.get("datasets")
+    if library is not None and isinstance(given, library.IterableDataset | library.Dataset):
+        for name, feature in (given.features or {}).items():
+            if isinstance(feature, library.Image) and feature.decode:
+                given = given.cast_column(name, library.Image(decode=False))
+    return given
 
 
 def layout_error(path: Path, *parts: str | Setting) -> InputError:

@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..errors import InputError, ResultWriteError, Setting
+from .columns import is_missing
 from .read import FORMATS
-from .row_source import Chunk, RowSource, extended_schema
+from .row_source import IN_MEMORY, Chunk, RowSource, extended_schema
 from .scratch import name_partial, open_partial
 from .text_files import FORMULA_SIGNS
 
@@ -34,6 +35,7 @@ for _known in FORMATS:
         _KINDS |= dict.fromkeys(_known.suffixes, _known.name)
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
 _RUNS = re.compile(f"'*[{FORMULA_SIGNS}]")
+_BINARY = re.compile(r"binary(_view)?(\[\d+\])?($|[^\w:])")  # Arrow's name of a type
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|-Infinity")
 
 
@@ -243,13 +245,25 @@ def check_output(
 
 def refuse_bytes(source: RowSource, given: Setting, kind: str) -> None:
     """Raise InputError if a column holds bytes, which text of the `kind` that an option asks for cannot."""
-    for field in source.arrow_schema or ():
-        if re.search(r"binary(_view)?(\[\d+\])?($|[^\w:])", str(field.type)):
-            raise InputError(
-                given,
-                f": the column {field.name!r} of {source.path} holds bytes (images?), which {kind} cannot "
-                "hold; write a .parquet file",
-            )
+    where: object = source.path
+    found = [field.name for field in source.arrow_schema or () if _BINARY.search(str(field.type))]
+    if source.format == IN_MEMORY:
+        where, cells = "the rows", zip(source.columns, source.cells(*source.columns), strict=True)
+        found = [name for name, values in cells if any(map(_is_bytes, values))]
+    if found:
+        raise InputError(
+            given,
+            f": the column {found[0]!r} of {where} holds bytes (images?), which {kind} cannot hold; write a "
+            ".parquet file",
+        )
+
+
+def _is_bytes(cell: Any) -> bool:
+    """Whether a cell holds bytes, also as a data set has an image, or an image of Pillow."""
+    if isinstance(cell, Mapping):
+        cell = cell.get("bytes")
+    is_image = hasattr(cell, "tobytes") and not hasattr(cell, "dtype")
+    return is_image or isinstance(cell, bytes | bytearray)
 
 
 def json_bytes(value: object, *, ascii_only: bool = False) -> bytes:
@@ -267,7 +281,9 @@ def json_bytes(value: object, *, ascii_only: bool = False) -> bytes:
         return json_bytes(_finite(value), ascii_only=ascii_only)
 
 
-def _finite(value: object) -> object:
+def _finite(value: Any) -> object:
+    if hasattr(value, "tolist"):  # of NumPy
+        value = value.tolist()
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):
@@ -277,8 +293,12 @@ def _finite(value: object) -> object:
     return value
 
 
-def _plain(value: object) -> str:
-    """A value that JSON has no type for, as text."""
+def _plain(value: Any) -> object:
+    """A value that JSON has no type for: an array as lists, what is missing as None, any other as text."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if is_missing(value):
+        return None
     if isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat()
     if isinstance(value, (bytes, bytearray, memoryview)):
@@ -300,7 +320,7 @@ def _cell(value: object) -> str:
         return json.dumps(value)  # NaN and Infinity, which programs that read CSV know
     if isinstance(value, (bool, int, float, list, tuple, dict)):
         return json_bytes(value).decode()
-    return _plain(value)
+    return _cell(_plain(value))
 
 
 def _quoted(cell: str, delimiter: str) -> str:

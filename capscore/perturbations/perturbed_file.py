@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from ..files.row_source import (
     RowSource,
     check_names_are_free,
     rows_in_memory,
+    rows_of,
 )
 from ..files.write import Writer, check_output
 from ..options import OutputOptions, RowOptions, split_options
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def perturb(
-    captions: str | Path | Sequence[str],
+    captions: str | Path | Iterable[object],
     kinds: str | Sequence[str],
     *,
     p: float = P,
@@ -50,7 +51,7 @@ def perturb(
 
     Args:
         captions: File or saved data set with a column of captions, and of languages if there are several; or
-            a list of texts.
+            a list of texts or of dicts; or a table of pandas, Arrow or polars.
         kinds: Names of perturbations, or "paper" for the five of PR-MCS, "unseen" for six others, "all".
         p: Probability of drawing a word, in repetition, removal and masking.
         seed: Seed for all random draws.
@@ -94,10 +95,10 @@ def perturb(
     return found
 
 
-def _source_of(captions: str | Path | Sequence[str], rows: RowOptions) -> RowSource:
+def _source_of(captions: str | Path | Iterable[object], rows: RowOptions) -> RowSource:
     if isinstance(captions, (str, Path)):
         return open_rows(captions, rows)
-    texts = [{"caption": caption} for caption in captions]
+    texts = [row if isinstance(row, Mapping) else {"caption": row} for row in rows_of(captions)]
     if not texts:
         raise InputError("there are no captions", field="captions")
     return rows_in_memory(texts, [f"captions, row {row}" for row in range(len(texts))], Path("captions"))

@@ -40,6 +40,7 @@ from ..files.row_source import (
     RowSource,
     check_names_are_free,
     rows_in_memory,
+    rows_of,
 )
 from ..files.write import Writer, check_output
 from ..metrics.base import Scorer
@@ -776,24 +777,20 @@ def _check_language(scorers: Sequence[Scorer], language: str | None) -> None:
 
 
 def open_rows_to_score(rows: Scorable, options: RowOptions) -> RowSource:
-    """Rows of files or a folder, of a source, or of a list of dicts; with those of a file of references."""
+    """Rows of files or a folder, of a source, or in memory; with those of a file of references."""
     if isinstance(rows, RowSource):
         return rows
     if are_files(rows):
         return open_with_references(rows, options)
-    if not isinstance(rows, Iterable):
-        raise InputError(f"got a {type(rows).__name__}; expected a file, a folder or a list of dicts")
-    listed = [*rows]
+    listed = [*rows_of(rows)]
     for index, row in enumerate(listed):
         if not isinstance(row, Mapping):
             expected = "expected a dict with a caption, and an image or references"
             raise InputError(f"got a {type(row).__name__}; {expected}", row=index)
     if not listed:
         raise InputError("there are no rows")
-    columns = dict.fromkeys(itertools.chain.from_iterable(listed))
-    whole = [{name: row.get(name) for name in columns} for row in listed]
-    places = [f"row {row}, counted from 0" for row in range(len(whole))]
-    return _with_named_references(rows_in_memory(whole, places), options)
+    places = [f"row {row}, counted from 0" for row in range(len(listed))]
+    return _with_named_references(rows_in_memory(listed, places), options)
 
 
 def rows_to_score(
@@ -827,7 +824,7 @@ def score_file(
 
     Args:
         rows: File or folder of any kind that docs/scoring.md lists, a list of files or a pattern of names,
-            which are one input, or a list of dicts.
+            which are one input; a list of dicts; or a table of pandas, Arrow or polars.
         metrics: Metrics by name, METRIC or METRIC@BACKBONE, or scorers that are loaded; None for mcs, or
             those of the preset.
         preset: Set of metrics: coco, clipscore, multilingual, reference-free.

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import xxhash
@@ -21,7 +20,7 @@ from ..files.columns import (
 )
 from ..files.image_folder import ImageFolder
 from ..files.references import Files, are_files, open_with_references
-from ..files.row_source import CHUNK_ROWS, RowSource, rows_in_memory
+from ..files.row_source import CHUNK_ROWS, RowSource, rows_in_memory, rows_of
 from ..metrics.base import Scorer, sums_by_language
 from ..metrics.calibration import Standing, has_calibration, placed, standings
 from ..metrics.loading import load_together
@@ -291,7 +290,7 @@ def score_stream(
         rows: Rows as dicts: a `datasets.IterableDataset` (of files, of WebDataset's tar files, of a part by
             `split_dataset_by_node`), or anything that can be iterated over. Images of a data set stay encoded
             until they are scored. Or the file, folder, pattern such as `corpus-*.tar` or list of files that
-            holds them.
+            holds them; or a table of pandas, Arrow or polars.
         scorers: Scorers, or names (METRIC or METRIC@BACKBONE), of metrics whose scores depend on the row
             alone; CIDEr needs `document_frequencies`.
         options: How rows are read; its entries may also be given by name, such as images="photos",
@@ -319,20 +318,7 @@ def score_stream(
         source = open_with_references(rows, options)
         options = replace(options, images=options.images or source.folder)
         return ScoredStream(_rows_of_files(source), BatchScorer(listed, options, calibration), batch_rows)
-    in_memory = _with_encoded_images(cast(Iterable[Mapping[str, object]], rows))
-    return ScoredStream(in_memory, BatchScorer(listed, options, calibration), batch_rows)
-
-
-def _with_encoded_images(rows: Iterable[Mapping[str, object]]) -> Iterable[Mapping[str, object]]:
-    """A data set whose images are not decoded one by one as rows come, but by the embedder, in threads."""
-    library: Any = sys.modules.get("datasets")
-    if library is None or not isinstance(rows, library.IterableDataset | library.Dataset):
-        return rows
-    data: Any = rows
-    for name, feature in (data.features or {}).items():
-        if isinstance(feature, library.Image) and feature.decode:
-            data = data.cast_column(name, library.Image(decode=False))
-    return data
+    return ScoredStream(rows_of(rows), BatchScorer(listed, options, calibration), batch_rows)
 
 
 def _plain(value: object, of_references: bool) -> Any:

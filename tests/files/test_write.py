@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 import datasets
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,6 +21,7 @@ from PIL import Image
 
 from capscore.errors import InputError, ResultWriteError
 from capscore.files.read import open_rows
+from capscore.files.row_source import rows_in_memory
 from capscore.files.scratch import open_partial, scratch_folder
 from capscore.files.text_files import with_formula
 from capscore.files.write import Writer, check_output, json_bytes, whole_file, without_formula, write_text
@@ -66,6 +69,7 @@ ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
 KILLED = """
 import os, sys
 from pathlib import Path
+from capscore.files.row_source import rows_in_memory
 from capscore.files.scratch import scratch_folder
 from capscore.files.write import whole_file
 with scratch_folder(Path("out")) as folder, whole_file("out") as file:
@@ -185,6 +189,20 @@ def test_parquet_keeps_features_images_and_what_numbers_depend_on(tmp_path):
         assert about == {"signatures": {"mcs": "mcs|w:2.5"}}
         with pytest.raises(InputError, match=r"the column 'image' of .* holds bytes.*write a .parquet file"):
             check_output(tmp_path / "o.jsonl", source)
+
+
+def test_values_in_memory_are_lists_numbers_and_null_in_text_or_refused(tmp_path):
+    """What pandas gives of a Parquet file: arrays of NumPy, its numbers, NaT and NA."""
+    cells = {"array": np.array([1.5, np.nan]), "in": {"x": np.arange(2)}, "n": np.int64(5), "none": pd.NaT}
+    source = rows_in_memory([{"caption": "x", **cells, "na": pd.NA}, {"more": np.array(["a"])}], ["0", "1"])
+    expected = {"caption": "x", "array": [1.5, None], "in": {"x": [0, 1]}, "n": 5, "none": None, "na": None}
+    first, second = map(json.loads, written(source, tmp_path / "a.jsonl").read_text().splitlines())
+    assert first == {**expected, "more": None} and second["more"] == ["a"] and second["caption"] is None
+    [row, _] = read(written(source, tmp_path / "b.csv"))
+    assert (row["array"], row["n"], row["none"]) == ("[1.5, null]", "5", "")
+    for image in (b"x", {"bytes": b"x"}, Image.new("L", (1, 1))):
+        with pytest.raises(InputError, match=r"the column 'image' of the rows holds bytes"):
+            check_output(tmp_path / "x.tsv", rows_in_memory([{"caption": "x"}, {"image": image}], ["0", "1"]))
 
 
 @pytest.mark.parametrize("noted", [b"{", b"[]", b'{"info": {"features": [1]}}', b"[" * 100_000])

@@ -3,8 +3,11 @@
 import json
 import tracemalloc
 import weakref
+from types import SimpleNamespace
 
 import datasets
+import pandas as pd
+import pyarrow as pa
 import pytest
 from datasets.distributed import split_dataset_by_node
 
@@ -166,6 +169,11 @@ def test_rows_in_memory_score_as_the_scorer_does_and_results_say_so(tmp_path, ca
     expected = capscore.load("rouge_l").score(captions, references=references, language="en")
     assert found["rouge_l"].scores == pytest.approx(expected.scores, abs=1e-9)
     assert found["rouge_l"].signature == expected.signature
+    for rows in (pd.DataFrame(ROWS), pa.Table.from_pylist(ROWS), SimpleNamespace(to_dicts=lambda: ROWS)):
+        of_table = capscore.score_file(rows, "rouge_l", language="en")["rouge_l"].scores
+        streamed = capscore.score_stream(rows, capscore.load("rouge_l"), language="en")
+        assert of_table.tolist() == [row["rouge_l"] for row in streamed] == found["rouge_l"].scores.tolist()
+        assert capscore.perturb(rows, "jumble").source.n_rows == len(ROWS)
     table = found.to_pandas()
     assert list(table["id"]) == ["1", "2"] and list(table["rouge_l"]) == pytest.approx(expected.scores)
     summary = json.loads((tmp_path / "all.summary.json").read_text(encoding="utf-8"))
@@ -193,7 +201,8 @@ def test_every_door_says_why_a_row_has_no_score(tmp_path):
 
 UNUSABLE = [
     (["a cat"], {}, "a cat'?: no such file"),
-    (7, {}, "got a int; expected a file, a folder or a list of dicts"),
+    (7, {}, "got a int; expected a file, a folder, rows as dicts or a table"),
+    ({"caption": ["a cat"], "references": [["a cat"]]}, {}, "got a dict; expected"),
     ([], {}, "there are no rows"),
     (ROWS, {"metrics": ["rouge_l", "rouge_l"]}, "rouge_l is there twice"),
     (ROWS, {"preset": "coko"}, "expected coco, clipscore"),
