@@ -12,6 +12,7 @@ import os
 import pickle
 import re
 import sys
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -30,7 +31,7 @@ from ..errors import (
     warn,
 )
 from ..files.scratch import scratch_folder
-from ..files.text_files import CONFIG_BYTES, readable_size
+from ..files.text_files import CONFIG_BYTES, looks_like, readable_size
 from ..switches import Switch
 from ..text.languages import language_code
 from .base import resolve_dtype, tensors_digest
@@ -244,7 +245,7 @@ def read_checkpoint(
     content = read_marker(folder / marker, version, expected, model_type)
     state = read_state_dict(folder)
     if tensors_digest(state) != content["weights"]:
-        raise BackboneUnavailable(f"{folder}: {WEIGHTS} does not belong to {marker}; was saving interrupted?")
+        raise BackboneUnavailable(f"{folder}: {WEIGHTS} does not belong to {marker}: saving was interrupted")
     return content, state
 
 
@@ -368,17 +369,24 @@ def weight_files(folder: Path) -> list[Path]:
     for single in (folder / "model.safetensors", folder / "pytorch_model.bin"):
         index = single.with_name(f"{single.name}.index.json")
         if single.is_file():
-            return [single]
+            return [fetched(single)]
         if index.is_file():
             with refusing(f"{index}"):
                 names = set(read_config(index)["weight_map"].values())
                 files = [inside(folder, name, index) for name in sorted(names)]
                 if files and all(file.is_file() for file in files):
-                    return files
+                    return [*map(fetched, files)]
             raise BackboneUnavailable(f"{folder} does not have the files that {index.name} names")
     raise BackboneUnavailable(
         f"{folder} has no weights: neither model.safetensors nor pytorch_model.bin is in it"
     )
+
+
+def fetched(file: Path) -> Path:
+    """A file of weights; an error where a pointer to it is instead, or the page of an error."""
+    if not zipfile.is_zipfile(file) and (other := looks_like(file)):
+        raise BackboneUnavailable(f"{file} cannot be read: {other}")
+    return file
 
 
 def read_state_dict(folder: Path) -> dict[str, torch.Tensor]:

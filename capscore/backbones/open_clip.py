@@ -298,7 +298,7 @@ def _build(
             model_cfg["vision_cfg"]["timm_model_pretrained"] = False
         custom = model_cfg.pop("custom_text", False) or "hf_model_name" in text_cfg
         kind = CLIP if not custom else open_clip.CoCa if "multimodal_cfg" in model_cfg else CustomTextCLIP
-        checkpoint.refuse_oversized(folder, model_cfg, weights.stat().st_size)
+        checkpoint.refuse_oversized(folder, model_cfg, checkpoint.fetched(weights).stat().st_size)
         model = kind(**model_cfg)
     with checkpoint.refusing(f"{weights}"):
         if weights.suffix != ".safetensors":

@@ -31,6 +31,7 @@ from .text_files import (
     TextFile,
     copied_stream,
     longer_than,
+    looks_like,
     open_csv,
     open_json,
     open_lines,
@@ -266,7 +267,8 @@ def _open_parquet(path: Path, file: Path) -> RowSource:
         with pq.ParquetFile(file, pre_buffer=False) as opened:
             about, schema = opened.metadata, opened.schema_arrow
     except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: names that are not UTF-8
-        raise InputError(f"{path} is not a Parquet file that can be read: {error}") from None
+        reason = looks_like(file) or error
+        raise InputError(f"{path} is not a Parquet file that can be read: {reason}") from None
     n_rows = about.num_rows
     n_bytes = sum(about.row_group(group).total_byte_size for group in range(about.num_row_groups))
     limit = unpacked_limit(file.stat().st_size)

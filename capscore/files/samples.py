@@ -23,7 +23,7 @@ from ..errors import InputError, Setting
 from ..options import RowOptions
 from .photo_names import composed, has_image_suffix
 from .row_source import CHUNK_BYTES, Chunk, Row, RowSource, rows_in_memory
-from .text_files import ROW_BYTES, UNPACKS_TOO_FAR, TextFile, longer_than, unpacked_limit
+from .text_files import ROW_BYTES, UNPACKS_TOO_FAR, TextFile, longer_than, looks_like, unpacked_limit
 
 TEXT_SUFFIXES = (".txt", ".caption")
 _KINDS = (*TEXT_SUFFIXES, ".json")
@@ -282,7 +282,9 @@ def _opened(path: Path, file: Path) -> Iterator[_Archive]:
         raise
     except _DAMAGE as error:  # RuntimeError: a zip that asks for a password
         kind = "zip" if path.suffix.lower() == ".zip" else "WebDataset"
-        raise InputError(f"{path} is not a {kind} archive that can be read: {error}") from None
+        other = looks_like(file)
+        reason = other if other and "zip" not in other else error
+        raise InputError(f"{path} is not a {kind} archive that can be read: {reason}") from None
 
 
 def is_visible(name: str) -> bool:

@@ -159,6 +159,18 @@ def encoding_of(start: bytes) -> str:
     return next((name for mark, name in _MARKS.items() if start.startswith(mark)), "utf-8-sig")
 
 
+def looks_like(start: bytes | Path) -> str:
+    """What a file looks like by its first bytes: a pointer of Git LFS, a web page, a zip archive; else ""."""
+    if isinstance(start, Path):
+        with start.open("rb") as opened:
+            start = opened.read(64)
+    lowered = start.lstrip().lower()
+    for mark, name in ENCODINGS["signatures"].items():
+        if lowered.startswith(mark.encode()):
+            return f"it looks like {name}"
+    return ""
+
+
 def _likeness(raw: bytes, encoding: str) -> int:
     """Number of bytes of a line that are common characters in an encoding."""
     return sum(map(len, re.findall(ENCODINGS["encodings"][encoding][1].encode(), raw)))
@@ -279,10 +291,8 @@ class TextFile:
 
     def _check_start(self, start: bytes, encoding: str) -> None:
         """Raise an error if the first bytes are those of another kind of file."""
-        lowered = start.lstrip().lower()
-        for mark, name in ENCODINGS["signatures"].items():
-            if lowered.startswith(mark.encode()):
-                raise self.error(f"is not UTF-8 text: it looks like {name}", line=1)
+        if other := looks_like(start):
+            raise self.error(f"is not UTF-8 text: {other}", line=1)
         if encoding != "utf-8-sig" or b"\0" not in start:
             return
         zeros = [start[place : len(start) // 4 * 4 : 4].count(0) for place in range(4)]

@@ -24,7 +24,7 @@ from PIL import Image
 from ..errors import ImageError, InputError, Setting, address_name
 from ..files.image_folder import data_bytes
 from ..files.row_source import LazySequence
-from ..files.text_files import IMAGE_BYTES, readable_size
+from ..files.text_files import IMAGE_BYTES, looks_like, readable_size
 from ..switches import Switch
 from .fetch import DownloadedImage, fetch, image_error
 
@@ -261,7 +261,7 @@ def _decode(name: str, data: bytes) -> Image.Image:
         try:
             image = Image.open(io.BytesIO(data))
         except Image.UnidentifiedImageError:
-            start = f"it begins with {data[:24]!r}"
+            start = looks_like(data[:64]) or f"it begins with {data[:24]!r}"
             raise image_error(f"{name} is not an image that can be read, or is damaged: {start}") from None
         with image:
             if image.format in _NOT_RASTER:
@@ -288,7 +288,8 @@ def photo_problem(data: bytes) -> str:
             _check_pixels(image.width * image.height, "the photo")
             image.load()
     except ImageError:
-        return f"holds no photo that can be read, or a damaged one: it begins with {data[:24]!r}"
+        start = looks_like(data[:64]) or f"it begins with {data[:24]!r}"
+        return f"holds no photo that can be read, or a damaged one: {start}"
     return ""
 
 

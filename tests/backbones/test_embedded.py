@@ -265,7 +265,7 @@ def test_weights_that_are_signed_but_not_finite_are_refused(tmp_path):
     tensors = load_file(folder / "model.safetensors")
     tensors["head.scores.weight"][0].fill_(torch.nan)
     save_file(tensors, folder / "model.safetensors")
-    with pytest.raises(CapscoreError, match="was saving interrupted"):
+    with pytest.raises(CapscoreError, match="saving was interrupted"):
         load_backbone(folder, device="cpu")
     edit_json(folder / "config.json", "weights", value=tensors_digest(tensors))
     with pytest.raises(CapscoreError, match="expected finite weights"):

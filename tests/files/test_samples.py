@@ -6,8 +6,9 @@ import zipfile
 
 import pytest
 
-from capscore.errors import InputError
+from capscore.errors import ImageError, InputError
 from capscore.files.read import open_rows
+from capscore.images.load import load_image
 from capscore.options import RowOptions
 from tools.tiny.command import write_jsonl
 
@@ -174,6 +175,12 @@ def test_damaged_or_too_large_archives_are_named(tmp_path, monkeypatch):
         (tmp_path / "b.tar").write_bytes(content)
         with pytest.raises(InputError, match=r"b\.tar is not a WebDataset archive"):
             open_rows(tmp_path / "b.tar")
+    for name in ("c.tar", "c.zip", "c.parquet", "c.csv"):
+        (tmp_path / name).write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
+        with pytest.raises(InputError, match=r"/c\.[a-z]+.*git lfs pull"):
+            open_rows(tmp_path / name)
+    with pytest.raises(ImageError, match=r"not an image.*git lfs pull"):
+        load_image(tmp_path / name)
     monkeypatch.setenv("CAPSCORE_MAX_ROW_BYTES", "1000")
     with pytest.raises(InputError, match=r"a\.tar, 0\.jpg: longer than 1\.0 KB"):
         list(open_rows(whole).chunks(1))
