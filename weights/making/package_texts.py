@@ -9,6 +9,7 @@ trained on Tatoeba's test sets (Tiedemann 2020) cannot be tested on translation 
 
 from __future__ import annotations
 
+import csv
 import gzip
 import hashlib
 import json
@@ -73,6 +74,15 @@ def _jsts(path: str, content: str, files: Files) -> Texts:
             yield f"{photo}-{captions[number]}", "", pair[f"sentence{number + 1}"]
 
 
+def _korsts(path: str, content: str, files: Files) -> Texts:
+    """Both sentences of each pair, without those of photos, whose numbers are not told."""
+    for row in csv.DictReader(content.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE):
+        if row["filename"] not in _STATED["of_photos"]:
+            for number in "12":
+                name = "-".join([row["filename"], row["year"], row["id"], number])
+                yield name, "", row[f"sentence{number}"]
+
+
 def _tatoeba(path: str, content: str, files: Files) -> Texts:
     """Sentences, each under a digest; lines that are labelled as of another language are left out."""
     code = path.rpartition(".")[2]
@@ -98,6 +108,7 @@ READERS: dict[str, Callable[[str, str, Files], Texts]] = {
     "coco": _coco_captions,
     "dutch descriptions": _dutch_descriptions,
     "jsts": _jsts,
+    "korsts": _korsts,
     "tatoeba": _tatoeba,
 }
 # Sources of texts, without those that are for measuring alone; a text that several have is of the first.
