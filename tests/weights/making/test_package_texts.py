@@ -15,7 +15,7 @@ PAIRS = """{"yjcaptions_id": "31-7-8", "sentence1": "犬", "sentence2": "白 犬
 {"yjcaptions_id": "31_45-7-9", "sentence1": "犬", "sentence2": "皿"}
 """
 STS = """genre\tfilename\tyear\tid\tscore\tsentence1\tsentence2
-main-captions\tMSRvid\t2012test\t1\t5.0\t개가 "달린다\t개
+main-captions\tMSRvid\t2012test\t1\t5.0\t개 "달린\t개
 main-captions\timages\t2014\t7\t1.2\t사진의 개\t사진의 닭
 """
 COCO = """{
@@ -41,7 +41,7 @@ CAPTIONS = [
     ("dutch-descriptions", "Data/Dutch/Val/val.1", "Kip.\n", {"validation-0-1": "Kip."}),
     ("dutch-descriptions", "Data/Dutch/Val/val.0", "\nHond.\n", {"validation-1-0": "Hond."}),
     ("jsts", "datasets/jsts-v1.3/train-v1.3.json", PAIRS, {"31-7": "犬", "31-8": "白 犬", "45-9": "皿"}),
-    ("korsts", "KorSTS/sts-dev.tsv", STS, {"MSRvid-2012test-1-1": '개가 "달린다', "MSRvid-2012test-1-2": "개"}),
+    ("korsts", "KorSTS/sts-dev.tsv", STS, {"MSRvid-2012test-1-1": '개 "달린', "MSRvid-2012test-1-2": "개"}),
     ("arabic-flickr8k", "data/Flickr8k_text/Flickr8k.arabic.full.txt", "1#0\tكلب\nno\n", {"1#0": "كلب"}),
     ("flickr8k-cn", "data/flickr8kzhc.caption.txt", "1.jpg#zhc#0 只 鸡\nno\n", {"1.jpg#zhc#0": "只 鸡"}),
     ("framed-multi30k", "data/flickr30k/captions.txt.gz", "1.jpg#1\tUma.\n", {"1.jpg#1": "Uma."}),
