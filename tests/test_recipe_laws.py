@@ -172,12 +172,18 @@ def test_pushed_weights_score_as_their_folder(recipe, trained, tmp_path, monkeyp
     assert "jo/run@" in there.signature
 
 
+# lists, each of one photo that the rows of a recipe have
+NAMED = {
+    "pr_mcs": ("coffee", "data/coffee.jpg"),
+    "human_ratings": ("3", "3.png", "COCO_val2014_000000000003.jpg"),
+    "infometic": ("3", "000000000003.jpg", "val2014/COCO_val2014_000000000003.jpg"),
+}
+
 # what is bad → what the error names
 BAD = {"lerning_rate=1": "learning_rate", "learning_rate=fast": "learning_rate", "no data": "data"}
-BAD |= {"row": "broken.jsonl", "folder": "run", "weights": "run"}
-
-
-CALLS = {*itertools.product(TRIED, BAD)} - {("teacher_learning", "weights")}
+BAD |= {"row": "broken.jsonl", "folder": "run"}
+OF_PHOTOS = {"weights": "run", "one image": "show 1"}
+CALLS = {*itertools.product(TRIED, BAD), *itertools.product(NAMED, OF_PHOTOS)}
 
 
 @pytest.mark.parametrize(("recipe", "bad"), sorted(CALLS))
@@ -191,6 +197,11 @@ def test_bad_settings_and_rows_are_one_error_before_the_first_step(recipe, bad, 
         broken = path.with_name("broken.jsonl")
         broken.write_text("\n".join([first, '{"caption": 7, "en": 7', *rest]), encoding="utf-8")
         files = {**files, "data": [str(broken)]}
+    elif bad == "one image":
+        rows, path = read_jsonl(Path(files["data"][0])), Path(files["data"][0]).with_name("one.jsonl")
+        shown = {name: rows[0].get(name) for name in ("image", "stand_in", "image_id")}
+        write_jsonl(path, [{**row, **shown} for row in rows])
+        files = {**files, "data": [str(path)], "validation_share": 0.0}
     elif bad == "folder":
         out.write_text("")
     elif bad == "weights":
@@ -200,16 +211,8 @@ def test_bad_settings_and_rows_are_one_error_before_the_first_step(recipe, bad, 
         if "=" in bad:
             parse(settings_of(recipe), ["--out", str(tmp_path), *f"--{bad}".split("=")], "")
         run(recipe, files, out)
-    assert BAD[bad] in str(raised.value) and "\n" not in str(raised.value)
+    assert {**BAD, **OF_PHOTOS}[bad] in str(raised.value) and "\n" not in str(raised.value)
     assert not (out / "log.jsonl").exists()
-
-
-# lists, each of one photo that the rows of a recipe have
-NAMED = {
-    "pr_mcs": ("coffee", "data/coffee.jpg"),
-    "human_ratings": ("3", "3.png", "COCO_val2014_000000000003.jpg"),
-    "infometic": ("3", "000000000003.jpg", "val2014/COCO_val2014_000000000003.jpg"),
-}
 
 
 @pytest.mark.parametrize("recipe", NAMED)

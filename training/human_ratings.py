@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import torch
@@ -98,7 +98,10 @@ def train(settings: Settings) -> recipe.Trained:
     part = TrainedPart(backbone, settings, seed=settings.seed)
     pictures, texts = TrainedPictures(backbone, part.fixed), TextSide(backbone)
     rows = RatedRows(sources, pictures)
-    split = settings.split(rows.captions.photos, measured=rows.measured())
+    measured = rows.of("validation") if settings.validation else None
+    split = settings.split(rows.captions.photos, measured=measured)
+    if not settings.pearson_weight:  # then ratings are measured, but not trained on
+        split = replace(split, training=split.training[rows.of("data")[split.training]])
     rows.check(split)
     check = _check(settings, rows, split, pictures, texts)
     images = rows.captions.images_in_words()
@@ -132,7 +135,7 @@ def train(settings: Settings) -> recipe.Trained:
             settings,
             trained,
             languages=rows.captions.languages(split.training),
-            sources=[*sources["data"], *sources["ratings"]],
+            sources=[*sources["data"], *(sources["ratings"] if settings.pearson_weight else [])],
             shown={"logit_scale": scale},
             limitations=rows.captions.limitations(),
             not_measured=() if trained.n_measured else ["Agreement with human ratings."],
@@ -143,12 +146,10 @@ def train(settings: Settings) -> recipe.Trained:
 def _sources(settings: Settings) -> dict[Role, list[Source]]:
     """The files and benchmarks by what they are for, each read once: a bad row ends a run early."""
     sources: dict[Role, list[Source]] = {
-        "data": [Source(spec, settings, CAPTIONS) for spec in settings.data],
+        "data": [Source(spec, settings, CAPTIONS) for spec in settings.data if settings.contrastive_weight],
         "ratings": [Source(spec, settings, RATED) for spec in settings.ratings],
         "validation": [Source(spec, settings, RATED) for spec in settings.validation],
     }
-    if not settings.contrastive_weight:
-        sources["data"] = []
     for listed in sources.values():
         for _ in rows_of(listed):
             pass
@@ -159,8 +160,8 @@ def _batches(settings: Settings, rows: RatedRows, split: Split) -> AlternatingBa
     found: list[ContrastiveBatches | PearsonBatches] = []
     seed, size = settings.seed, settings.batch_size
     if settings.contrastive_weight:
-        shown = list(rows.parts("data", split.training))
-        found.append(ContrastiveBatches(shown, batch_size=size, seed=seed))
+        shown = ContrastiveBatches([*rows.parts("data", split.training)], batch_size=size, seed=seed)
+        found.append(shown)
     if settings.pearson_weight:
         rated = list(rows.parts("ratings", split.training))
         found.append(PearsonBatches(rated, batch_size=size, seed=seed))

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from capscore.errors import InputError, Setting
-from capscore.files.columns import FAMILIAR, NUMBERED, ColumnNames, find_columns, named_columns, read_inputs
+from capscore.files.columns import FAMILIAR, NUMBERED, ColumnNames, columns_of, named_columns, read_inputs
 from capscore.files.console import progress_bar
 from capscore.files.image_folder import ImageFolder
 from capscore.files.read import open_rows
@@ -68,7 +68,7 @@ def read_columns(settings: Settings) -> tuple[RowSource, ColumnNames]:
     refuse_bytes(source, Setting("output", settings.output), ".jsonl")
     numbered = any(map(NUMBERED.fullmatch, source.columns))
     with_references = numbered or bool(named_columns(FAMILIAR["references"], source.columns))
-    names = find_columns(source.columns, with_images=False, with_references=with_references)
+    names = columns_of(source, with_images=False, with_references=with_references)
     if settings.language is None and names.language is None:
         raise InputError(Setting("language"), f": not stated, and {source.path} has no column for it")
     return source, names
@@ -123,8 +123,8 @@ def translate_block(
     return list(chain.from_iterable(result))
 
 
-def translate(settings: Settings) -> int:
-    """Translate a file, block by block, and write the result; returns its number of rows."""
+def translate(settings: Settings) -> tuple[int, int]:
+    """Translate a file, block by block, and write it; returns the numbers of written and of dropped rows."""
     output = Path(settings.output)
     folder = output.with_name(f"{output.name}.blocks")
     if output.exists() or output.suffix != ".jsonl":
@@ -148,12 +148,14 @@ def translate(settings: Settings) -> int:
     result = "".join(block.read_text(encoding="utf-8") for block in blocks)
     write_text(output, result)
     shutil.rmtree(folder)
-    return result.count("\n")
+    n_written = result.count("\n")
+    return n_written, len(rows) * len(settings.languages) - n_written
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     settings = parse(Settings, argv, (__doc__ or "").partition("\n")[0])
-    print(f"{translate(settings):,} rows written to {settings.output}; quality: {settings.quality}")
+    written, dropped = translate(settings)
+    print(f"{written:,} rows written to {settings.output}, {dropped:,} dropped; quality: {settings.quality}")
 
 
 if __name__ == "__main__":

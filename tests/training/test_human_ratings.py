@@ -22,6 +22,7 @@ from training.data.photos import Photos
 from training.data.pictures import TrainedPictures
 from training.data.rows import RATED, file_rows
 from training.data.split import split_by_image
+from training.engine.model_card import read_card
 from training.engine.ratings import RatingsLoss
 from training.engine.trainable_parts import PartSettings, TrainedPart
 from training.human_ratings import Settings, train
@@ -169,7 +170,9 @@ def test_a_step_minimises_the_sum_of_both_losses(settings, monkeypatch):
     monkeypatch.setattr(RatingsLoss, "__call__", noted)
     train(settings(max_steps=2))
     train(settings(out=settings().out + "-p", max_steps=2, contrastive_weight=0.0, data=[]))
-    train(settings(out=settings().out + "-c", max_steps=2, pearson_weight=0.0))
+    contrasted = train(settings(out=settings().out + "-c", max_steps=2, pearson_weight=0.0))
+    cited = [source.name for source in read_card(contrasted.folder).data]
+    assert contrasted.split.sizes == (21, 21) and cited == ["shown.jsonl"]
     assert calls == 2 * [{"ShownRow"}, {"PearsonRow"}] + 2 * [{"PearsonRow"}] + 2 * [{"ShownRow"}]
 
 

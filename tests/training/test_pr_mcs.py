@@ -123,8 +123,8 @@ def test_two_processes_give_the_results_of_one(settings, tmp_path):
 
 def test_few_shot_starts_from_a_tuned_tower(settings, tmp_path):
     first = train(settings(max_steps=1))
-    few = train(settings(out=str(tmp_path / "few"), base=str(first.folder), few_shot=3, max_steps=1))
-    assert few.split.sizes == (3, 21)
+    few = train(settings(out=str(tmp_path / "few"), base=str(first.folder), few_shot=6, max_steps=1))
+    assert few.split.sizes == (6, 18)
     prints = [capscore.load_backbone(str(run.folder), device="cpu").fingerprint for run in (few, first)]
     assert prints[0] != prints[1]
 

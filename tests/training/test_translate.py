@@ -85,13 +85,16 @@ def test_languages_of_m2m100_and_nllb(m2m100, tmp_path, simple):
     assert {tag: translator.code(tag) for tag in found} == found
     with pytest.raises(InputError, match="the translator does not support 'te'"):
         translator.code("te")
-    nllb = Translator(settings(tiny_nllb(tmp_path)))
+    nllb = Translator(settings(folder := tiny_nllb(tmp_path)))
     found = {"de": "deu_Latn", "deu_Latn": "deu_Latn", "zh": "zho_Hans", "zh-TW": "zho_Hant"}
     assert {tag: nllb.code(tag) for tag in found} == found
     made = nllb.candidates(["a dog"], "en", "de")
     assert len(made[0]) == 4 and not any(code in text for text in made[0] for code in nllb.codes)
     with pytest.raises(InputError, match="does not support 'zh-TW'"):
         find_language("zh-TW", ("zho_Hans", "deu_Latn"))
+    (folder / "config.json").write_text('{"model_type": "marian"}')
+    with pytest.raises(CapscoreError, match="'marian'; expected a Hub id or folder of M2M100 or NLLB"):
+        Translator(settings(folder))
 
 
 def test_candidates_are_those_of_the_beam_search_in_any_batch(m2m100, simple):
@@ -158,7 +161,7 @@ def test_cometkiwi_by_its_own_command_under_another_python(m2m100, tmp_path):
 
 def test_rows_are_carried_along_and_the_best_is_kept(captions, m2m100):
     given = settings(m2m100, languages=["de", "fr"], on_rejected="keep")
-    assert recipe.translate(given) == 14
+    assert recipe.translate(given) == (14, 0)
     rows, translator = read(captions / "out.jsonl"), Translator(given)
     assert [row["id"] for row in rows] == [index // 2 for index in range(14)]
     assert [row["language"] for row in rows] == 7 * ["de", "fr"]
@@ -173,8 +176,9 @@ def test_rows_are_carried_along_and_the_best_is_kept(captions, m2m100):
         assert row["quality"] == (pytest.approx(len(text) / len(row["original"])) if text else None)
         assert row["references"] == [best(plain_beams(translator, text))[0] for text in before["references"]]
     assert not (captions / "out.jsonl.blocks").exists()
-    recipe.translate(dataclasses.replace(given, output="less.jsonl", on_rejected="drop"))
-    assert read(captions / "less.jsonl") == [row for row in rows if row["translation_problem"] is None]
+    good = [row for row in rows if row["translation_problem"] is None]
+    less = dataclasses.replace(given, output="less.jsonl", on_rejected="drop")
+    assert recipe.translate(less) == (len(good), 14 - len(good)) and read(captions / "less.jsonl") == good
     with pytest.raises(InputError, match=r"output='out.jsonl': expected a new file"):
         recipe.translate(given)
 
@@ -182,7 +186,7 @@ def test_rows_are_carried_along_and_the_best_is_kept(captions, m2m100):
 def test_files_without_references_are_translated_and_columns_checked_before_the_model(captions, m2m100):
     rows = [{name: row[name] for name in ("id", "caption")} for row in ROWS]
     write_jsonl(captions / "in.jsonl", rows)
-    assert recipe.translate(settings(m2m100, on_rejected="keep")) == len(rows)
+    assert recipe.translate(settings(m2m100, on_rejected="keep")) == (len(rows), 0)
     made = read(captions / "out.jsonl")
     assert [row["original"] for row in made] == [row["caption"] for row in rows]
     assert not any("references" in name for row in made for name in row)
@@ -242,4 +246,8 @@ def test_the_command(m2m100, capsys, captions):
     config = str(recipe.__file__).replace("translate.py", "configs/translate.yaml")
     line = f"--config {config} --input in.jsonl --output out.jsonl --translator {m2m100} --device cpu"
     main(f"{line} --num_beams 4 --candidates 3 --max_new_tokens 8 --languages de".split())
-    assert "rows written to out.jsonl; quality: cosine:embedded-free" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    n_written = len(read(captions / "out.jsonl"))
+    assert (
+        f"{n_written} rows written to out.jsonl, {7 - n_written} dropped; quality: cosine:embedded-f" in said
+    )

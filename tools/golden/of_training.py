@@ -47,7 +47,6 @@ def _(place: Place) -> Any:
         weights=weights,
         logit_scale=20.0,
         changed=changed,
-        image_groups=groups,
         before=before,
     )
     whole["loss"].backward()
@@ -55,7 +54,7 @@ def _(place: Place) -> Any:
         "weights": losses.LossWeights(),
         "contrastive": losses.contrastive_loss(images, captions, logit_scale=5.0).item(),
         "grouped": losses.contrastive_loss(
-            images, captions, logit_scale=5.0, image_groups=groups, caption_groups=groups.flip(0)
+            images, captions, logit_scale=5.0, caption_groups=groups.flip(0)
         ).item(),
         "matching": losses.matching_loss(images, captions).item(),
         "noise": losses.noise_loss(images, perturbed, margin=0.1, changed=changed).item(),

@@ -67,7 +67,8 @@ class AlignmentBatches:
         for task, rows in self.rows.items():
             if not len(rows):
                 raise InputError(WITHOUT[task], field="tasks")
-            own_seed, compared = seed + 1_000_003 * TASKS.index(task), task == "coarse"
+            own_seed = seed + 1_000_003 * TASKS.index(task)
+            compared = data.pair_image[rows].tolist() if task == "coarse" else ()
             self._shuffled[task] = ShuffledBatches(rows, batch_size, own_seed, compared=compared)
         leading = max(self.rows, key=self.tasks.count)
         turns = -(-self._shuffled[leading].steps_per_epoch // self.tasks.count(leading))

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from capscore.errors import CapscoreError, Setting
+from capscore.errors import CapscoreError, InputError, Setting
 
 _NOTHING = "nothing is learned from a row alone, since the loss compares the rows of a batch"
 
@@ -55,11 +55,12 @@ class ShuffledBatches:
     """Batches in which every row appears once per epoch, in a new order each epoch.
 
     The batches of an epoch differ by at most one row: no row is left out, and no batch is a small remainder.
-    With `compared`, for a loss that compares the rows of a batch, each has two or more; of an odd number of
-    rows in batches of two, one batch has three.
+    For a loss that compares the rows of a batch, `compared` has what it compares, such as the number of each
+    row's image, of which there must be two. Each batch then has two rows or more; of an odd number of rows in
+    batches of two, one batch has three.
     """
 
-    def __init__(self, rows: Sequence[Any], batch_size: int, seed: int, *, compared: bool = False):
+    def __init__(self, rows: Sequence[Any], batch_size: int, seed: int, *, compared: Sequence[int] = ()):
         if not len(rows):
             raise CapscoreError("there are no rows to train on")
         self.rows, self.seed = rows, seed
@@ -67,8 +68,8 @@ class ShuffledBatches:
         if compared:
             if batch_size < 2:
                 raise CapscoreError(Setting("batch_size", batch_size), f": {_NOTHING}; expected at least 2")
-            if len(rows) < 2:
-                raise CapscoreError(f"there is 1 row to train on: {_NOTHING}")
+            if len(set(compared)) < 2:
+                raise InputError("the loss compares images; the captions to train on show 1", field="data")
             self.steps_per_epoch = min(self.steps_per_epoch, len(rows) // 2)
         self._order: tuple[int, np.ndarray] | None = None
 

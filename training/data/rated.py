@@ -53,10 +53,9 @@ class RatedRows:
                 pictures, photos = of.image[kept].tolist(), of.photos.number[kept].tolist()
                 yield FilePart(spec, pictures, photos, [of.rows[row] for row in kept])
 
-    def measured(self) -> np.ndarray | None:
-        """bool (n,): the rows of the files named by `validation`; None without such files."""
-        files = [number for number, (role, _) in enumerate(self.files) if role == "validation"]
-        return np.isin(self.file, files) if files else None
+    def of(self, role: Role) -> np.ndarray:
+        """bool (n,): the rows of the files of a role."""
+        return np.isin(self.file, [number for number, (own, _) in enumerate(self.files) if own == role])
 
     def check(self, split: Split) -> None:
         """Raise InputError if a photo is in both parts of a split; names the rows."""
@@ -100,11 +99,8 @@ class ContrastiveBatches:
             for picture, photo, row in zip(part.pictures, part.photos, part.rows, strict=True):
                 shown = ShownRow(picture, row.caption)
                 grouped.setdefault(photo, {}).setdefault(row.language, []).append(shown)
-        if len(grouped) < 2:
-            problem = f"contrastive batches need 2 images or more; the training captions show {len(grouped)}"
-            raise InputError(problem, field="data")
         self._grouped, self.seed = list(grouped.values()), seed
-        self._order = ShuffledBatches(range(len(grouped)), batch_size, seed, compared=True)
+        self._order = ShuffledBatches(range(len(grouped)), batch_size, seed, compared=range(len(grouped)))
         self.steps_per_epoch = self._order.steps_per_epoch
 
     def batch(self, epoch: int, step: int) -> list[ShownRow]:
@@ -129,16 +125,14 @@ class PearsonBatches:
     def __init__(self, parts: Sequence[FilePart], *, batch_size: int, seed: int):
         self.seed = seed
         self._files: list[tuple[list[PearsonRow], ShuffledBatches]] = []
-        for number, (_, pictures, _, rows) in enumerate(parts, start=1):
+        for name, pictures, _, rows in parts:
             ratings = np.array([row.rating for row in rows], dtype=np.float64)
-            n_different = len(np.unique(ratings))
-            if n_different < 2:
-                of_file = f"the {len(ratings):,} training rows of file {number} of the ratings"
-                problem = f"{of_file} have {n_different} different ratings: nothing can be learned from them"
-                raise InputError(problem, field="ratings")
+            if len(np.unique(ratings)) < 2:
+                problem = f"the {len(ratings):,} training rows of {name} do not have two different ratings"
+                raise InputError(f"{problem}: nothing can be learned from them", field="ratings")
             scaled = ((ratings - ratings.mean()) / ratings.std()).tolist()
             captions = [row.caption for row in rows]
-            shuffled = ShuffledBatches(range(len(ratings)), batch_size, seed, compared=True)
+            shuffled = ShuffledBatches(range(len(ratings)), batch_size, seed, compared=range(len(ratings)))
             self._files.append((list(map(PearsonRow, pictures, captions, scaled)), shuffled))
         self._steps: list[tuple[int, int]] = []
         for file, (_, shuffled) in enumerate(self._files):

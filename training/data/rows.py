@@ -12,13 +12,13 @@ from typing import Any
 
 from capscore.benchmarks.data.load import config_name, load_benchmark
 from capscore.errors import InputError, Setting
-from capscore.files.columns import FAMILIAR, ChunkInputs, find_columns, named_columns, read_inputs
+from capscore.files.columns import FAMILIAR, ChunkInputs, columns_of, named_columns, read_inputs
 from capscore.files.image_folder import ImageFolder
 from capscore.files.matching import PHOTO_COLUMNS
 from capscore.files.read import open_rows
 from capscore.files.row_source import CHUNK_ROWS
 from capscore.images.load import check_images
-from capscore.perturbations import Object
+from capscore.perturbations import Object, find_objects
 from capscore.text.languages import language_code
 
 # Cells that a recipe reads besides caption, language, image and stand-in.
@@ -73,7 +73,9 @@ def file_rows(
     """
     source = open_rows(path)
     with_images = bool(named_columns(FAMILIAR["image"], source.columns)) or "stand_in" not in source.columns
-    columns = find_columns(source.columns, with_images=with_images)
+    columns = columns_of(source, with_images=with_images)
+    if "rating" in cells and "rating" not in source.columns:
+        raise InputError(f"{path} has no column 'rating'; it has {', '.join(source.columns)}")
     default = None if language is None else language_code(language)
     folder = ImageFolder(Path(source.folder if images is None else images))
     read, missing = ("stand_in", *cells), list[InputError]()
@@ -236,6 +238,7 @@ def _check_parts(row: Row) -> None:
     for problem, is_there in problems.items():
         if is_there:
             raise InputError(f"the row has {problem}; expected one of them")
+    find_objects([row.caption], [row.objects or ()])  # raises for places that are not in the caption
     n = len(row.boxes or row.region_texts)
     if row.mentioned and row.mentioned[-1] >= n:
         problem = f"{list(row.mentioned)}; expected numbers of its {n} boxes or region_texts, from 0"

@@ -69,7 +69,8 @@ class TripleBatches:
     ):
         self.captions, self.noise, self.seed = captions, noise, seed
         self.rows = [int(row) for row in rows]
-        self._shuffled = ShuffledBatches(self.rows, batch_size, seed, compared=compared)
+        images = captions.image[self.rows].tolist() if compared else ()
+        self._shuffled = ShuffledBatches(self.rows, batch_size, seed, compared=images)
         self.steps_per_epoch = self._shuffled.steps_per_epoch
         self.noun_finders: dict[str, str] = {}
         if "substitution" in noise.kinds:

@@ -3,10 +3,6 @@
 In: a model, batches that are a pure function of epoch and step, a loss. Out: the trained model, and in the
 folder of the run `log.jsonl` and `checkpoints/`. The same command continues a run that was stopped or killed,
 and ends with the same weights as without the stop (on a CPU to 1e-6).
-
-    python -m training.teacher_learning --config …                       # one process
-    accelerate launch -m training.teacher_learning --config …            # one process per GPU
-    ACCELERATE_USE_CPU=true torchrun --nproc_per_node 2 -m training.…    # several on a CPU
 """
 
 from __future__ import annotations
@@ -200,6 +196,9 @@ class _Run:
         if self.accelerator.is_main_process:
             self.log = Log(self.out / LOG, self.step)
         if self.step == 0:
+            if self.settings.warmup_steps > self.total:
+                share = self.total / self.settings.warmup_steps
+                say(f"the run ends in its warm-up (warmup_steps): its rate reaches {share:.0%} of its top")
             self._evaluate()
         limit = 60 * (self.settings.max_minutes or math.inf)
         goes_on = True

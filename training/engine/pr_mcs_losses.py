@@ -64,25 +64,21 @@ def contrastive_loss(
     captions: Tensor,
     *,
     logit_scale: float | Tensor,
-    image_groups: Tensor | None = None,
     caption_groups: Tensor | None = None,
 ) -> Tensor:
     """L_CLIP: cross-entropy of matching the images and captions of a batch, unit rows (n, d).
 
-    As published, every other row is a negative. With groups (n,), equal for rows with the same image or text,
-    these are not each other's negatives, so that five captions of a photo in one batch do not push each other
-    away.
+    As published, every other row is a negative. With `caption_groups` (n,), equal for equal texts, these are
+    not each other's negatives.
 
     >>> eye = torch.eye(2)
     >>> round(contrastive_loss(eye, eye, logit_scale=1.0).item(), 4)      # ln(1 + e^-1)
     0.3133
     """
     logits = logit_scale * images @ captions.T
-    counted = torch.ones_like(logits, dtype=torch.bool)
-    for groups in (image_groups, caption_groups):
-        if groups is not None:
-            counted = counted & (groups[:, None] != groups[None, :])
-    return nce(logits, counted)
+    if caption_groups is None:
+        return nce(logits)
+    return nce(logits, caption_groups[:, None] != caption_groups[None, :])
 
 
 def matching_loss(images: Tensor, captions: Tensor) -> Tensor:
@@ -116,8 +112,6 @@ def pr_mcs_loss(
     weights: LossWeights,
     logit_scale: float | Tensor,
     changed: Tensor | None = None,
-    image_groups: Tensor | None = None,
-    caption_groups: Tensor | None = None,
     before: Tensor | None = None,
 ) -> dict[str, Tensor]:
     """The whole objective and its terms, of unit rows (n, d), and (n, k, d) of perturbed captions.
@@ -131,10 +125,9 @@ def pr_mcs_loss(
     >>> {name: round(value.item(), 4) for name, value in terms.items()}
     {'loss': 0.4133, 'clip': 0.3133, 'l1': 0.0, 'l2': 1.0, 'l3': 1.0}
     """
-    groups = {"image_groups": image_groups, "caption_groups": caption_groups}
     margin = weights.margin
     terms = {
-        "clip": (weights.clip, contrastive_loss(images, captions, logit_scale=logit_scale, **groups)),
+        "clip": (weights.clip, contrastive_loss(images, captions, logit_scale=logit_scale)),
         "l1": (weights.lambda_1, matching_loss(images, captions)),
         "l2": (weights.lambda_2, noise_loss(images, perturbed, margin=margin, changed=changed)),
         "l3": (weights.lambda_3, noise_loss(captions, perturbed, margin=margin, changed=changed)),

@@ -91,8 +91,11 @@ class RatingsCheck:
     """
 
     def __init__(self, held_out: Sequence[FilePart], pictures: TrainedPictures, texts: TextSide):
-        self._parts = [part for part in held_out if part.rows]
-        self.n = sum(len(part.rows) for part in self._parts)
+        stems = [Path(part.file).stem for part in held_out]
+        if len(set(stems)) < len(stems):  # files of one name are told apart by their numbers
+            stems = [f"{number}_{stem}" for number, stem in enumerate(stems, start=1)]
+        self._parts = [(stem, part) for stem, part in zip(stems, held_out, strict=True) if part.rows]
+        self.n = sum(len(part.rows) for _, part in self._parts)
         self._pictures, self._texts = pictures, texts
         self.base_numbers = self()
 
@@ -103,10 +106,10 @@ class RatingsCheck:
         "tau_b_<language>" and so on; "tau_b_<file>_<language>" where there are several files.
         """
         found: dict[str, dict[str, float]] = {name: {} for name in STATISTICS}
-        for part in self._parts:
+        for stem, part in self._parts:
             cosines, ratings = self._cosines(part), np.array([row.rating for row in part.rows])
             languages = np.array([row.language for row in part.rows])
-            prefix = f"{Path(part.file).stem}_" if len(self._parts) > 1 else ""
+            prefix = f"{stem}_" if len(self._parts) > 1 else ""
             for language in np.unique(languages).tolist():
                 chosen = languages == language
                 for name, statistic in STATISTICS.items():

@@ -15,7 +15,6 @@ from capscore.embedding.photos import in_batches
 
 _TEXTS_AT_ONCE = 64  # that go through the tower
 Item = TypeVar("Item", bound=Sized)
-Embed = Callable[[list[list[int]]], Tensor]
 
 
 class TextSide:
@@ -45,7 +44,7 @@ class TextSide:
         index = {text: number for number, text in enumerate(distinct)}
         return rows[torch.tensor([index[text] for text in texts], device=rows.device)]
 
-    def _encoded(self, distinct: Sequence[str], embed: Embed) -> Tensor:
+    def _encoded(self, distinct: Sequence[str], embed: Callable[[list[list[int]]], Tensor]) -> Tensor:
         ids = self.backbone.tokenize([self.backbone.prefix + text for text in distinct]).ids
         return by_length(ids, embed, _TEXTS_AT_ONCE)
 

@@ -177,15 +177,18 @@ class Translator:
 
     def __init__(self, settings: TranslatorSettings):
         import torch
-        from transformers import AutoTokenizer, M2M100ForConditionalGeneration
+        from transformers import AutoConfig, AutoTokenizer, M2M100ForConditionalGeneration
 
         name, revision = settings.translator, settings.revision or "main"
         dtype, model = getattr(torch, resolve_dtype(settings.dtype)), M2M100ForConditionalGeneration
         try:
+            kind = AutoConfig.from_pretrained(name, revision=revision).model_type
+            if kind != "m2m_100":  # that of both
+                raise TypeError(f"it is a model of the type {kind!r}")
             self.tokenizer: Any = AutoTokenizer.from_pretrained(name, revision=revision)
             self.model: Any = model.from_pretrained(name, revision=revision, dtype=dtype)
         except Exception as error:  # transformers' own, of many types
-            reason = f"the translator {name!r} is not available: {message_of(error)}"
+            reason = f"the translator {name!r} is not available: {message_of(error).rstrip('.')}"
             raise BackboneUnavailable(f"{reason}; expected a Hub id or folder of M2M100 or NLLB") from error
         self.settings = settings
         self.model.eval().to(resolve_device(settings.device))

@@ -105,6 +105,7 @@ TEXTS = {"image": None, "stand_in": "y"}
         ({"language": None}, "states no language"),
         ({"objects": "kite"}, "objects: 'kite'; expected a list"),
         ({"objects": [4]}, r"objects: \[4\]; expected a list"),
+        ({"objects": [[0, 2]]}, r"objects: \(0, 2\): .* the caption, which has 1 char"),
         ({"rating": "good"}, "rating: 'good'; expected a finite number"),
         ({"rating": None}, "rating: None; expected a finite number"),
         ({"rating": [1, True]}, r"rating: \[1, True\]; "),
@@ -129,10 +130,15 @@ def test_errors_in_a_row_name_its_line(photos, changes, message):
         list(file_rows(path, cells))
 
 
-def test_lists_of_csv_are_json(photos):
+def test_lists_of_csv_are_json_and_a_missing_column_is_named(photos):
     (photos / "r.csv").write_text("image,caption,language,boxes\nred.png,x,en,0 0 1 1\n")
     with pytest.raises(InputError, match=r"line 2.*boxes: '0 0 1 1'; expected a list of .* as JSON"):
         list(file_rows(photos / "r.csv", ALIGNED))
+    found = {"caption": r"r\.csv has no column 'rating'; it has image, caption", "words": r"'words'.*r\.csv"}
+    for column, message in found.items():
+        (photos / "r.csv").write_text(f"image,{column}\nred.png,x\n")
+        with pytest.raises(InputError, match=message):
+            list(file_rows(photos / "r.csv", RATED))
 
 
 def test_lists_of_names(tmp_path):

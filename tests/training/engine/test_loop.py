@@ -313,7 +313,10 @@ def test_the_log_has_means_since_its_last_line_and_is_printed_with_the_remaining
     toy_run.train(tmp_path / "each", log_every=1)
     capsys.readouterr()
     toy_run.train(tmp_path / "some", log_every=4)
-    printed = [line for line in capsys.readouterr().err.splitlines() if line.startswith("step ")]
+    said = capsys.readouterr().err
+    printed = [line for line in said.splitlines() if line.startswith("step ")]
+    toy_run.train(tmp_path / "short", max_steps=1)  # of a warm-up of two
+    assert "reaches 50% of its top" in capsys.readouterr().err and "warm-up" not in said
     each = [line["losses"]["loss"] for line in read_log(tmp_path / "each") if "losses" in line]
     some = [line for line in read_log(tmp_path / "some") if "losses" in line]
     assert [(line["step"], line["epoch"]) for line in some] == [(4, 1.0), (8, 2.0), (10, 2.5)]

@@ -83,5 +83,8 @@ def test_a_correlation_that_is_undefined_is_left_out_of_the_mean():
             return np.array([0.1, 0.2, 0.3, 0.1, 0.2])
 
     rows = [Row("a", code, rating=rating) for code, rating in zip("aaabb", [1, 2, 3, 4, 4], strict=True)]
-    numbers = Measured([FilePart("rated.jsonl", range(5), range(5), rows)], None, None)()
+    parts = [FilePart(f"{name}/rated.jsonl", range(5), range(5), rows) for name in "mn"]
+    numbers = Measured(parts[:1], None, None)()
     assert np.isnan(numbers["tau_b_b"]) and numbers["tau_b"] == numbers["tau_b_a"] == 1.0
+    both = Measured(parts, None, None)()  # files of one name in two folders
+    assert [both[f"rho_{name}_rated_a"] for name in (1, 2)] == [numbers["rho_a"]] * 2
