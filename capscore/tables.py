@@ -18,6 +18,7 @@ MAX_TEXT_WIDTH = 28
 """Characters of a column of text in a terminal; longer texts are folded."""
 MIN_WIDE_WIDTH, MIN_NAME_WIDTH = 20, 12
 _MAX_HEADING_WIDTH = 12
+_MARKDOWN = str.maketrans({sign: f"\\{sign}" for sign in "|*<"})
 _GAP = 2  # characters between two columns
 _IN_ASCII: dict[str, str | int | None] = dict(
     zip("τρΔ−·†…", ("tau", "rho", "diff", "-", "-", "^", "~"), strict=True)
@@ -251,7 +252,7 @@ class Table:
 
 
 def _escaped(cell: str) -> str:
-    return " ".join(cell.split()).replace("|", "\\|").replace("*", "\\*")
+    return " ".join(cell.split()).translate(_MARKDOWN)
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,7 @@ def benchmark(
     where: dict[str, Any] = {"config": config or (), "data_dir": data_dir}
     where |= {"split": split, "images": image_dir}
     found = measure(suite or data or (), metrics, **where, **numbers, **loading)
-    terminal.show_results(found, output=output, markdown=markdown, as_json=as_json, quiet=quiet)
+    terminal.show_results(found, output, markdown, as_json=as_json, quiet=quiet)
     if eval_results is not None and org is not None:
         written = write_eval_results(found.to_dict(), eval_results, org)
         if not quiet:

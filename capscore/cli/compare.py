@@ -146,4 +146,4 @@ def compare(
             write_comparison_report(report, read, found)
     if table is not None:
         found.table().write(table)
-    terminal.show_results(found, output=output, markdown=markdown, as_json=as_json, quiet=quiet)
+    terminal.show_results(found, output, markdown, table, report, as_json=as_json, quiet=quiet)

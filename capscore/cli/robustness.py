@@ -95,5 +95,5 @@ def robustness(
     where: dict[str, Any] = {"config": config or (), "data_dir": data_dir, **columns}
     where |= {"split": split, "images": image_dir}
     found = measure(input or data or (), names, **where, **vars(noise), **loading)
-    terminal.show_results(found, output=output, markdown=markdown, as_json=as_json, quiet=quiet)
+    terminal.show_results(found, output, markdown, as_json=as_json, quiet=quiet)
     return terminal.code_of(found.not_measured(), told=not (as_json or quiet))

@@ -370,9 +370,9 @@ def print_descriptions(descriptions: Iterable[Description], as_json: bool) -> in
 
 
 def show_results(
-    result: Result, *, output: Path | None, markdown: Path | None, as_json: bool, quiet: bool
+    result: Result, output: Path | None, markdown: Path | None, *more: Path | None, as_json: bool, quiet: bool
 ) -> None:
-    """Write a result to the requested files, and print it as tables, as JSON or not at all."""
+    """Write a result, and print it as tables, which name these files and more, as JSON, or not at all."""
     if output is not None:
         write_text(output, f"{json.dumps(result.to_dict(), ensure_ascii=False, indent=2)}\n")
     if markdown is not None:
@@ -382,7 +382,7 @@ def show_results(
     elif not quiet:
         console = make_console()
         result.report().print(console)
-        print_written(console, output, markdown)
+        print_written(console, output, markdown, *more)
 
 
 def print_failures(

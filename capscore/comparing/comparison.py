@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import __version__
-from ..files.write import write_text
+from ..files.write import without_formula, write_text
 from ..metrics.loading import metric_of, metric_title
 from ..registry import METRICS
 from ..statistics.bootstrap import Interval
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "−": "$-$"}
+_LATEX |= {"<": "$<$", ">": "$>$"}
 _LATEX |= {sign: f"\\{sign}" for sign in "&%$#_{}"}
 
 
@@ -236,7 +237,7 @@ class PaperTable:
                     cell += r"$^\dagger$"
                 cells.append(cell)
             lines.append(f"{' & '.join(cells)} \\\\")
-        caption = _escaped(self.caption).replace("†", r"$^\dagger$").replace("<", "$<$")
+        caption = _escaped(self.caption).replace("†", r"$^\dagger$")
         lines += [r"\bottomrule", r"\end{tabular}", rf"\caption{{{caption}}}", r"\end{table}"]
         return "\n".join(lines) + "\n"
 
@@ -248,7 +249,7 @@ class PaperTable:
         writer.writerow(["system", *self.titles, *(f"p {self.titles[at]}" for at in tested)])
         for row, system in enumerate(self.systems):
             numbers = [cell.replace("−", "-").replace("–", "") for cell in self.cells[row]]
-            writer.writerow([system, *numbers, *(self.p_values[row][at] for at in tested)])
+            writer.writerow([without_formula(system), *numbers, *(self.p_values[row][at] for at in tested)])
         return written.getvalue()
 
 

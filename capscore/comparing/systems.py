@@ -286,7 +286,7 @@ def read_systems(
     matched = match_rows(sources, rows, match_by=match_by, common_rows=common_rows)
     if common_rows:
         matched = _only_common(read, matched)
-    _compute_missing(read, metrics, rows, load)
+    notes += _compute_missing(read, metrics, rows, load)
     columns = _score_columns(read, metrics)
     _count_again(read, columns, rows, load)
     notes += _signature_notes(read, columns, common_rows, rows)
@@ -306,7 +306,8 @@ def read_systems(
     if not common_rows:
         _refuse_missing_scores(statistics, matched.keys)
     files = {name: str(source.path) for name, source in sources.items()}
-    notes += matched.notes
+    said = "\n".join(notes)
+    notes += [note for note in matched.notes if note not in said]
     stated = (system.stated(column, "signature") for system in read for column in columns)
     if caution := captioner_caution(str(signature or "") for signature in stated):
         notes += [*caution, *_length_notes(read, rows)]
@@ -346,8 +347,8 @@ def _only_common(systems: Sequence[_System], matched: MatchedRows) -> MatchedRow
 
 def _compute_missing(
     systems: Sequence[_System], metrics: Sequence[str], rows: RowOptions, load: LoadOptions
-) -> None:
-    """Score each system with the metrics that its file lacks, after all files were checked."""
+) -> Sequence[str]:
+    """Score each system with the metrics that its file lacks, after all files were checked; notes on rows."""
     loaded: dict[str, Scorer] = {}
     scorings = []
     for system in systems:
@@ -356,8 +357,11 @@ def _compute_missing(
             scoring = FileScoring(system.source, chosen, rows, load, OutputOptions())
             loaded |= zip(batch, scoring.scorer.scorers, strict=True)
             scorings.append((system, scoring, [*itertools.chain.from_iterable(batch.values())]))
+    notes: dict[str, None] = {}
     for system, scoring, names in scorings:
         system.take(scoring.run(), names)
+        notes |= dict.fromkeys(f"{system.name}: {note}" for note in scoring.notes)
+    return [*notes]
 
 
 def _count_again(

@@ -286,6 +286,8 @@ def _matched(
             what += f" in language {code!r}" if code else " without a language"
         if code not in of_photo:
             problem = f"{what} has no caption in {references.path}, so there are no references"
+            if has_languages and of_photo:
+                problem += f"; it has captions in {', '.join(sorted(filter(None, of_photo)))} there"
             if matched.problems[row]:
                 problem += f": {matched.problems[row]}"
             faults[row] = InputError(problem, field="references")

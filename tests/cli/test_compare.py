@@ -85,6 +85,9 @@ def test_columns_are_the_ones_that_are_named(tmp_path):
     named = ("--candidate-column", "said", "--references-column", "right", "--language-column", "code")
     done = run("compare", *files, "-m", "rouge_l", *named, "--id-column", "key", "--json")
     assert done.exit_code == 0 and "|lang:de|" in done.stdout, done.output
+    rows = [{"id": key, "response": "ein Hund", "references": ["ein Hund"]} for key in "12"]
+    read_as = "the column 'response' is read as the candidate, by its name"
+    assert capscore.compare({"x": rows, "y": rows}, "rouge_l").notes[:2] == [f"x: {read_as}", f"y: {read_as}"]
 
 
 def with_signature(path, old, new):

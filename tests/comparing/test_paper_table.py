@@ -96,21 +96,24 @@ def test_interval_and_p_value_never_contradict_each_other(n, confidence):
 
 
 def test_one_command_makes_the_table_of_a_paper(tmp_path):
-    given = files_of(tmp_path, ("a", "b", "50%_c & long names that LaTeX reads"))
+    given = files_of(tmp_path, ("a", "@b", "50%_c & <long> names that LaTeX reads"))
     done = run("compare", *given, "--preset", "coco", "--table", tmp_path / "t.tex")
     assert done.exit_code == 0 and max(map(len, done.stdout.splitlines())) <= 80
     latex = (tmp_path / "t.tex").read_text(encoding="utf-8")
     head = " & BLEU-1 & BLEU-2 & BLEU-3 & BLEU-4 & ROUGE-L & CIDEr \\\\\n"
     assert head in latex and r"\begin{tabular}{lrrrrrr}" in latex
-    assert r"50\%\_c \& long names that LaTeX reads & \textbf{79.5}" in latex  # .7952
+    assert "Written to" in done.stdout and "t.tex" in flat(done.stdout)
+    assert r"50\%\_c \& $<$long$>$ names that LaTeX reads & \textbf{79.5}" in latex  # .7952
     assert r"a & 73.6 & 69.9 & \textbf{68.2} & \textbf{66.5}" in latex
     assert "\n% BLEU-4: bleu|segmenter:ptb2|refs:1|lang:en|version:" in latex
     assert r"\caption{8 photos. Best in bold. $^\dagger$: differs from a, p $<$ 0.05 by" in latex
     assert "ref_clip_score left out, because the input lacks photos" in flat(done.output)
     for suffix in (".md", ".csv"):
         run("compare", *given, "-m", "bleu,rouge_l", "--table", tmp_path / f"t{suffix}", "-q")
-    assert "| a | **66.5** |" in (tmp_path / "t.md").read_text(encoding="utf-8")
+    markdown = (tmp_path / "t.md").read_text(encoding="utf-8")
+    assert "| a | **66.5** |" in markdown and "| 50%_c & \\<long> names" in markdown
     rows = [*csv.DictReader((tmp_path / "t.csv").read_text(encoding="utf-8").splitlines())]
+    assert rows[1]["system"] == "'@b", "no formula"
     assert [row["BLEU-4"] for row in rows] == ["66.5", "57.5", "57.5"]
     assert [row["p BLEU-4"] for row in rows] == ["", "0.53125", "0.53125"]
 

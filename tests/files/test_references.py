@@ -142,6 +142,7 @@ def test_references_in_several_languages_are_those_of_the_row(tmp_path):
     source = matched(as_json(tmp_path / "p.json", rows), references)
     assert references_of(source) == [["Un chien."], ["Ein Hund."], None, None]
     assert "without a language" in str(source.faults[2]) and "in language 'es'" in str(source.faults[3])
+    assert "captions in de, fr" in str(source.faults[2]) and "captions in de, fr" in str(source.faults[3])
     assert references_of(matched(tmp_path / "p.json", references, language="fr")) == [["Un chien."]] * 4
 
 
