@@ -142,6 +142,7 @@ def test_a_metric_and_its_options_are_documented(metric):
 def test_results_have_the_parts_and_the_range_that_their_metric_declares(metric):
     kind, found = KINDS[metric], scored(metric)
     assert tuple(found.components) == kind.component_names and tuple(found.corpus) == kind.corpus_names
+    assert {float} >= {*map(type, found.corpus.values())}  # as JSON and print show them
     assert [tuple(detail) for detail in found.details or ()] == [kind.detail_names] * len(found.details or ())
     low, high = kind.score_range
     assert (low is None or found.scores.min() >= low) and (high is None or found.scores.max() <= high)

@@ -13,6 +13,7 @@ from ..benchmarks.reading import Configuration
 from ..errors import InputError, OptionError, Setting
 from ..options import LoadOptions, RowOptions, Sampling, split_options
 from ..scoring.files import Scorable
+from ..statistics.columns import check_systems
 from .comparison import Comparison
 from .languages import compare_on_benchmark
 from .published_order import Published, published_orders
@@ -70,6 +71,7 @@ def compare(
     >>> found.metrics["cider"][0].differences[0].p_value                                      # doctest: +SKIP
     0.0312…
     """
+    check_systems(systems)
     rows, load, sampling = split_options({"bootstrap": 10_000, **options}, RowOptions, LoadOptions, Sampling)
     named = [metrics] if isinstance(metrics, str) else [*metrics]
     if data is not None and preset is not None:

@@ -38,7 +38,7 @@ from ..statistics.battles import (
     wins_by_unit,
 )
 from ..statistics.bootstrap import Interval, intervals_of
-from ..statistics.columns import group_codes, plain
+from ..statistics.columns import check_systems, group_codes, plain
 from ..tables import Report, Result, Table, counted, fixed, level_text
 from .comparison import PaperTable
 from .published_order import OrderAgreement, Published, agreement_parts, agreements, published_orders
@@ -249,8 +249,7 @@ def battles(
     ([[0.0, 1.5], [0.5, 0.0]], {'b': 1073, 'a': 927})
     """
     rows, load, sampling = split_options({"bootstrap": 10_000, **options}, RowOptions, LoadOptions, Sampling)
-    if len(systems) < 2:
-        raise InputError(f"battles need at least 2 systems, got {len(systems)}")
+    check_systems(systems, 2)
     if pairs is not None:
         check_whole_number("pairs", pairs, 1)
     name, component = component_of(metric)

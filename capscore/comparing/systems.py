@@ -26,7 +26,7 @@ from ..metrics.scores import Scores
 from ..options import NO_OPTIONS, LoadOptions, OutputOptions, RowOptions, Sampling
 from ..registry import METRICS
 from ..scoring.files import FileScoring, Scorable, ScoredFile, chosen_by_preset, open_rows_to_score
-from ..statistics.columns import Column
+from ..statistics.columns import Column, check_systems
 from ..statistics.systems import TEN_THOUSAND, RowStatistics, SystemComparison, compare_by_language
 from ..tables import counted
 from ..text.sentences import RULE as SENTENCE_RULE
@@ -81,8 +81,7 @@ def compare_systems(
     >>> round(large.difference, 4), large.p_value     # 6 photos: 2 of 64 ways are as extreme
     (0.0429, 0.03125)
     """
-    if len(systems) < 2:
-        raise InputError(f"expected at least 2 systems to compare, got {len(systems)}")
+    check_systems(systems, 2)
     scored = {name: given for name, given in systems.items() if isinstance(given, Scores)}
     if scored:
         truncated = {name for name, given in scored.items() if given.n_truncated}

@@ -21,15 +21,7 @@ from ..backbones.base import fingerprint_of
 from ..errors import ImageError, InputError, Setting
 from ..files.console import progress_bar
 from ..images.fetch import Downloads
-from ..images.load import (
-    BLANK,
-    DECODING,
-    address_of,
-    check_images,
-    content_key,
-    load_image,
-    shows_nothing,
-)
+from ..images.load import BLANK, DECODING, address_of, check_images, content_key, load_image, shows_nothing
 
 if TYPE_CHECKING:
     from PIL import Image

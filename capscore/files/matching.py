@@ -13,14 +13,7 @@ import xxhash
 from ..errors import InputError, Setting
 from ..options import RowOptions
 from ..text.languages import language_code
-from .columns import (
-    FAMILIAR,
-    OTHER_NAMES,
-    check_column,
-    find_reference_columns,
-    is_missing,
-    named_columns,
-)
+from .columns import FAMILIAR, OTHER_NAMES, check_column, find_reference_columns, is_missing, named_columns
 from .photo_names import KnownNames, NameMatches, composed, id_text
 from .row_source import RowSource
 

@@ -392,7 +392,8 @@ class Scorer(ABC):
         self, scores: np.ndarray, languages: Sequence[str], statistics: Mapping[str, np.ndarray]
     ) -> dict[str, float]:
         """Numbers of all rows together, from what is known of each, (n,); NaN for rows without a score."""
-        return self.corpus_of(sums_by_language(languages, statistics))
+        found = self.corpus_of(sums_by_language(languages, statistics))
+        return {name: float(value) for name, value in found.items()}
 
     @classmethod
     def has_instead(cls, columns: Iterable[str]) -> bool:

@@ -417,6 +417,10 @@ def _read_once(path: str, state: tuple[int, ...]) -> tuple[Calibration, ...]:
 def read_calibrations(path: str | Path) -> list[Calibration]:
     given = Setting("calibration", Path(path))
     found = json_document(path, "calibration")
+    if isinstance(found, dict) and found.get("format") == "capscore calibration 1":  # of 0.9 to 0.11
+        raise InputError(
+            given, " was made before 0.12, by other rules: make it again with `capscore calibrate`"
+        )
     try:
         if found["format"] != FORMAT or tuple(found["percents"]) != PERCENTS:
             raise ValueError(f"expected the format {FORMAT!r}")

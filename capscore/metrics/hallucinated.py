@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import InputError
 from ..options import Sampling
 from ..statistics.bootstrap import Interval, bootstrap_intervals
-from ..statistics.columns import Column, units_of
+from ..statistics.columns import Column, check_systems, units_of
 from .scores import Detail, Scores
 
 
@@ -73,6 +73,7 @@ def hallucinated(
     >>> round(found.captions, 4), round(found.nouns, 4), found.n_nouns
     (0.6667, 0.5, 4)
     """
+    check_systems(systems)
     sampling = Sampling(n, confidence, seed)
     return {name: _of_system(name, scores, images, sampling) for name, scores in systems.items()}
 

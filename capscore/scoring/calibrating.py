@@ -21,15 +21,7 @@ from ..files.row_source import CHUNK_ROWS, RowSource
 from ..files.write import write_text
 from ..images.load import content_key
 from ..metrics.base import Scorer
-from ..metrics.calibration import (
-    ALL,
-    FORMAT,
-    MIN_PHOTOS,
-    PERCENTS,
-    RIGHT,
-    SHUFFLED,
-    Distribution,
-)
+from ..metrics.calibration import ALL, FORMAT, MIN_PHOTOS, PERCENTS, RIGHT, SHUFFLED, Distribution
 from ..metrics.loading import ScorerLoader, check_options
 from ..metrics.rows import parse_signature
 from ..options import LoadOptions, RowOptions, check_whole_number, split_options

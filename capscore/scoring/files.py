@@ -24,24 +24,11 @@ import numpy as np
 import xxhash
 
 from ..errors import CapscoreError, InputError, OptionError, Setting
-from ..files.columns import (
-    ColumnNames,
-    columns_of,
-    find_id_column,
-    find_image_column,
-    find_reference_columns,
-)
+from ..files.columns import ColumnNames, columns_of, find_id_column, find_image_column, find_reference_columns
 from ..files.console import make_console, progress_bar
 from ..files.image_folder import ImageFolder, find_images, pair_captions
 from ..files.references import are_files, open_with_references, read_references, with_references
-from ..files.row_source import (
-    CHUNK_ROWS,
-    Chunk,
-    RowSource,
-    check_names_are_free,
-    rows_in_memory,
-    rows_of,
-)
+from ..files.row_source import CHUNK_ROWS, Chunk, RowSource, check_names_are_free, rows_in_memory, rows_of
 from ..files.write import Writer, check_output
 from ..metrics.base import Scorer
 from ..metrics.calibration import (

@@ -104,7 +104,7 @@ class RunningSummary:
             mean = total / self._numbers[name] if self._numbers[name] else None
             found[name if name == self._scorer.metric else f"mean_{name}"] = mean
         for name, value in self._scorer.corpus_of(self._statistics).items():
-            found[name] = None if math.isnan(value) else value
+            found[name] = None if math.isnan(value) else float(value)
         counts = {**self._counts, "n_unique_images": len(self._photos)}
         return {**found, **{name: counts[name] for name in COUNTS}, "signature": example.signature}
 

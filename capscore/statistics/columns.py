@@ -179,6 +179,15 @@ def check_missing(missing: str) -> None:
         raise InputError(Setting("missing", missing), ": expected 'raise' or 'skip'", field="missing")
 
 
+def check_systems(systems: object, least: int = 1) -> None:
+    """Raise an InputError unless so many systems are given, each by its name."""
+    if not isinstance(systems, Mapping):
+        given = type(systems).__name__
+        raise InputError(f'expected names, as in {{"a": …, "b": …}}, got a {given}', field="systems")
+    if len(systems) < least:
+        raise InputError(f"expected at least {least} systems, got {len(systems)}")
+
+
 def left_out(present: np.ndarray, what: str, why: str = "a score is missing") -> list[str]:
     """A note on rows that lack something, if there are any."""
     if present.all():

@@ -100,7 +100,7 @@ def test_what_makes_ratings_doubtful_is_noted(given, notes):
 @pytest.mark.parametrize(
     ("given", "options", "message"),
     [
-        ({"a": rows([1])}, {}, "battles need at least 2 systems, got 1"),
+        ({"a": rows([1])}, {}, "expected at least 2 systems, got 1"),
         ({"a": rows([1, None]), "b": rows([1, 2])}, {}, "mcs: 1 rows of a have no score"),
         ({"a": rows([1]), "b": rows([None])}, {"common_rows": True}, "no battle has an outcome"),
         ({"a": rows([1]), "b": rows([2])}, {"pairs": 0}, r"^pairs=0: expected a whole number of at least 1"),
@@ -111,6 +111,12 @@ def test_what_makes_ratings_doubtful_is_noted(given, notes):
 def test_what_cannot_be_ranked_is_one_clear_error(given, options, message):
     with pytest.raises(CapscoreError, match=message):
         ranked(given, **options)
+
+
+@pytest.mark.parametrize("name", ["compare", "battles", "compare_systems", "hallucinated"])
+def test_systems_without_names_are_refused(name):
+    with pytest.raises(CapscoreError, match="systems: expected names"):
+        getattr(capscore, name)([rows([1]), rows([2])], *["mcs"] * (name == "battles"))
 
 
 def test_the_command_prints_what_python_gives_within_80_columns(tmp_path):

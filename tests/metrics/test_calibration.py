@@ -295,7 +295,8 @@ def test_damaged_files_are_refused_by_name(content, file):
     found["metrics"][0]["languages"]["en"]["right"]["values"][3] = 99
     numbers = json.dumps(found).encode()
     wrong = r"colours\.json.*(JSON|UTF-|calibrate` wrote)"
-    for written, expected in ((numbers, "ascending"), (content, wrong)):
+    first = BEGUN.replace(b"n 2", b"n 1") + b"}"
+    for written, expected in ((numbers, "ascending"), (first, "before 0.12"), (content, wrong)):
         file.write_bytes(written)
         with pytest.raises(InputError, match=expected):
             calibration.read_calibrations(file)

@@ -105,10 +105,7 @@ def test_numbers_are_sorted_and_a_figure_of_something_else_is_not_shown_as_publi
     assert numbers[1].source == "Somebody 2020: 70.0; not comparable: another backbone"
     cell = 'data-name="Published" class="number more" data-sort="" title="Somebody'
     assert cell in leaderboard_page(numbers, "")
-
-
-def test_of_one_minus_r2_less_is_better_and_it_may_be_above_1(tmp_path):
-    measured = {"worse": 54.75, "better": 8.29}
+    measured = {"worse": 54.75, "better": 8.29}  # of 1 − R², less is better, and it may be above 1
     results = [result(name, statistic("one_minus_r2", of, [of, of])) for name, of in measured.items()]
     assert [one.metric for one in numbers_of(tmp_path, *results)] == ["better", "worse"]
 
@@ -137,16 +134,12 @@ def test_the_page_escapes_foreign_text_and_loads_nothing(tmp_path):
     assert digest == "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
-def test_results_of_the_repository_are_of_the_schema():
+def test_results_of_the_repository_are_of_the_schema_and_of_the_weights_that_ship(embedded, embedded_free):
+    shipped = {towers.name: towers for towers in (embedded, embedded_free, pr_mcs_on(embedded))}
     for number in read_results([ROOT / "results"]):
         assert number.value is None or -1 <= number.value <= 1
         assert Version(number.version) <= Version(capscore.__version__)
         assert number.file.startswith(number.benchmark)
-
-
-def test_results_are_of_the_weights_that_ship(embedded, embedded_free):
-    shipped = {towers.name: towers for towers in (embedded, embedded_free, pr_mcs_on(embedded))}
-    for number in read_results([ROOT / "results"]):
         if towers := shipped.get(number.backbone):
             backbone = parse_signature(number.signature)[1]["backbone"]
             assert backbone == f"{towers.name}@{towers.revision}", number.file
@@ -184,9 +177,6 @@ def test_a_signature_is_cited_with_library_metric_backbone_and_benchmark():
     found, notes = cite("mcs|backbone:someone/tower@0123|version:0.6.0")
     assert len(found) == len(cite("mcs")[0]) == 3
     assert notes == ["no citation is known for the backbone someone/tower: see its own card"]
-
-
-def test_invalid_signatures_are_refused():
     for text in ("", "nonsense|a:b", "mcs|what"):
         with pytest.raises(InputError):
             cite(text)

@@ -21,12 +21,7 @@ from datasets import Features, Value
 from ...errors import CapscoreError, InputError, ResultWriteError, Setting, warn
 from ...files.shipped import benchmark_folder
 from ...files.write import whole_file
-from .annotation_files import (
-    AnnotationError,
-    AnnotationFile,
-    AnnotationSource,
-    MissingAnnotations,
-)
+from .annotation_files import AnnotationError, AnnotationFile, AnnotationSource, MissingAnnotations
 
 IMAGE_SUFFIXES = {".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff"}
 
