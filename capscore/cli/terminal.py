@@ -54,7 +54,7 @@ _POSITIONAL = ("folder", "path", "photo", "repo_id")
 # what `--help` calls a value; the first type that fits
 _METAVARS = ((bool, " "), (Path, "FILE"), (int, "N"), (float, "X"), (object, "NAME"))
 # command and option of 0.9 that is gone → what does its work
-_FORMER = {
+_FORMER: dict[tuple[str | None, str], str] = {
     (
         "benchmark",
         "systems",
