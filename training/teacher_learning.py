@@ -113,6 +113,8 @@ def train(settings: TeacherLearning) -> RunResult:
     say(f"{len(text.pairs):,} different pairs ({counts}) of {len(text.sources):,} sentences; {said}")
     number = {sentence: index for index, sentence in enumerate([*text.sources, *held_out])}
     teacher = load_backbone(settings.teacher, device=device())
+    encoder = settings.student, settings.student_revision, settings.max_tokens
+    student = make_student(*encoder, teacher.dim, settings.seed).train()
     with main_process_first():
         embeddings = teacher_embeddings(teacher, list(number))
     identity = {
@@ -120,12 +122,10 @@ def train(settings: TeacherLearning) -> RunResult:
         "digest of the data": text.digest(),
         "fingerprint of the teacher": teacher.fingerprint,
     }
-    name, dim = f"{teacher.name}@{teacher.revision}", teacher.dim
+    name = f"{teacher.name}@{teacher.revision}"
     del teacher
     if settings.with_english:
         languages.append(ENGLISH)
-    encoder = settings.student, settings.student_revision, settings.max_tokens
-    student = make_student(*encoder, dim, settings.seed).train()
     examples = partial(examples_of, number=number, with_english=settings.with_english)
     rows = ShuffledBatches(examples(text), settings.batch_size, settings.seed)
     evaluate = None if validation is None else evaluation(examples(validation), embeddings)

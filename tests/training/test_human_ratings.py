@@ -250,3 +250,5 @@ def test_untrainable_backbones_are_refused(settings, changes, message, monkeypat
     base = changes.pop("base", "clip")
     with pytest.raises(CapscoreError, match=message):
         train(settings(base, max_steps=1, **changes))
+    log = Path(settings().out, "log.jsonl")
+    assert not log.exists() or not log.read_text(), "before the first step"

@@ -181,7 +181,7 @@ def test_features_are_the_embeddings_of_what_stands_in(embedded_free, tmp_path):
 def test_features_of_pictures_are_those_of_their_boxes(pictures, embedder, tmp_path):
     rows = list(file_rows(pictures, ALIGNED, language="en"))
     data = features(rows, embedder, tmp_path / "features", regions="given")
-    assert (len(data), len(data.image_vector)) == (12, 6)
+    assert (len(data.pair_image), len(data.image_vector)) == (12, 6)
     crop = embedder.images([Image.open(rows[0].image).crop((2, 4, 19, 29))]).matrix[0]
     batch = data.images([0])
     assert np.allclose(batch.regions[0, 0], crop, atol=1e-5)

@@ -136,10 +136,7 @@ def test_each_weight_of_the_loss_is_its_setting(settings):
 
 def test_a_bad_row_ends_the_run_before_anything_is_embedded(settings, tmp_path, monkeypatch):
     missing = MissingExtraError("rippletagger", "nouns-gpl", "the nouns of French captions")
-    for name, error in (
-        ("embed_captions", AssertionError("captions were embedded")),
-        ("noun_finder", missing),
-    ):
+    for name, error in (("embed_captions", AssertionError("were embedded")), ("noun_finder", missing)):
         monkeypatch.setattr(f"training.pr_mcs.{name}", mock.Mock(side_effect=error))
     rows = [{"caption": f"un chien {n}", "stand_in": "a dog", "language": "fr"} for n in range(1100)]
     bad = tmp_path / "bad.jsonl"

@@ -106,9 +106,6 @@ class AlignmentData:
     photos: Photos
     digest: str
 
-    def __len__(self) -> int:
-        return len(self.pair_image)
-
     def images(self, numbers: Sequence[int], device: str = "cpu") -> ImageBatch:
         """Images by their numbers, padded to the most regions among them."""
         regions, mask = self._padded([self.vectors[self.regions[number]] for number in numbers])
@@ -165,7 +162,7 @@ class AlignmentData:
         photos = self.photos.number.tolist()
         for pair, key in enumerate(zip(photos, self.pair_language.tolist(), strict=True)):
             groups.setdefault(key, []).append(pair)
-        found: list[np.ndarray] = [np.zeros(0, np.int64)] * len(self)
+        found: list[np.ndarray] = [np.zeros(0, np.int64)] * len(photos)
         for pairs in groups.values():
             texts = np.unique(self.pair_text[pairs])
             for pair in pairs:

@@ -10,8 +10,6 @@ import numpy as np
 
 from capscore.errors import CapscoreError, InputError, Setting
 
-_NOTHING = "nothing is learned from a row alone, since the loss compares the rows of a batch"
-
 
 class Batches(Protocol):
     """Source of each step's rows: the same call gives the same rows at any time, in any process."""
@@ -67,7 +65,8 @@ class ShuffledBatches:
         self.steps_per_epoch = -(-len(rows) // batch_size)
         if compared:
             if batch_size < 2:
-                raise CapscoreError(Setting("batch_size", batch_size), f": {_NOTHING}; expected at least 2")
+                problem = ": nothing is learned from a row alone; expected at least 2"
+                raise CapscoreError(Setting("batch_size", batch_size), problem)
             if len(set(compared)) < 2:
                 raise InputError("the loss compares images; the captions to train on show 1", field="data")
             self.steps_per_epoch = min(self.steps_per_epoch, len(rows) // 2)

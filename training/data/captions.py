@@ -31,9 +31,6 @@ class Captions:
     n_stand_ins: int
     photos: Photos
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
     @property
     def texts(self) -> list[str]:
         return [row.caption for row in self.rows]

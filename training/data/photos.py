@@ -74,7 +74,8 @@ def read_names(path: str | Path) -> list[str]:
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"the list {path} cannot be read: {error}", field="hold_out") from None
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"the list {path} cannot be read: {reason}", field="hold_out") from None
     names = [line.strip() for line in text.splitlines() if line.strip()]
     if not names:
         raise InputError(f"the list {path} is empty; expected one id or image name per line")

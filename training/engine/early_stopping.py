@@ -36,10 +36,12 @@ class EarlyStopping:
     def take(
         self, step: int, evaluation: Mapping[str, float], weights: Callable[[], dict[str, Tensor]]
     ) -> None:
-        """Take in the evaluation after a step; `weights` copies the weights where it is the best so far."""
+        """Take in an evaluation; that of step 0 is only checked. `weights` copies the weights of the best."""
         if self.by not in evaluation:
             problem = f" is not evaluated; evaluated are {', '.join(evaluation)}"
             raise CapscoreError(Setting("stop_by", self.by), problem)
+        if not step:
+            return
         value, best = evaluation[self.by], self.evaluation.get(self.by, math.nan)
         if not self.weights or value > best or (math.isnan(best) and not math.isnan(value)):
             self.step, self.evaluation, self.waited, self.weights = step, dict(evaluation), 0, weights()

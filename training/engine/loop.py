@@ -362,7 +362,7 @@ class _Run:
             for module, mode in modes:
                 module.training = mode
             self.last_evaluation = numbers
-            if stopping is not None and self.step:
+            if stopping is not None:
                 stopping.take(self.step, numbers, self._weights)
             self._write({"evaluation": for_json(numbers)})
         if stopping is not None:

@@ -72,6 +72,8 @@ class RecipeSettings(LoopSettings, SourceSettings):
             raise CapscoreError("no base: give the backbone to start from, as ", Setting("base", "embedded"))
         if self.needs_data and not self.data:
             raise CapscoreError("no data: give files of captions, as ", Setting("data", ["captions.jsonl"]))
+        if self.hold_out:  # read again later; what is wrong with it ends a run at once
+            read_names(self.hold_out)
 
     def split(self, photos: Photos, **how: Any) -> Split:
         """Captions to train on and to validate on, as `training.data.split.split_by_image` has them."""

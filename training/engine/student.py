@@ -48,7 +48,7 @@ def make_student(name: str, revision: str | None, max_tokens: int | None, dim: i
     except BackboneUnavailable:
         raise
     except Exception as error:  # a damaged file, no network, no such model: each library raises its own
-        problem = f"{message_of(error)}. Give a local folder with an encoder and its tokenizer"
+        problem = f"{message_of(error).rstrip('.')}. Give a local folder with an encoder and its tokenizer"
         raise BackboneUnavailable(f"the student {name!r} is not available: {problem}") from error
     pad_id_of(tokenizer)
     torch.manual_seed(seed)

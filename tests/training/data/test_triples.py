@@ -50,7 +50,7 @@ def numbered(n, each=1) -> Captions:
 
 def drawn(captions, *, epoch=0, seed=0, **noise):
     """The triples of all captions in one batch, in the order of the captions."""
-    n = len(captions)
+    n = len(captions.rows)
     batches = TripleBatches(captions, range(n), batch_size=n, noise=Noise(**noise), seed=seed)
     return sorted(batches.batch(epoch, 0), key=lambda row: row.row)
 
@@ -70,7 +70,7 @@ def test_each_image_is_embedded_once_and_equal_pixels_are_one_image(monkeypatch)
     assert captions.image.tolist() == [0, 0, 2, 1, 2]
     half = 0.5**0.5  # a stand-in goes through the text tower with its prefix
     assert np.allclose(captions.embeddings, [[1, 0, 0], [0, 0, 1], [half, half, 0]])
-    assert (len(captions), captions.n_stand_ins, len(set(captions.keys))) == (5, 1, 3)
+    assert (len(captions.rows), captions.n_stand_ins, len(set(captions.keys))) == (5, 1, 3)
     assert captions.images_in_words() == "3 images, 1 of them replaced by texts"
     assert captions.languages(np.arange(3)) == ["de", "en"]
 
@@ -94,8 +94,8 @@ def test_no_image_is_on_both_sides_and_the_order_of_rows_does_not_matter(n_image
     sides = [set(captions.image[rows]) for rows in (split.training, split.validation)]
     assert not sides[0] & sides[1] and len(sides[0] | sides[1]) == n_images
     assert len(sides[1]) == expected
-    assert len(split.training) + len(split.validation) == len(captions)
-    order = np.random.default_rng(seed).permutation(len(captions))
+    assert len(split.training) + len(split.validation) == len(captions.rows)
+    order = np.random.default_rng(seed).permutation(len(captions.rows))
     other = made([captions.texts[row] for row in order], captions.image[order].tolist())
     again = split_by_image(other.photos, validation_share=share, seed=seed)
     assert set(order[again.validation]) == set(split.validation)
