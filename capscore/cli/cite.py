@@ -14,7 +14,8 @@ from .terminal import as_usage, say
 def cite(signature: Annotated[str, argument("SIGNATURE")], data: Data = None) -> None:
     """Print BibTeX for a result: library, metric, backbone and benchmark.
 
-    SIGNATURE is the signature of a score, in quotation marks, or a result file of `capscore benchmark`.
+    SIGNATURE is the signature of a score, in quotation marks, or a file that `capscore benchmark`,
+    `compare` or `score` wrote, such as scores.summary.json.
 
     Exit codes: 0 printed; 2 wrong usage.
 
@@ -35,7 +36,11 @@ def cite(signature: Annotated[str, argument("SIGNATURE")], data: Data = None) ->
 def _signatures_of(path: Path) -> list[tuple[str, list[str]]]:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
+        if "metrics" in document:  # of score, or of compare
+            stated = [metric["signature"] for metric in document["metrics"].values()]
+            return [(text, []) for text in stated if text is not None]
         runs = document.get("runs", [document])
         return [(result["signature"], [run["benchmark"]]) for run in runs for result in run["results"]]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CapscoreError(f"{path} is not a result file of `capscore benchmark`: {error}") from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        makers = "`capscore benchmark`, `compare` or `score`"
+        raise CapscoreError(f"{path} is not a result file of {makers}") from None

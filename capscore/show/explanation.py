@@ -173,7 +173,7 @@ def check_captions(
 
     for row, caption in enumerate(captions):
         if is_empty(caption):
-            raise InputError("a caption is empty", row=row, field="candidate")
+            raise InputError(f"caption {row + 1} is empty", row=row, field="candidate")
         if metric.marks_words() and (problem := length_problem(caption)):
             raise InputError(problem, row=row, field="candidate")
     if not language:

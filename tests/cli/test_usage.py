@@ -60,7 +60,7 @@ CASES = [
     ("calibrate rows.jsonl", "--output: expected a file"),
     ("explain red.png red --reading grade", "an option of judge"),
     ("explain red.png red -m rouge_l", "compares with references"),
-    ("explain red.png ", "a caption is empty"),
+    ("explain red.png ", "caption 1 is empty"),
     (f"explain red.png {'dogs' * 2_000}", "texts of at most 5,000 characters; shorten it"),
     ("perturb rows.jsonl --seed 1", "no perturbation is chosen: give --kind"),
     ("perturb rows.jsonl -k jumble --p 0.5", "--p is an option of repetition, removal, masking, not of"),

@@ -188,5 +188,7 @@ def test_a_result_file_is_cited_as_its_signatures(tmp_path):
     path = tmp_path / "results.json"
     path.write_text(json.dumps({"benchmark": "valse", "results": [{"signature": MCS}]}))
     assert run("cite", path).stdout == done.stdout
+    path.write_text(json.dumps({"metrics": {"mcs": {"signature": MCS}, "own": {"signature": None}}}))
+    assert run("cite", path, "--data", "valse").stdout == done.stdout
     path.write_text("[]")
     assert "is not a result file" in run("cite", path).stderr
