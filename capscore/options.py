@@ -53,6 +53,10 @@ class RowOptions:
     def __post_init__(self) -> None:
         if self.on_error not in ("raise", "skip"):
             raise InputError(Setting("on_error", self.on_error), ": expected 'raise' or 'skip'")
+        check_kind(self, [entry.name for entry in fields(self) if entry.name.endswith("_column")], str)
+        check_kind(self, ["split"], str)
+        check_kind(self, ["images"], str, Path)
+        check_kind(self, ["references"], str, Path, Sequence)
         check_flag("allow_urls", self.allow_urls)
 
 
@@ -137,7 +141,7 @@ class OutputOptions:
             less is better.
         min_rank: Least rank, in the first metric, of a row that stays: the percentage of right captions that
             score worse.
-        top: Rows with the best scores that stay: their number, such as "1000", or their share, such as "30%".
+        top: Rows with the best scores that stay: their number, such as 1000, or their share, such as "30%".
         sort: New column of numbers, such as "mcs" or "rank", that rows are sorted by in all files and lists,
             the worst first; None leaves files in the order of the rows. Rows are then in memory together.
         force: Whether existing files are overwritten.
@@ -151,7 +155,7 @@ class OutputOptions:
     output: str | Path | None = None
     keep: str | Path | None = None
     min_score: float | None = None
-    top: str | None = None
+    top: str | int | None = None
     force: bool = False
     fail_under: str | float | None = None
     drop: str | Path | None = None
@@ -160,6 +164,8 @@ class OutputOptions:
 
     def __post_init__(self) -> None:
         check_flag("force", self.force)
+        check_kind(self, ["output", "keep", "drop"], str, Path)
+        check_kind(self, ["top"], str, int)
         if self.fail_under is not None:
             share_of("fail_under", self.fail_under)
         chosen = (self.min_score, self.min_rank, self.top)
@@ -182,6 +188,15 @@ def share_of(name: str, given: object) -> Fraction:
         if share <= 1:
             return share
     raise InputError(Setting(name, given), ": expected a share, such as 5% or 0.05")
+
+
+def check_kind(options: object, names: Sequence[str], *kinds: type) -> None:
+    """Raise InputError for the first of some options that is neither None nor of one of the kinds."""
+    for name in names:
+        value = getattr(options, name)
+        if value is not None and not isinstance(value, kinds):
+            expected = " or ".join(kind.__name__ for kind in kinds)
+            raise InputError(Setting(name, value), f": got a {type(value).__name__}; expected {expected}")
 
 
 def check_flag(name: str, value: object) -> None:

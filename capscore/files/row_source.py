@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import stat
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -171,6 +173,7 @@ class RowSource:
         if not self.n_rows:
             raise NoRowsError(f"{self.path} has no rows")
         check_names_differ(self.path, self.columns)
+        self._state = _state_of(self.path)
 
     @property
     def folder(self) -> Path:
@@ -178,6 +181,8 @@ class RowSource:
 
     def chunks(self, size: int, columns: Sequence[str] | None = None) -> Iterator[Chunk]:
         """The rows in order, at most `size` at a time; `columns` names those that are needed (None: all)."""
+        if _state_of(self.path) not in (None, self._state):
+            raise InputError(f"{self.path} has changed since it was opened: its rows may be others by now")
         return self.read(size, columns)
 
     def schema(self) -> pa.Schema:
@@ -322,6 +327,15 @@ def rows_in_memory(
         image_folder=path,
         format=format,
     )
+
+
+def _state_of(path: Path) -> tuple[int, int] | None:
+    """Size of a file, and when it was written; None where there is none, or a folder."""
+    with suppress(OSError, ValueError):
+        found = path.stat()
+        if stat.S_ISREG(found.st_mode):
+            return found.st_size, found.st_mtime_ns
+    return None
 
 
 def rows_of(given: Any) -> Iterable[Any]:

@@ -37,7 +37,8 @@ class RowFilter:
         self.metric, self.choices = metric, choices
         self.unranked: Sequence[str] | np.ndarray = ()
         self.min_score, self.min_rank, self.top = choices.values()
-        if self.min_score is not None and not math.isfinite(self.min_score):
+        is_number = isinstance(self.min_score, int | float) and math.isfinite(self.min_score)
+        if self.min_score is not None and not is_number:
             raise OptionError(Setting("min_score", self.min_score), ": expected a number")
         if self.min_rank is not None and not (
             isinstance(self.min_rank, int | float) and 0 < self.min_rank <= 100
@@ -46,7 +47,7 @@ class RowFilter:
             raise OptionError(Setting("min_rank", self.min_rank), expected)
         self._share = self._count = Fraction(0)
         if self.top is not None:
-            match = re.fullmatch(r"(?a:(\d{1,15})|(\d{1,15}(?:\.\d{1,15})?)%)", self.top)
+            match = re.fullmatch(r"(?a:(\d{1,15})|(\d{1,15}(?:\.\d{1,15})?)%)", str(self.top))
             if match is not None and match[1]:
                 self._count = Fraction(match[1])
             elif match is not None:

@@ -163,7 +163,7 @@ ROWS.append({"id": "2", "caption": "a dog", "references": ["a dog runs"]})
 
 def test_rows_in_memory_score_as_the_scorer_does_and_results_say_so(tmp_path, capsys):
     best = tmp_path / "best.jsonl"
-    options = {"language": "en", "output": tmp_path / "all.jsonl", "keep": best, "top": "50%"}
+    options = {"language": "en", "output": tmp_path / "all.jsonl", "keep": best, "top": 1}
     found = capscore.score_file(ROWS, ["rouge_l", "cider"], **options)
     captions, references = ([row[name] for row in ROWS] for name in ("caption", "references"))
     expected = capscore.load("rouge_l").score(captions, references=references, language="en")
@@ -207,6 +207,9 @@ UNUSABLE = [
     (ROWS, {"metrics": ["rouge_l", "rouge_l"]}, "rouge_l is there twice"),
     (ROWS, {"preset": "coko"}, "expected coco, clipscore"),
     (ROWS, {"top": "30%"}, "keep or drop is missing"),
+    (ROWS, {"keep": "x.csv", "min_score": "1"}, "min_score='1': expected a number"),
+    (ROWS, {"output": 3}, "output=3: got a int; expected str or Path"),
+    (ROWS, {"candidate_column": 3}, "candidate_column=3: got a int; expected str"),
     (ROWS, {"min_scor": 1}, "rouge_l takes no min_scor=1"),
     (ROWS, {"language": "xx"}, "unknown language code 'xx'"),
     (ROWS, {"on_error": "ignore"}, "expected 'raise' or 'skip'"),
@@ -234,6 +237,8 @@ def test_several_files_are_one_input_in_python_streams_and_the_terminal(tmp_path
     done = run("score", *files, "-m", "rouge_l", "--language", "en", "--json")
     assert json.loads(done.stdout)["metrics"]["rouge_l"]["mean"] == pytest.approx(sum(whole) / len(whole))
     files[-1].write_text(json.dumps({**ROWS[-1], "references": 3}))
+    with pytest.raises(InputError, match="has changed since it was opened"):
+        found.to_pandas()
     for door in (capscore.score_file, lambda rows, scorer: [*capscore.score_stream(rows, scorer)]):
         with pytest.raises(InputError, match=rf"part-{len(ROWS) - 1}.jsonl, line 1: references"):
             door(files, scorer)
