@@ -233,7 +233,7 @@ def _expected(kind: object) -> str:
 def _require_known(name: object, known: Sequence[str], where: str = "") -> None:
     if name not in known:
         hint = f"known are {', '.join(known)}"
-        for near in difflib.get_close_matches(f"{name!s:.100}", known, n=1):
+        for near in difflib.get_close_matches(f"{name!s:.100}", known, n=1, cutoff=0.7):
             hint = f"did you mean {near}?"
         raise OptionError(f"{where}unknown setting {name!s:.60}; {hint}")
 
