@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import CapscoreError, InputError, Setting
 from ..files.console import say_step
 from ..metrics.base import Scorer
-from ..metrics.loading import ScorerLoader, check_options, component_of
+from ..metrics.loading import ScorerLoader, check_options, component_of, metric_names
 from ..metrics.rows import parse_signature
 from ..options import LoadOptions, RowOptions, Sampling, split_options
 from ..registry import METRICS
@@ -150,7 +150,7 @@ def named_metrics(
     if isinstance(metrics, Mapping):
         given = metrics
     else:
-        given = dict.fromkeys([metrics] if isinstance(metrics, str) else metrics)
+        given = dict.fromkeys(metric_names(metrics))
     named: list[NamedMetric] = []
     files: dict[str, Path] = {}
     loader = loader or ScorerLoader(load.arguments())

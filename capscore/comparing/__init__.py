@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ..benchmarks.reading import Configuration
 from ..errors import InputError, OptionError, Setting
+from ..metrics.loading import metric_names
 from ..options import LoadOptions, RowOptions, Sampling, split_options
 from ..scoring.files import Scorable
 from ..statistics.columns import check_systems
@@ -73,7 +74,7 @@ def compare(
     """
     check_systems(systems)
     rows, load, sampling = split_options({"bootstrap": 10_000, **options}, RowOptions, LoadOptions, Sampling)
-    named = [metrics] if isinstance(metrics, str) else [*metrics]
+    named = metric_names(metrics)
     if data is not None and preset is not None:
         raise OptionError(Setting("preset", preset), ": with a benchmark, name the metrics")
     if data is not None:

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .. import __version__
-from ..errors import InputError, Setting
+from ..errors import InputError, OptionError, Setting
 from ..files.columns import columns_of, named_columns
 from ..files.matching import MatchedRows, match_rows
 from ..files.references import read_references, with_references
 from ..files.row_source import CHUNK_ROWS, LazySequence, RowSource, read_dicts
 from ..metrics.base import Scorer
-from ..metrics.loading import check_options, component_of, is_lower_better
+from ..metrics.loading import check_options, component_of, is_lower_better, metric_names
 from ..metrics.rows import RIVAL, format_signature
 from ..options import LoadOptions, OutputOptions, RowOptions, Sampling, check_whole_number, split_options
 from ..registry import METRICS
@@ -252,7 +252,10 @@ def battles(
     check_systems(systems, 2)
     if pairs is not None:
         check_whole_number("pairs", pairs, 1)
-    name, component = component_of(metric)
+    chosen = metric_names(metric)
+    if len(chosen) != 1:
+        raise OptionError(f"got {len(chosen)} metrics; battles take one", field="metric")
+    name, component = component_of(chosen[0])
     known = METRICS.find(name)
     kind = known or Scorer
     check_options([name] if known else METRICS.names(), load.arguments())

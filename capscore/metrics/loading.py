@@ -7,7 +7,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Number
 from pathlib import Path
@@ -227,6 +227,16 @@ def _tuned_for(metric: str, backbone: object) -> Any:
 
     known = find(backbone) if isinstance(backbone, str) else None
     return backbone if known is None else known.tuned.get(metric, backbone)
+
+
+def metric_names(metrics: object) -> list[str]:
+    """One name of a metric, or several, as a list; an error for what is none, such as a loaded scorer."""
+    listed = [metrics] if isinstance(metrics, str) or not isinstance(metrics, Iterable) else [*metrics]
+    for name in listed:
+        if not isinstance(name, str):
+            problem = f"got a {type(name).__name__}; expected the name of a metric, and its options beside it"
+            raise OptionError(problem, field="metric")
+    return listed
 
 
 def component_of(name: str) -> tuple[str, str]:

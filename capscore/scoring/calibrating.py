@@ -22,7 +22,7 @@ from ..files.write import write_text
 from ..images.load import content_key
 from ..metrics.base import Scorer
 from ..metrics.calibration import ALL, FORMAT, MIN_PHOTOS, PERCENTS, RIGHT, SHUFFLED, Distribution
-from ..metrics.loading import ScorerLoader, check_options
+from ..metrics.loading import ScorerLoader, check_options, metric_names
 from ..metrics.rows import parse_signature
 from ..options import LoadOptions, RowOptions, check_whole_number, split_options
 from ..registry import METRICS
@@ -120,7 +120,7 @@ def calibrate(
     """
     read, load = split_options(options, RowOptions, LoadOptions)
     check_whole_number("shuffled", shuffled, 1)
-    named = [metrics] if isinstance(metrics, str) else metrics
+    named = metric_names(metrics)
     chosen = [(metric, backbone) for metric, _, backbone in (text.partition("@") for text in named)]
     check_options([metric for metric, _ in chosen], load.arguments())
     with_lists = any(METRICS.get(metric).needs(load.arguments())[1] for metric, _ in chosen)
