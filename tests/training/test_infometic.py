@@ -27,7 +27,8 @@ from training.data.alignment_features import FeatureOptions, prepare, seen_words
 from training.data.rows import ALIGNED, Row, file_rows
 from training.data.stored import StoredRows
 from training.engine.alignment_check import AlignmentCheck
-from training.engine.infometic_losses import AlignmentLoss, coarse_nce, token_loss, word_shares
+from training.engine.infometic_losses import AlignmentLoss, token_loss, word_shares
+from training.engine.pr_mcs_losses import nce
 from training.infometic import Settings, train
 
 from .two_processes import assert_two_processes_are_one
@@ -291,7 +292,7 @@ def test_the_losses_on_rows_are_those_of_their_scores(learnt, network):
         encoded = network.encode_texts(told.global_, told.tokens, told.mask)
         plain = network.pairs(states, encoded, np.repeat(everything, 8).tolist(), everything * 8)
         wrong, polluted = scored(network, learnt, wrong_texts(learnt))
-        recall, precision = coarse_nce(plain.recall.reshape(8, 8), plain.precision.reshape(8, 8))
+        recall, precision = (nce(part.reshape(8, 8)) for part in (plain.recall, plain.precision))
         alpha = word_shares(polluted.token_scores, wrong.shares)
         of_words = token_loss(alpha, wrong.labels, wrong.counted).mean()
         named = torch.zeros(8, images.mask.shape[1] + 1)

@@ -77,8 +77,8 @@ def _(place: Place) -> Any:
     counted = torch.tensor(np.random.default_rng(8).random((4, 4)) < 0.7)
     there = torch.tensor([True, False, True, True])
     return {
-        "coarse": [loss.item() for loss in losses.coarse_nce(scores, scores.T * 2)],
-        "counted": [loss.item() for loss in losses.coarse_nce(scores, scores.T * 2, counted=counted)],
+        "coarse": [losses.nce(part).item() for part in (scores, scores.T * 2)],
+        "counted": [losses.nce(part, counted).item() for part in (scores, scores.T * 2)],
         "hard": losses.hard_negative_loss(scores[0], scores[1], there=there).item(),
         "token": losses.token_loss(alpha, labels, mask),
         "shares": losses.word_shares(alpha[:, :3], shares),

@@ -22,19 +22,6 @@ from training.engine.processes import Gather
 _PAIRS_AT_ONCE = 4096  # images and captions that go through the network at once
 
 
-def coarse_nce(recall: Tensor, precision: Tensor, *, counted: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """l_r and l_p: matching the images and captions of a batch (eqs. 5–7), the mean of both directions.
-
-    Scores f^R and f^P (b, b) are of image i (row) with caption j (column), temperature included. `counted` is
-    that of `nce`: another caption of the same image and a repeated text are no negatives.
-
-    >>> scores = torch.eye(2)
-    >>> [round(loss.item(), 4) for loss in coarse_nce(scores, torch.zeros(2, 2))]      # ln(1 + e^-1), ln 2
-    [0.3133, 0.6931]
-    """
-    return nce(recall, counted), nce(precision, counted)
-
-
 def hard_negative_loss(own: Tensor, hard: Tensor, *, there: Tensor | None = None) -> Tensor:
     """l_r^h = −log e^own / (e^own + e^hard), the mean over captions with a hard negative (eq. 8).
 
@@ -96,7 +83,7 @@ class AlignmentLoss:
         return torch.stack(list(terms.values())).sum()
 
     def coarse(self, model: InfoMetIC, rows: Sequence[AlignmentItem], gather: Gather) -> dict[str, Tensor]:
-        """l_r and l_p over the batch of all processes, and l_r^h over the rows with a hard negative."""
+        """l_r and l_p (eqs. 5–7) over the batch of all processes, and l_r^h of rows with a hard negative."""
         _, images = self.images(model, rows)
         at = images.tokens.device
 
@@ -117,8 +104,8 @@ class AlignmentLoss:
         for numbers in (photos, [row.text for row in rows]):
             all_numbers = gather(column(numbers))
             counted = counted & (all_numbers[:, None] != all_numbers[None, :])
-        l_r, l_p = coarse_nce(gather(recall.float()), gather(precision.float()), counted=counted)
-        terms = {"recall": l_r, "precision": l_p}
+        terms = {"recall": nce(gather(recall.float()), counted)}
+        terms["precision"] = nce(gather(precision.float()), counted)
         if self.hard_negatives:
             here = torch.arange(len(rows), device=at)
             matching, there = recall[here, places], column(row.other >= 0 for row in rows)

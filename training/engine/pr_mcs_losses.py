@@ -125,12 +125,11 @@ def pr_mcs_loss(
     >>> {name: round(value.item(), 4) for name, value in terms.items()}
     {'loss': 0.4133, 'clip': 0.3133, 'l1': 0.0, 'l2': 1.0, 'l3': 1.0}
     """
-    margin = weights.margin
     terms = {
         "clip": (weights.clip, contrastive_loss(images, captions, logit_scale=logit_scale)),
         "l1": (weights.lambda_1, matching_loss(images, captions)),
-        "l2": (weights.lambda_2, noise_loss(images, perturbed, margin=margin, changed=changed)),
-        "l3": (weights.lambda_3, noise_loss(captions, perturbed, margin=margin, changed=changed)),
+        "l2": (weights.lambda_2, noise_loss(images, perturbed, margin=weights.margin, changed=changed)),
+        "l3": (weights.lambda_3, noise_loss(captions, perturbed, margin=weights.margin, changed=changed)),
     }
     if weights.keep_close:
         assert before is not None, "keep_close needs the base's rows of the captions"

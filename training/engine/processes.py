@@ -8,13 +8,13 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from accelerate import PartialState
 from accelerate.utils import parse_flag_from_env
 from filelock import FileLock, Timeout
 from torch import Tensor, nn
-from torch.distributed.nn.functional import all_gather
 
 from capscore.errors import CapscoreError, ResultWriteError
 
@@ -68,6 +68,22 @@ def tensors_of_main_process(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return own
 
 
+class _AllGather(torch.autograd.Function):
+    """Tensors (n, …) of one shape → those of all processes (n, world, …); gradients are summed over them."""
+
+    @staticmethod
+    def forward(ctx: Any, own: Tensor) -> Tensor:
+        parts = [torch.empty_like(own) for _ in range(_process().num_processes)]
+        torch.distributed.all_gather(parts, own)
+        return torch.stack(parts, dim=1)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        summed = gradients[0].clone(memory_format=torch.contiguous_format)
+        torch.distributed.all_reduce(summed)
+        return summed[:, _process().process_index]
+
+
 def gather_rows(total: int, rank: int, world: int) -> Gather:
     """What joins a tensor with one entry per row over the processes, in the batch's order, with gradients."""
     expected = len(range(rank, total, world))
@@ -83,8 +99,8 @@ def gather_rows(total: int, rank: int, world: int) -> Gather:
         most = -(-total // world)
         padding = tensor.new_zeros((most - len(tensor), *tensor.shape[1:]))
         # process r has the rows r, r + world, …; the backward pass sums the gradients
-        parts = all_gather(torch.cat([tensor, padding]))
-        return torch.stack(parts, dim=1).flatten(0, 1)[:total]
+        parts: Tensor = _AllGather.apply(torch.cat([tensor, padding]))
+        return parts.flatten(0, 1)[:total]
 
     return gather
 

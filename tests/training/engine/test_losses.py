@@ -9,8 +9,8 @@ from scipy.stats import pearsonr
 
 from training.data.rated import FilePart
 from training.data.rows import Row
-from training.engine.infometic_losses import coarse_nce, hard_negative_loss, token_loss
-from training.engine.pr_mcs_losses import LossWeights, noise_loss, pr_mcs_loss
+from training.engine.infometic_losses import hard_negative_loss, token_loss
+from training.engine.pr_mcs_losses import LossWeights, nce, noise_loss, pr_mcs_loss
 from training.engine.ratings import RatingsCheck, pearson_loss
 
 # unit rows in the plane, whose cosines are easy: 0.6, 0.8
@@ -41,7 +41,7 @@ def test_an_empty_place_or_a_term_without_weight_cannot_spoil_the_sum():
     counted = torch.tensor([[False, False, True], [False, False, True], [True, True, False]])
     # each right score beside those of its row and of its column that count
     rows = [math.log1p(math.exp(-1)), math.log1p(math.exp(-1)), math.log1p(math.exp(-3) + math.exp(-2))]
-    assert coarse_nce(scores, scores, counted=counted)[0].item() == pytest.approx(sum(rows) / 3, abs=1e-6)
+    assert nce(scores, counted).item() == pytest.approx(sum(rows) / 3, abs=1e-6)
 
 
 def test_the_loss_of_tokens_by_hand():
