@@ -224,8 +224,7 @@ class MissingExtraError(CapscoreError, ImportError):
     def __init__(self, package: str, extra: str, *purpose: Part):
         self.package, self.extra, self.purpose = package, extra, join_parts(purpose)
         super().__init__(
-            *purpose,
-            f" needs the package {package!r}, which is not installed: {install_command(extra)}",
+            *purpose, f" needs the package {package!r}, which is not installed: {install_command(extra)}"
         )
 
     def __reduce__(self) -> tuple[object, ...]:

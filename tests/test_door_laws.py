@@ -83,7 +83,7 @@ def test_two_scorers_of_one_metric_are_refused_by_every_door():
         with pytest.raises(OptionError, match=r"two scorers of|is there twice"):
             call()
     for door, given in ((capscore.compare, scorers), (capscore.battles, scorers[0]), (capscore.battles, [])):
-        with pytest.raises(OptionError, match=r"metric: got .*(expected the name|take one)"):
+        with pytest.raises(OptionError, match=r"metric: (expected the name|got 0 metrics)"):
             door({"a": rows, "b": rows}, given)
 
 

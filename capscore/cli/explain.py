@@ -47,8 +47,7 @@ def explain(
     ] = "infometic",
     output: Annotated[Path | None, option("File: .html.", "--output", "-o")] = None,
     language: Annotated[
-        list[str] | None,
-        option("Language of all captions; or repeated, one per caption.", metavar="CODE"),
+        list[str] | None, option("Language of all captions; or repeated, one per caption.", metavar="CODE")
     ] = None,
     reference: Annotated[list[str] | None, option("Reference; repeatable.", metavar="TEXT")] = None,
     force: options.Force = False,

@@ -147,11 +147,7 @@ def _read_languages(
 
 
 def read_captions(
-    path: str | Path,
-    languages: Sequence[str],
-    *,
-    known: Sequence[str] = (),
-    may_be_empty: bool = False,
+    path: str | Path, languages: Sequence[str], *, known: Sequence[str] = (), may_be_empty: bool = False
 ) -> tuple[Captions, list[str]]:
     """Read the captions of a system, and notes on columns with a less familiar name."""
     source = open_rows(path)

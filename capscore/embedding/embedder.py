@@ -299,10 +299,7 @@ class Embedder(PhotoPipeline):
 
     def _embed_texts(self, texts: list[str], keys: list[str], records: _Records, quiet: bool) -> None:
         total = 0 if quiet else len(texts)
-        with (
-            self.bar("Embedding texts", total, self.text_batch) as advance,
-            self._writer(records) as write,
-        ):
+        with self.bar("Embedding texts", total, self.text_batch) as advance, self._writer(records) as write:
             # token ids of all texts at once would take more memory than their embeddings
             for slab in range(0, len(texts), TEXT_BATCHES_A_SLAB * self.text_batch):
                 part = slice(slab, slab + TEXT_BATCHES_A_SLAB * self.text_batch)

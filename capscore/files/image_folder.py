@@ -136,11 +136,7 @@ class ImageFolder:
 
 
 def find_images(
-    chunk: Chunk,
-    column: str,
-    folder: ImageFolder,
-    problems: dict[int, InputError],
-    field: str = "image",
+    chunk: Chunk, column: str, folder: ImageFolder, problems: dict[int, InputError], field: str = "image"
 ) -> Sequence[Any]:
     """The images of a chunk: names become paths; images stored in the file stay there, encoded."""
     stored = None

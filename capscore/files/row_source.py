@@ -304,7 +304,7 @@ class RowSource:
 
 
 def rows_in_memory(
-    rows: Sequence[Mapping[str, Any]],
+    rows: Sequence[Mapping[str, object]],
     places: Sequence[str],
     path: Path = Path(),
     *,

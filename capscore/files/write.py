@@ -258,7 +258,7 @@ def refuse_bytes(source: RowSource, given: Setting, kind: str) -> None:
         )
 
 
-def _is_bytes(cell: Any) -> bool:
+def _is_bytes(cell: object) -> bool:
     """Whether a cell holds bytes, also as a data set has an image, or an image of Pillow."""
     if isinstance(cell, Mapping):
         cell = cell.get("bytes")
@@ -281,7 +281,7 @@ def json_bytes(value: object, *, ascii_only: bool = False) -> bytes:
         return json_bytes(_finite(value), ascii_only=ascii_only)
 
 
-def _finite(value: Any) -> object:
+def _finite(value: object) -> object:
     if hasattr(value, "tolist"):  # of NumPy
         value = value.tolist()
     if isinstance(value, float) and not math.isfinite(value):
@@ -293,7 +293,7 @@ def _finite(value: Any) -> object:
     return value
 
 
-def _plain(value: Any) -> object:
+def _plain(value: object) -> object:
     """A value that JSON has no type for: an array as lists, what is missing as None, any other as text."""
     if hasattr(value, "tolist"):
         return value.tolist()

@@ -63,13 +63,7 @@ class CaptionMetric(Metric):
     is_differentiable = False
     full_state_update = False  # `forward` scores a batch once
 
-    def __init__(
-        self,
-        metric: str | Scorer = "mcs",
-        *,
-        language: str | None = None,
-        **options: object,
-    ):
+    def __init__(self, metric: str | Scorer = "mcs", *, language: str | None = None, **options: object):
         super().__init__(**{name: options.pop(name) for name in _OF_TORCHMETRICS if name in options})
         (self.scorer,) = load_together(metric, **options)
         self.language = language

@@ -84,8 +84,7 @@ class CIDEr(ReferenceScorer):
 
     def compare(self, texts: Texts) -> Compared:
         return Compared(
-            self.consensus.score(texts),
-            {"variant": self.consensus.variant, **self.consensus.settings(texts)},
+            self.consensus.score(texts), {"variant": self.consensus.variant, **self.consensus.settings(texts)}
         )
 
     def finish(self, rows: PreparedRows) -> Scores:

@@ -296,10 +296,7 @@ class InfoMetIC(BackboneScorer):
         }
 
     def score_matrix(
-        self,
-        candidates: Iterable[str],
-        images: object,
-        language: str | Iterable[str] | None = None,
+        self, candidates: Iterable[str], images: object, language: str | Iterable[str] | None = None
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Score every image with every caption, as retrieval needs it; each distinct pair once.
 

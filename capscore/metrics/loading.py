@@ -232,11 +232,10 @@ def _tuned_for(metric: str, backbone: object) -> Any:
 def metric_names(metrics: object) -> list[str]:
     """One name of a metric, or several, as a list; an error for what is none, such as a loaded scorer."""
     listed = [metrics] if isinstance(metrics, str) or not isinstance(metrics, Iterable) else [*metrics]
-    for name in listed:
-        if not isinstance(name, str):
-            problem = f"got a {type(name).__name__}; expected the name of a metric, and its options beside it"
-            raise OptionError(problem, field="metric")
-    return listed
+    names = [name for name in listed if isinstance(name, str)]
+    if len(names) < len(listed):
+        raise OptionError("expected the name of a metric, with options beside it", field="metric")
+    return names
 
 
 def component_of(name: str) -> tuple[str, str]:

@@ -35,11 +35,7 @@ from ..files.columns import (
     read_inputs,
 )
 from ..files.image_folder import ImageFolder
-from ..files.row_source import (
-    ERROR_COLUMN,
-    Chunk,
-    RowSource,
-)
+from ..files.row_source import ERROR_COLUMN, Chunk, RowSource
 from ..metrics.base import Scorer, check_rows
 from ..metrics.calibration import RANKS
 from ..metrics.rows import PreparedRows, photo_names

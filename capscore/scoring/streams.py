@@ -14,10 +14,7 @@ import numpy as np
 import xxhash
 
 from ..errors import CorpusWarning, InputError, Setting, without_warnings
-from ..files.columns import (
-    ColumnNames,
-    find_columns,
-)
+from ..files.columns import ColumnNames, find_columns
 from ..files.image_folder import ImageFolder
 from ..files.references import Files, are_files, open_with_references
 from ..files.row_source import CHUNK_ROWS, RowSource, rows_in_memory, rows_of

@@ -45,9 +45,7 @@ _SHOWN_SIDE, _TAG_LETTER, _TAG_HEIGHT, _TAG_PADDING = 560.0, 12.5, 21.0, 10.0
 def templates_of(folder: Path | None = None) -> Environment:
     """The templates of capscore and, before them, those of a folder."""
     templates = Environment(
-        loader=ChoiceLoader(
-            [FileSystemLoader(folder or ()), PackageLoader("capscore.show", "templates")],
-        ),
+        loader=ChoiceLoader([FileSystemLoader(folder or ()), PackageLoader("capscore.show", "templates")]),
         autoescape=True,
         finalize=_printed,
         undefined=StrictUndefined,

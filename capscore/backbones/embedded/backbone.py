@@ -259,10 +259,7 @@ class EmbeddedBackbone(SentenceEncoderBackbone):
 
 
 def load_embedded(
-    folder: str | os.PathLike[str] | None = None,
-    *,
-    device: str | None = None,
-    dtype: str | None = None,
+    folder: str | os.PathLike[str] | None = None, *, device: str | None = None, dtype: str | None = None
 ) -> EmbeddedBackbone:
     """Load `embedded`, or another image tower from a folder of `save_image_tower`."""
     folder = weights_folder(registry()["embedded"].weights) if folder is None else Path(folder)

@@ -239,9 +239,4 @@ def _direction(ranks: np.ndarray, n_candidates: int, ks: Sequence[int]) -> _Dire
     at: dict[int, float | None] = dict.fromkeys(ks)
     if n:
         at = {k: int((rank < k).sum()) / n for k in ks}
-    return {
-        "at": at,
-        "n_queries": n,
-        "n_candidates": n_candidates,
-        "n_tied": int((rank > above).sum()),
-    }
+    return {"at": at, "n_queries": n, "n_candidates": n_candidates, "n_tied": int((rank > above).sum())}

@@ -99,12 +99,7 @@ def captokeneval(
 
 
 def _token_accuracy(
-    field: str,
-    scores: np.ndarray,
-    is_right: np.ndarray,
-    counts: np.ndarray,
-    owners: np.ndarray,
-    missing: str,
+    field: str, scores: np.ndarray, is_right: np.ndarray, counts: np.ndarray, owners: np.ndarray, missing: str
 ) -> tuple[dict[str, Any], int]:
     """Share of words or regions that are right, of those that count; and how many have no score."""
     gaps = counts & np.isnan(scores)

@@ -194,9 +194,7 @@ def _set(
         hint = f"`capscore data check {about.data}` lists the photos; " if about.split else ""
         missing = f"for {n_gone:,} of {captions} the photo is missing, such as {gone.image_id}"
         raise CapscoreError(
-            f"{found.title}: {missing}: {hint}",
-            Setting("partial", True),
-            " scores the others",
+            f"{found.title}: {missing}: {hint}", Setting("partial", True), " scores the others"
         )
     notes = about.notes
     if n_gone:
