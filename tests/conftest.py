@@ -100,7 +100,6 @@ def backbones(checkpoints, embedded, embedded_free):
 
 @pytest.fixture
 def online(monkeypatch, tmp_path):
-    """The network allowed, with an empty cache."""
     from tools.tiny.loopback_hub import allow_network
 
     allow_network(monkeypatch, tmp_path / "hub")

@@ -108,7 +108,6 @@ def outside():
 
 @pytest.fixture
 def trained(backbones):
-    """kind → a copy of its backbone to be trained."""
     return lambda kind: copy_of(backbones(kind))
 
 

@@ -63,7 +63,6 @@ def holds_photos(slug):
 
 
 def parts_of(slug):
-    """(configuration, split) of the tiny files."""
     return [("default", "test")] if slug == "rated_rooms" else list(official(slug).ROWS)
 
 
@@ -106,7 +105,6 @@ def measured(benchmark, config, folder, metrics, options=QUICK, **rows):
 
 
 def numbers(outcome):
-    """Its statistics, with NaN for None, to be compared."""
     rows = [(row.value, *(row.interval or ()), row.n) for row in outcome.statistics]
     return [np.array(row, float) for row in rows]
 

@@ -47,7 +47,6 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def folder(made, tmp_path, monkeypatch):
-    """A copy of it, in which commands run; every backbone is a toy."""
     folder = tmp_path / "work"
     shutil.copytree(made, folder)
     monkeypatch.chdir(folder)

@@ -37,7 +37,6 @@ assert scores.scores.tolist() == [2, 0.5] and scores.ranking.tolist() == [-2, -0
 
 
 def examples():
-    """Title → its edits: file, side, anchor, text."""
     section = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("## Four worked examples\n")[2]
     parts = re.split(r"^### (.+)\n", section.partition("\n## ")[0], flags=re.MULTILINE)[1:]
     found = {}

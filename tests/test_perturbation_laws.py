@@ -67,7 +67,6 @@ def letters(text):
 
 
 def is_part(part, whole):
-    """Whether all items are in the whole, in the same order."""
     rest = iter(whole)
     return all(item in rest for item in part)
 

@@ -79,7 +79,6 @@ def judge(monkeypatch):
 
 @pytest.fixture
 def flickr(tmp_path):
-    """Flickr8k's two sets of ratings, without photos."""
     folder = tmp_path / "flickr8k_human"
     folder.mkdir()
     official("flickr8k_human").write(folder)

@@ -64,7 +64,6 @@ class Backwards(ColourBackbone):
 
 @pytest.fixture
 def photographed(flickr, toys, monkeypatch):
-    """The folder with four photos; `embedded-free` sees backwards, and there is no Hub."""
     (flickr / "images").mkdir(exist_ok=True)
     for number, colour in enumerate((RED, BLUE, noise(seed=1), noise(seed=2))):
         (flickr / "images" / f"{number}.jpg").write_bytes(encode(colour, "JPEG"))

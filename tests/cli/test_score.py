@@ -308,7 +308,6 @@ def test_photos_and_captions_that_are_typed(photos, toys, monkeypatch):
 
 
 def test_of_several_captions_of_a_photo_there_is_a_mean_per_photo_too(tmp_path):
-    """COCO's results with its annotations."""
     known = {"images": [{"id": number, "file_name": row["image"]} for number, row in enumerate(ROWS)]}
     texts = [(number, text) for number, row in enumerate(ROWS) for text in row["references"]]
     known["annotations"] = [{"image_id": number, "caption": text} for number, text in texts]

@@ -165,7 +165,6 @@ def test_bad_rows_are_named(tmp_path, change, message):
 
 
 def test_columns_of_other_programs_are_found_and_said(tmp_path):
-    """As LLaVA writes them."""
     row = {"question_id": "x/00aa.jpg", "prompt": "Describe it.", "text": "a dog"}
     found, notes = read_captions(write_rows(tmp_path / "a.jsonl", [row]), ["en"])
     ((caption, _),) = found["en"].values()

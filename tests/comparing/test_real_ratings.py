@@ -51,7 +51,6 @@ N_DRAWS = 10_000
 
 
 def ratings_of(kind):
-    """System → ratings of 500 photos."""
     photos = []
     for cell in COUNTS[kind].split():
         ratings, _, n_photos = cell.partition(":")

@@ -29,7 +29,6 @@ def write_photos(slug: str, folder: Path) -> None:
 
 
 def load(slug: str, config: str | None, folder: Path, split: str | None = None, **options: Any) -> Any:
-    """The rows of a folder; they are prepared in it."""
     options.setdefault("cache_dir", folder / "cache")
     return capscore.load_benchmark(slug, config, data_dir=folder, split=split, **options)
 

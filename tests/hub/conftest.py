@@ -29,14 +29,12 @@ NETWORK = InfoMetICConfig(width=8, heads=2, intra_layers=1, inter_layers=1)
 
 
 def done(*arguments):
-    """What a command `capscore publish …` that must succeed prints."""
     result = run("publish", *arguments)
     assert result.exit_code == 0, result.output
     return " ".join(result.output.split())
 
 
 def failed(*arguments, code=1):
-    """The one line that a command which must fail prints."""
     result = run("publish", *arguments)
     assert result.exit_code == code and "Traceback" not in result.output, result.output
     (line,) = (line for line in result.stderr.splitlines() if "error: " in line)

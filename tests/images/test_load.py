@@ -32,7 +32,6 @@ PINK = (255, 127, 127)  # half transparent red on white: 255 × (1 − 128/255) 
 
 
 def pixels_of(image) -> list[tuple[int, int, int]]:
-    """The RGB pixels in reading order, as load_image gives them."""
     return [tuple(map(int, pixel)) for pixel in np.asarray(load_image(image)).reshape(-1, 3)]
 
 

@@ -48,7 +48,6 @@ def test_a_finder_that_is_unknown_or_lacks_its_calibration_is_refused(embedder, 
 
 
 def photo(box: tuple[int, int, int, int], size: tuple[int, int] = (120, 90)) -> Image.Image:
-    """A red thing on a blue ground."""
     image = Image.new("RGB", size, (0, 0, 255))
     image.paste((255, 0, 0), box)
     return image

@@ -29,7 +29,6 @@ def word(start, end):
 
 
 def word_in(caption, text):
-    """A word of a caption; "dog 2" for the second dog."""
     text, _, number = text.partition(" ")
     start = -1
     for _ in range(int(number or 1)):
@@ -145,7 +144,6 @@ def test_pieces_share_what_their_word_adds_and_its_weight_of_1(spans, words, add
 
 
 def letters(texts):
-    """How often a text has each of three letters."""
     return np.array([[*map(text.count, "abc")] for text in texts], np.float64)
 
 

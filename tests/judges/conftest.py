@@ -27,5 +27,4 @@ def watched(monkeypatch):
 
 @pytest.fixture
 def passes(watched):
-    """What goes into each forward pass of the tiny Qwen2.5-VL."""
     return watched(tiny_judge("qwen2_5_vl").model)

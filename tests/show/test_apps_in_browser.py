@@ -33,7 +33,6 @@ def cat(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def combined(embedded, tmp_path_factory):
-    """The address of the app with all tabs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GRADIO_TEMP_DIR", str(tmp_path_factory.mktemp("uploads")))
         page = build_app(backbone=copy.copy(embedded))

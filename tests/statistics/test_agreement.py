@@ -30,7 +30,6 @@ def made_up(n_images=12, seed=0):
 
 
 def rows_drawn(images, seed, n):
-    """The rows of each sample of images, written out."""
     names = sorted(set(images))
     for times in multiplicities(np.random.default_rng(seed), len(names), n).T:
         yield np.repeat(np.arange(len(images)), times[np.searchsorted(names, images)])

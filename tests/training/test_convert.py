@@ -109,7 +109,6 @@ NAME = "tiny-pac-s/tuned"
 
 @pytest.fixture
 def tiny(tmp_path_factory, monkeypatch):
-    """A tiny architecture that open_clip knows, with the record of a tag."""
     folder = tmp_path_factory.mktemp("architectures")
     (folder / "tiny-pac-s.json").write_text(json.dumps(MODEL))
     open_clip.add_model_config(folder)

@@ -45,8 +45,6 @@ def bases(tmp_path_factory, checkpoints) -> dict[str, Path]:
 
 @pytest.fixture
 def settings(files, bases, tmp_path):
-    """Settings of a short run; any of them can be changed."""
-
     def make(base="clip", **changes) -> Settings:
         plain = dict(out=str(tmp_path / "run"), base=str(bases.get(base, base)), data=[str(files[0])])
         plain |= dict(ratings=[str(files[1])], batch_size=6, max_steps=6, learning_rate=1e-3)
@@ -60,7 +58,6 @@ def tensors_of(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def embedded(backbone, rows) -> tuple[np.ndarray, np.ndarray]:
-    """Images and captions of rows, by a backbone or by that of a folder."""
     if isinstance(backbone, Path):
         backbone = capscore.load_backbone(str(backbone), device="cpu")
     images = backbone.encode_images([Image.open(row.image).convert("RGB") for row in rows])

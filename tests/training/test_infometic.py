@@ -72,7 +72,6 @@ def embedder(backbones) -> Embedder:
 
 @pytest.fixture
 def settings(pictures, checkpoints, tmp_path):
-    """Settings of a short run on the tiny CLIP; any of them can be changed."""
     plain = dict(
         out=str(tmp_path / "run"), base=checkpoints("clip").spec, data=[str(pictures)], language="en"
     )
@@ -82,7 +81,6 @@ def settings(pictures, checkpoints, tmp_path):
 
 @pytest.fixture(scope="module")
 def trained(eight, tmp_path_factory):
-    """A small network that has learnt eight captions by heart."""
     given = dict(base="embedded-free", data=[str(eight)], out=str(tmp_path_factory.mktemp("runs") / "eight"))
     given |= dict(validation_share=0.0, batch_size=8, max_steps=100, learning_rate=4e-3)
     return train(Settings(**given, tasks=["coarse", "text", "text", "vision"], **SMALL))
@@ -211,7 +209,6 @@ def test_rows_of_one_photo_are_one_even_with_boxes_of_their_own(pictures, embedd
 
 
 def recall(loss, model, pairs) -> float:
-    """The coarse loss of recall of pairs in a batch."""
     rows = []
     for place, pair in enumerate(pairs):
         numbers = int(loss.data.pair_image[pair]), int(loss.data.pair_text[pair])

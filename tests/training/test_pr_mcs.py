@@ -38,7 +38,6 @@ def data(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def settings(data, checkpoints, tmp_path):
-    """Settings of a short run on the tiny CLIP; any of them can be changed."""
     plain = dict(out=str(tmp_path / "run"), base=checkpoints("clip").spec, data=[str(data)], max_steps=2)
     plain |= dict(batch_size=6, kinds=["repetition", "removal", "masking", "jumble"])
     return partial(Settings, **plain, learning_rate=1e-3, validation_share=0.25)
@@ -46,7 +45,6 @@ def settings(data, checkpoints, tmp_path):
 
 @pytest.fixture(scope="module")
 def trained(data, tmp_path_factory):
-    """The embedded backbone, taught for a few steps."""
     weights = dict(clip_weight=0.3, lambda_1=1.0, lambda_2=1.0, lambda_3=0.5, keep_close=2.0)
     out = str(tmp_path_factory.mktemp("runs") / "tower")
     given = dict(batch_size=8, max_steps=15, learning_rate=5e-4, validation_share=0.25, logit_scale=20.0)

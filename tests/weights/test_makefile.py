@@ -22,7 +22,6 @@ needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="there is n
 
 
 def printed(*words):
-    """What make would run."""
     command = ["make", "-n", "DATA=d", "PHOTOS=p", "TRAINING=nowhere", "INSTALL=x", *words]
     made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return made.stdout.replace("\\\n", " ")

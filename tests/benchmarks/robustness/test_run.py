@@ -27,7 +27,6 @@ COLOURS = {"r": (1, 0, 0), "b": (0, 0, 1)}
 
 @pytest.fixture
 def captions():
-    """Captions of two colours, which a toy metric sees."""
     texts = ["red red ball", "red car by a tree", "blue sea", "blue sky and blue sea"]
     return CaptionSet("toy", "", "", "en", texts, ["r", "r", "b", "b"], [RED, RED, BLUE, BLUE])
 
@@ -38,7 +37,6 @@ def scorer():
 
 
 def by_hand(text, photo):
-    """MCS of the toy backbone, word by word."""
     counts = [text.split()[:4].count(colour) for colour in ("red", "green", "blue")]
     counts = counts if any(counts) else [1, 1, 1]
     cosine = sum(a * b for a, b in zip(counts, COLOURS[photo], strict=True)) / math.hypot(*counts)

@@ -49,7 +49,6 @@ def numbered(n, each=1) -> Captions:
 
 
 def drawn(captions, *, epoch=0, seed=0, **noise):
-    """The triples of all captions in one batch, in the order of the captions."""
     n = len(captions.rows)
     batches = TripleBatches(captions, range(n), batch_size=n, noise=Noise(**noise), seed=seed)
     return sorted(batches.batch(epoch, 0), key=lambda row: row.row)

@@ -41,7 +41,6 @@ class Recipe:
 
 @pytest.fixture
 def parsed(tmp_path, monkeypatch):
-    """Settings from the text of c.yaml and a line of words."""
     monkeypatch.chdir(tmp_path)
 
     def read(text: str, line: str = "") -> Recipe:

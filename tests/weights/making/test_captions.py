@@ -59,7 +59,6 @@ def make(folder, out):
 
 @pytest.fixture(scope="module")
 def made(written, tmp_path_factory):
-    """The file and its rows."""
     out = tmp_path_factory.mktemp("made") / "new" / "captions.jsonl"
     make(written, out)
     return out, [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]

@@ -81,7 +81,6 @@ def out(tmp_path_factory, embedded_is_read_once, prepared_here):
     out.mkdir()
 
     def commands():
-        """What make would run."""
         given = {"TRAINING": out, "DATA": folder / "data", "PHOTOS": folder / "photos", "CONFIGS": configs}
         said = printed("train-embedded", *(f"{name}={value}" for name, value in given.items()))
         lines = re.findall(r"python -m (weights\.making\..*)", said)

@@ -137,8 +137,6 @@ def write_coco(folder):
 
 
 class FirstBox:
-    """Marks no word, and says that the first box is mentioned and no other."""
-
     marks = "learned"
 
     def score(self, captions, images, boxes=None, language=None):

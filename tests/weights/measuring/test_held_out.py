@@ -25,7 +25,6 @@ def folder(tmp_path):
 
 
 def written(folder, name, **options):
-    """The rows of a file that the command writes."""
     given = {"data": folder, "out": folder / "out", **options}
     main([f"--{option}={path}" for option, path in given.items()])
     lines = (folder / "out" / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()

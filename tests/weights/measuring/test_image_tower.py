@@ -67,7 +67,6 @@ def chinese(source, sources):
 
 
 def measure(folder):
-    """What the command writes as JSON, and its tables."""
     given = {name: str(folder / name) for name in ("data", "photos", "sources", "output", "markdown")}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(study, "source_texts", chinese)

@@ -36,7 +36,6 @@ CAPTIONS = CaptionSet("toy", "", "", "en", TEXTS, PHOTOS, [RED, RED, BLUE, BLUE]
 
 @pytest.fixture
 def towers():
-    """Fine-tuned backbones by name, and the plain one."""
     harsh, plain = (Embedder(BACKBONES[name], cache=None) for name in ("harsh", "plain"))
     return {"harsh": harsh}, plain
 

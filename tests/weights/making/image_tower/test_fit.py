@@ -183,7 +183,6 @@ def test_depthwise_convolutions_stay_unless_they_are_trained(train_depthwise):
 
 
 def retrieved(given) -> float:
-    """Share of the captioned photos whose nearest caption, among one of each, is their own."""
     tower = given.tower
     with torch.inference_mode():
         photos = tower.embed(maps_of(tower, TrainedHalf(tower, 1), given.views[0])(CAPTIONED))

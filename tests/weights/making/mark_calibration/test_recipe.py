@@ -46,7 +46,6 @@ N_PHOTOS = 20
 
 @pytest.fixture(scope="module", autouse=True)
 def small(embedded, embedded_free):
-    """Few names of things, few steps, and curves of few examples."""
     with pytest.MonkeyPatch.context() as patch:
         backbones = {"embedded": embedded, "embedded-free": embedded_free}
         patch.setattr(recipe, "load_backbone", lambda name, **options: backbones[name])
@@ -181,7 +180,6 @@ def test_a_reduction_keeps_most_of_the_variance():
 
 
 def test_an_epoch_draws_each_photo_once(seen):
-    """A draw depends on seed, epoch and step alone."""
     made, again = (draws_of(seen, range(N_PHOTOS), 4, languages=["de:2"]) for _ in range(2))
     for epoch in range(2):
         rows = [row for step in range(made.steps_per_epoch) for row in made.batch(epoch, step)]
