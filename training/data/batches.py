@@ -65,9 +65,8 @@ class ShuffledBatches:
         self.steps_per_epoch = -(-len(rows) // batch_size)
         if compared:
             if batch_size < 2:
-                raise CapscoreError(
-                    Setting("batch_size", batch_size), ": nothing is learned from a row alone"
-                )
+                alone = ": nothing is learned from a row alone; expected at least 2"
+                raise CapscoreError(Setting("batch_size", batch_size), alone)
             if len(set(compared)) < 2:
                 raise InputError("the loss compares images; the captions to train on show 1", field="data")
             self.steps_per_epoch = min(self.steps_per_epoch, len(rows) // 2)
