@@ -289,9 +289,7 @@ def _rows_of(
     n = f"{statistic.n:,}" if statistic.n else ""
     label = statistic_name(statistic.name)
     rows = [[name, label, measured, _range(statistic.interval), *first, n]]
-    for other in others:
-        rows.append(["", "", "", "", *other, ""])
-    return rows
+    return rows + [["", "", "", "", *other, ""] for other in others]
 
 
 def _published(statistic: Statistic, figure: Published, sources: list[str]) -> tuple[str, str]:

@@ -354,8 +354,7 @@ class HallucinationTask(Task):
         for first in range(0, len(queries), _BLOCK):
             found = _score(scorer, queries, slice(first, first + _BLOCK))
             parts.append(self.numbers(found, component))
-            for detail in found.details or ():
-                words.append([] if detail is None else detail["words"])
+            words += [[] if detail is None else detail["words"] for detail in found.details or ()]
             signature = signature or found.signature
         scores = np.concatenate(parts)
         return Measurement(self.outcome(rows, scores, options, words), signature, scores)

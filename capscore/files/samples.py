@@ -197,10 +197,8 @@ def open_archive(path: Path, file: Path, options: RowOptions) -> RowSource:
     import pyarrow as pa
 
     with _opened(path, file) as archive:
-        samples = []
-        for sample in samples_of(archive.names, up_to_first_dot=archive.is_tar):
-            if sample.photos or sample.has_text:
-                samples.append(sample)
+        every = samples_of(archive.names, up_to_first_dot=archive.is_tar)
+        samples = [sample for sample in every if sample.photos or sample.has_text]
         if not any(sample.photos for sample in samples):
             raise InputError(f"{path} holds no photos with texts; unpack it, and name the file in it to read")
         captions = Captions(path, samples, archive.read, _chosen(options))

@@ -156,9 +156,7 @@ class PerturbedFile(Result):
 
     def add(self, chunk: Chunk, *, p: float, seed: int) -> None:
         """Perturb the captions of a chunk; errors are those of `capscore.perturb`."""
-        columns = []
-        for name in (self.names.candidate, self.names.language, self._objects):
-            columns.append([None] * len(chunk) if name is None else chunk.values(name))
+        columns = map(chunk.values, (self.names.candidate, self.names.language, self._objects))
         for row, (caption, code, cell) in enumerate(zip(*columns, strict=True)):
             try:
                 check_captions([caption])

@@ -107,8 +107,7 @@ def change_number(caption: str, code: str, rng: random.Random) -> str:
         if others := [with_capital_of(other, word, code) for other in row if other != small]:
             found.append(((start, end), others))
     digits = _DIGITS_IN_TEXT if code in ("ja", "ko", "th", "zh") else _DIGITS
-    for match in digits.finditer(caption):
-        found.append((match.span(), [_another_number(match.group(), rng)]))
+    found += [(match.span(), [_another_number(match[0], rng)]) for match in digits.finditer(caption)]
     if not found:
         return caption
     span, others = rng.choice(sorted(found))

@@ -160,9 +160,7 @@ def _file_rows(
     assert names.image is not None
     problems: dict[int, InputError] = {}
     images = find_images(chunk, names.image, folder, problems)
-    columns = []
-    for column in (names.candidate, names.image, names.language, objects):
-        columns.append([None] * len(chunk) if column is None else chunk.values(column))
+    columns = map(chunk.values, (names.candidate, names.image, names.language, objects))
     for row, (caption, photo, code, cell) in enumerate(zip(*columns, strict=True)):
         try:
             language = "" if names.language is None else language_code(code)
