@@ -103,7 +103,7 @@ class RatingsCheck:
         """Measure the backbone as it is now; NaN where a number is undefined.
 
         "tau_b", "tau_c" and "rho" are means over files and languages where they are defined. Beside them are
-        "tau_b_<language>" and so on; "tau_b_<file>_<language>" where there are several files.
+        "tau_b_<language>" and so on; of several files "tau_b_<file>_<language>", numbered if names are equal.
         """
         found: dict[str, dict[str, float]] = {name: {} for name in STATISTICS}
         for stem, part in self._parts:
