@@ -16,6 +16,7 @@ from ..errors import InputError
 from ..files.write import write_text
 from ..metrics.base import Scorer
 from ..metrics.loading import load_together
+from ..metrics.rows import as_list
 from ..statistics.columns import plain
 from ..tables import counted
 
@@ -83,7 +84,8 @@ class CaptionCallback(TrainerCallback):
 
     def _measure(self, args: TrainingArguments, state: TrainerState, model: Any) -> dict[str, float]:
         """Score the model's captions, log the means and write the table."""
-        captions = ["" if caption is None else caption for caption in self.caption(model)]
+        said = as_list(self.caption(model), "captions", "captions")
+        captions = ["" if caption is None else caption for caption in said]
         if len(captions) != len(self.images):
             given = counted(len(captions), "caption")
             raise InputError(f"the model has {given} for {counted(len(self.images), 'photo')}")

@@ -83,11 +83,11 @@ def _photo(cell: object) -> object:
     return cell
 
 
-def _caption(completion: str | Sequence[Mapping[str, Any]]) -> str:
-    """The text of a completion, or of the last of its messages."""
-    text: Any = completion
-    if not isinstance(completion, str):
-        text = completion[-1].get("content") or ""
+def _caption(completion: str | Sequence[Mapping[str, Any]] | None) -> str:
+    """The text of a completion, or of the last of its messages; "" if there is none."""
+    text: Any = completion or ""
+    if not isinstance(text, str):
+        text = text[-1].get("content") or ""
     if not isinstance(text, str):  # parts, of which images have no text
         text = "".join(part.get("text") or "" for part in text)
     return str(text).strip()

@@ -61,7 +61,8 @@ def test_metrics_of_every_kind_are_in_the_history_and_the_worst_captions_in_a_fi
     assert found == [(2, "green", 0.0), (1, "red blue", pytest.approx(2.5 / 2**0.5))]
 
 
-def test_too_few_captions_are_refused(trainer):
-    CaptionCallback(lambda model: ["one"], PHOTOS, ["mcs"], **OPTIONS).attach(trainer)
-    with pytest.raises(InputError, match="the model has 1 caption for 3 photos"):
+@pytest.mark.parametrize("said, what", [(["one"], "has 1 caption for 3 photos"), ("red", "is one string")])
+def test_too_few_captions_are_refused(trainer, said, what):
+    CaptionCallback(lambda model: said, PHOTOS, ["mcs"], **OPTIONS).attach(trainer)
+    with pytest.raises(InputError, match=what):
         trainer.evaluate()

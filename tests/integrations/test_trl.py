@@ -71,6 +71,7 @@ def test_a_row_that_cannot_be_scored_stops_training_or_has_no_reward():
         rewards(caption_reward("mcs", **OPTIONS), ["red", "red"], **columns)
     skipped = rewards(caption_reward("mcs", on_error="skip", **OPTIONS), ["red", "red"], **columns)
     assert skipped == [pytest.approx(2.5), None]
+    assert rewards(caption_reward("rouge_l", language="en"), [None, []], references=[["red"]] * 2) == [0, 0]
 
 
 @pytest.mark.slow
