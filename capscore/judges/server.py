@@ -174,6 +174,9 @@ class Server(PhotoModel[ServerPhoto]):
                         photo.numbers[index] = _Answer(self, photo.address, prompt, reading).numbers()
                     except InputError as error:
                         photo.problems[index] = error
+                    except BackboneUnavailable as error:  # by the question itself, it may be
+                        asked = f"; the question was about {prompt.data.get('caption', '')!r:.60}"
+                        raise type(error)(*error.parts, asked) from error
             found.append(photo.numbers)
         return found
 
