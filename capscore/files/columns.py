@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 from ..errors import InputError, Setting
 from ..options import RowOptions
 from ..registry import LAYOUTS
+from ..text.languages import language_code
+from ..text.suspicious import is_empty, reference_list, text_problem
 from .image_folder import ImageFolder, find_images
 from .row_source import Chunk, RowSource, layout_error
 
@@ -288,6 +290,21 @@ def _references(
         elif isinstance(cell, str):
             references[row] = [cell]
     return references
+
+
+def odd_cell(inputs: ChunkInputs, row: int) -> InputError | None:
+    """The error of a row whose candidate, references or language are such as no metric scores."""
+    problem = text_problem(inputs.candidates[row])
+    if problem and not is_empty(inputs.candidates[row]):  # an empty caption is scored
+        return InputError(f"expected a caption, got {problem}", field="candidate")
+    try:
+        if inputs.references is not None:
+            reference_list(inputs.references[row], may_be_empty=True)
+        if inputs.languages is not None and inputs.languages[row] is not None:
+            language_code(inputs.languages[row])
+    except InputError as error:
+        return error
+    return None
 
 
 def is_missing(value: object) -> bool:

@@ -16,6 +16,7 @@ from .columns import (
     find_language_column,
     find_reference_columns,
     is_missing,
+    odd_cell,
     read_inputs,
 )
 from .image_folder import ImageFolder
@@ -26,6 +27,7 @@ FIRST_ROWS = 2
 _WRONG = {
     "image": "without a photo that is found",
     "candidate": "without a caption",
+    "language": "whose language is unknown",
     "references": "without references that can be read",
     "columns": "whose columns are not understood",
     "row": "that cannot be read",
@@ -38,8 +40,8 @@ class Description:
 
     Attributes:
         columns: What is read ("photo", "caption", "references", "language") → names of its columns.
-        problems: What cannot be read ("candidate", "image", "references", "columns" or "row") → number of
-            such rows, and what is wrong with the first.
+        problems: What cannot be read ("candidate", "image", "references", "language", "columns" or "row") →
+            number of such rows, and what is wrong with the first.
     """
 
     path: Path
@@ -117,8 +119,11 @@ def describe(
             for row in range(min(FIRST_ROWS, len(chunk))):
                 found.first.append(_shown(inputs, images, row, has_caption="caption" in columns))
         for row, candidate in enumerate(inputs.candidates):
-            if row not in inputs.problems and is_missing(candidate):
-                inputs.problems[row] = InputError("an empty caption", field="candidate")
+            odd = odd_cell(inputs, row)
+            if is_missing(candidate):
+                odd = InputError("an empty caption", field="candidate")
+            if row not in inputs.problems and odd is not None:
+                inputs.problems[row] = odd
         for row, error in sorted(inputs.problems.items()):
             kind = error.field if error.field in _WRONG else "row"
             if kind not in found.problems:

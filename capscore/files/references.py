@@ -11,7 +11,6 @@ from typing import Any, Literal, NamedTuple, TypeGuard
 from ..errors import InputError, Setting
 from ..options import RowOptions
 from ..text.languages import language_code
-from ..text.suspicious import is_empty, reference_list, shown_value, text_problem
 from .columns import (
     FAMILIAR,
     OTHER_NAMES,
@@ -25,6 +24,7 @@ from .columns import (
     find_reference_columns,
     is_missing,
     named_columns,
+    odd_cell,
     plain_name,
     read_inputs,
 )
@@ -385,7 +385,7 @@ def read_rows(
         inputs = read_inputs(chunk, source, names, folder)
         for row in range(len(chunk)):
             known = inputs.problems.get(row)
-            if (known is None or known.field == "image") and (odd := _odd_cell(inputs, row)):
+            if (known is None or known.field == "image") and (odd := odd_cell(inputs, row)):
                 inputs.problems[row] = odd
         for name, cells in columns.items():
             cells.extend(getattr(inputs, name) or [])
@@ -409,22 +409,6 @@ def read_rows(
     )
     rows.source, rows.options = source, options
     return rows
-
-
-def _odd_cell(inputs: ChunkInputs, row: int) -> InputError | None:
-    """The error of a row whose candidate, references or language are of a type that no metric scores."""
-    problem = text_problem(inputs.candidates[row])
-    if problem and not is_empty(inputs.candidates[row]):  # an empty caption is scored
-        return InputError(f"expected a caption, got {problem}", field="candidate")
-    try:
-        if inputs.references is not None:
-            reference_list(inputs.references[row], may_be_empty=True)
-    except InputError as error:
-        return error
-    language = inputs.languages[row] if inputs.languages else None
-    if language is not None and not isinstance(language, str):
-        return InputError(f"expected a language code, got {shown_value(language)}", field="language")
-    return None
 
 
 def are_files(rows: object) -> TypeGuard[Files]:

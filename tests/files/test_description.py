@@ -47,6 +47,16 @@ def test_what_is_understood_is_printed_before_the_error_of_files_that_do_not_mat
     assert "cannot be matched" in done.stderr
 
 
+def test_a_dry_run_counts_what_no_metric_scores(tmp_path):
+    path, row = tmp_path / "rows.json", {"caption": "a cat", "references": ["a"], "language": "en"}
+    path.write_text(
+        json.dumps([row, {**row, "caption": 3}, {**row, "language": "xx"}, {**row, "references": 3}])
+    )
+    problems = json.loads(run("score", str(path), "--dry-run", "--json").stdout)[0]["problems"]
+    counts = {kind: count for kind, (count, _) in problems.items()}
+    assert counts == {"candidate": 1, "language": 1, "references": 1}
+
+
 def test_columns_that_cannot_be_told_are_shown_with_the_error(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("photo,said\ncat.png,a cat\n", encoding="utf-8")

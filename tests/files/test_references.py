@@ -231,7 +231,7 @@ def test_a_bad_row_beyond_the_first_piece_is_left_out_by_its_own_number(tmp_path
         ({"references": ["a", 3]}, "line 2: references: reference 1 is 3"),
         ({"references": {"a": 1}}, "line 2: references: expected a list of references"),
         ({"references": []}, "line 2: references: expected at least one reference"),
-        ({"language": 3}, r"line 2: language: expected a language code, got 3 \(int\)"),
+        ({"language": 3}, r"line 2: language: 3 is not a language code"),
     ],
 )
 def test_a_cell_of_the_wrong_type_is_an_error_or_left_out(tmp_path, cells, message):
