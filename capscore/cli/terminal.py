@@ -55,7 +55,7 @@ _POSITIONAL = ("folder", "path", "photo", "repo_id")
 _METAVARS = ((bool, " "), (Path, "FILE"), (int, "N"), (float, "X"), (object, "NAME"))
 # option of 0.9 that is gone → what does its work
 _FORMER = {
-    "benchmark --systems": "`capscore compare FILES --data SET --data-dir FOLDER` compares systems on a benchmark",
+    "benchmark --systems": "`capscore compare FILES --data SET --data-dir FOLDER` compares systems",
     "robustness --captions": "`capscore robustness FILE` reads captions of your own",
     "robustness --stand-in": "a drop needs photos; --partial takes the rows of a benchmark that have theirs",
 }
