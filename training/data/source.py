@@ -58,10 +58,10 @@ class Origin:
     """
 
     def __init__(self, path: str, name: str, license: str):
-        self.n, self.held_out = 0, ""
+        self.n, self.held_out, self.file = 0, "", Path(path).expanduser()
         self._alone = (name, license)
         self._parts: list[DataSource] = []
-        beside = Path(f"{Path(path).expanduser()}{SOURCES}")
+        beside = Path(f"{self.file}{SOURCES}")
         if beside.is_file():
             try:
                 content = json.loads(beside.read_text(encoding="utf-8"))

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -57,7 +57,8 @@ class ModelCard:
 
     `base` is the backbone whose text tower was fine-tuned or whose embeddings the network reads, the encoder
     that the student started from, or the networks that the image tower started from; `image_tower` is "" for
-    the base's own. `command` trains the weights again with the `settings`.
+    the base's own. `command` trains the weights again with the `settings`; `inputs` are the names of the
+    files that the run read, each with its SHA-256.
     """
 
     name: str
@@ -69,6 +70,7 @@ class ModelCard:
     settings: Mapping[str, object]
     data: Sequence[DataSource]
     held_out: str = ""
+    inputs: Mapping[str, str] = field(default_factory=dict)
     results: Sequence[Result] = ()
     not_measured: Sequence[str] = ()
     limitations: Sequence[str] = ()

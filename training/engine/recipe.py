@@ -14,6 +14,7 @@ import yaml
 from torch import nn
 
 from capscore.backbones import find
+from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.errors import CapscoreError, Setting
 from capscore.files.write import write_text
 from capscore.tables import counted
@@ -224,6 +225,7 @@ def card_of(
     The origins of the training data may say what was held out, and `held_out` what else was.
     """
     said = [source.held_out for source in sources if source.held_out]
+    files = [source.file for source in sources if source.file.is_file()]
     stated: dict[str, Any] = {
         "name": settings.name or folder.resolve().name,
         "recipe": settings.recipe_name,
@@ -232,6 +234,7 @@ def card_of(
         "settings": shown_settings(settings),
         "data": [found for found in chain(*map(Origin.described, sources)) if found.rows != 0],
         "held_out": "; ".join(dict.fromkeys([*said, *held_out])) or "nothing",
+        "inputs": {file.name: AnnotationSource(file).sha256() for file in files},
     }
     return ModelCard(**{**stated, **others})
 

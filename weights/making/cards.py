@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from capscore.backbones.embedded.text_encoder import LANGUAGES
+from capscore.benchmarks.data.annotation_files import AnnotationSource
 from training.data.source import DataSource, Origin
 from training.engine.model_card import ModelCard, Result
 from training.engine.recipe import card_of, command_of
@@ -105,4 +106,6 @@ def mark_calibration_card(
         results=results,
         compute=compute,
     )
-    return replace(card, data=[*card.data, _DETECTOR, _NAMES])
+    boxes = AnnotationSource(Path(settings.boxes))
+    inputs = {**card.inputs, boxes.path.name: boxes.sha256()}
+    return replace(card, data=[*card.data, _DETECTOR, _NAMES], inputs=inputs)
