@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from capscore.errors import InputError
-from training.engine.loop_settings import LoopSettings, require
+from training.engine.loop_settings import LoopSettings, require, require_whole
 
 Number = TypeVar("Number", int, float)
+# Settings that count something there must be one of.
+_COUNTS = ("views", "captions", "reduced", "hidden", "inner")
 
 
 def named_numbers(entries: Sequence[str], setting: str, kind: Callable[[str], Number]) -> dict[str, Number]:
@@ -50,6 +52,8 @@ class MadeSettings(LoopSettings):
                 require(bool(value.strip()), name, value, "a text, such as a file or a folder")
             elif name == "dropout" or name.endswith("_share"):
                 require(0 <= value <= 1, name, value, "a share from 0 to 1")
+            elif name in _COUNTS:
+                require_whole(self, name, 1)
             elif isinstance(value, int | float):
                 require(0 <= value < math.inf, name, value, "at least 0")
 

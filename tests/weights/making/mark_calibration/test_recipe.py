@@ -387,6 +387,12 @@ def test_names_of_things_are_single_words():
     assert not {"man", "heart", "smiling"} & {own["en"] for own in names}
 
 
+@pytest.mark.parametrize("name", ["captions", "reduced", "hidden", "inner"])
+def test_captions_and_sizes_of_the_network_are_at_least_one(tmp_path, name):
+    with pytest.raises(CapscoreError, match=f"{name}=0: expected a whole number of at least 1"):
+        settings(tmp_path / "rows.jsonl", "o", **{name: 0})
+
+
 @pytest.mark.parametrize("line", ["7", '{"split": "test", "file": "a", "captions": []}'])
 def test_a_damaged_row_is_named(tmp_path, line):
     path = tmp_path / "rows.jsonl"
