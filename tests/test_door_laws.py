@@ -69,7 +69,7 @@ def test_a_row_has_one_name_whatever_holds_it(ids):
         metric.update(["a", "b"], references=[["a"], ["b"]], ids=[1])
 
 
-def test_two_scorers_of_one_metric_are_refused_by_every_door():
+def test_what_is_no_set_of_metrics_is_refused_by_every_door():
     scorers = [capscore.load("mcs", backbone=ColourBackbone(), cache=False) for _ in range(2)]
     rows = [{"image": "a.jpg", "caption": "a dog"}]
     for call in (
@@ -82,9 +82,15 @@ def test_two_scorers_of_one_metric_are_refused_by_every_door():
     ):
         with pytest.raises(OptionError, match=r"two scorers of|is there twice"):
             call()
-    for door, given in ((capscore.compare, scorers), (capscore.battles, scorers[0]), (capscore.battles, [])):
-        with pytest.raises(OptionError, match=r"metric: (expected the name|got 0 metrics)"):
-            door({"a": rows, "b": rows}, given)
+    systems = {"a": rows, "b": rows}
+    one = (capscore.load,), (CaptionMetric,), (capscore.explain, RED, "a"), (capscore.battles, systems)
+    some = *one, (capscore.score_file, rows), (capscore.score_stream, rows), (capscore.calibrate, rows)
+    every = *some, (capscore.compare, systems), (capscore.benchmark, "thumb")
+    wrong = {3: every, (3, "mcs"): every, (): some, ("mcs", "cider"): one, scorers[0]: every[-3:]}
+    for given, doors in wrong.items():
+        for door, *first in doors:
+            with pytest.raises(OptionError, match=r"metric: (expected the name|got \d metrics)"):
+                door(*first, given)
 
 
 def test_systems_may_have_any_name():

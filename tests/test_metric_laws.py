@@ -561,4 +561,3 @@ def test_several_metrics_share_a_backbone():
     for scorer in load_together(["mcs", "ref_clip_score"], backbone=backbone, cache=False):
         scorer.score(**rows_of(scorer.metric))
         assert scorer.backbone is backbone
-    assert load_together([]) == []

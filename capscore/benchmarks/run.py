@@ -150,7 +150,7 @@ def named_metrics(
     if isinstance(metrics, Mapping):
         given = metrics
     else:
-        given = dict.fromkeys(metric_names(metrics))
+        given = dict.fromkeys(metric_names(metrics, least=0))
     named: list[NamedMetric] = []
     files: dict[str, Path] = {}
     loader = loader or ScorerLoader(load.arguments())

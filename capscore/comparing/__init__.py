@@ -74,7 +74,7 @@ def compare(
     """
     check_systems(systems)
     rows, load, sampling = split_options({"bootstrap": 10_000, **options}, RowOptions, LoadOptions, Sampling)
-    named = metric_names(metrics)
+    named = metric_names(metrics, least=0)
     if data is not None and preset is not None:
         raise OptionError(Setting("preset", preset), ": with a benchmark, name the metrics")
     if data is not None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .. import __version__
-from ..errors import InputError, OptionError, Setting
+from ..errors import InputError, Setting
 from ..files.columns import columns_of, named_columns
 from ..files.matching import MatchedRows, match_rows
 from ..files.references import read_references, with_references
@@ -252,10 +252,8 @@ def battles(
     check_systems(systems, 2)
     if pairs is not None:
         check_whole_number("pairs", pairs, 1)
-    chosen = metric_names(metric)
-    if len(chosen) != 1:
-        raise OptionError(f"got {len(chosen)} metrics; battles take one", field="metric")
-    name, component = component_of(chosen[0])
+    (metric,) = metric_names(metric, most=1)
+    name, component = component_of(metric)
     known = METRICS.find(name)
     kind = known or Scorer
     check_options([name] if known else METRICS.names(), load.arguments())

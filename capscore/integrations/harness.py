@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..errors import MissingExtraError
-from ..metrics import load_together
+from ..metrics import load
 from ..metrics.base import Scorer
 
 Row = tuple[str, object, Sequence[str] | None]
@@ -44,9 +44,9 @@ class HarnessMetric:
         image: Callable[[Mapping[str, Any]], Any] | None = lambda document: document["image"],
         references: Callable[[Mapping[str, Any]], Sequence[str]] | None = None,
         language: str | None = None,
-        **options: object,
+        **options: Any,
     ):
-        (self.scorer,) = load_together(metric, **options)
+        self.scorer = load(metric, **options)
         self.name, self.image, self.language = self.scorer.metric, image, language
         self.references = references if self.scorer.reads_references else None
 

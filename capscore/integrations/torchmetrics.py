@@ -12,7 +12,7 @@ import torch
 import xxhash
 
 from ..errors import CapscoreWarning, InputError, MissingExtraError, warn
-from ..metrics import load_together
+from ..metrics import load
 from ..metrics.base import Scorer
 from ..metrics.rows import PreparedRows
 
@@ -63,9 +63,9 @@ class CaptionMetric(Metric):
     is_differentiable = False
     full_state_update = False  # `forward` scores a batch once
 
-    def __init__(self, metric: str | Scorer = "mcs", *, language: str | None = None, **options: object):
+    def __init__(self, metric: str | Scorer = "mcs", *, language: str | None = None, **options: Any):
         super().__init__(**{name: options.pop(name) for name in _OF_TORCHMETRICS if name in options})
-        (self.scorer,) = load_together(metric, **options)
+        self.scorer = load(metric, **options)
         self.language = language
         low, high = self.scorer.limits
         vars(self).update(

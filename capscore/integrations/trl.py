@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..metrics.base import Scorer
-from ..metrics.loading import load_together
+from ..metrics.loading import load
 from ..options import LoadOptions, RowOptions, split_options
 from ..scoring.streams import BatchScorer
 from ..text.reasoning import without_reasoning
@@ -43,8 +43,8 @@ def caption_reward(
     >>> reward(prompts=["Describe."] * 2, completions=["a dog", ""], references=[["a dog"], ["a cat"]])
     [1.0, 0.0]
     """
-    rows_of, load = split_options({**options, "candidate_column": _CAPTION}, RowOptions, LoadOptions)
-    (scorer,) = load_together(metric, **{"progress": False, **load.arguments()})
+    rows_of, loaded = split_options({**options, "candidate_column": _CAPTION}, RowOptions, LoadOptions)
+    scorer = load(metric, **{"progress": False, **loaded.arguments()})
     batches = BatchScorer([scorer], rows_of)
     new = batches.new_columns(())
     warned: set[str] = set()

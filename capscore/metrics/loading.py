@@ -52,7 +52,7 @@ _ELSEWHERE = {
 
 
 def load(
-    metric: str,
+    metric: str | Scorer,
     *,
     backbone: str | Backbone | None = None,
     device: str | int | None = None,
@@ -71,7 +71,7 @@ def load(
     """Make a scorer. An option that its metric does not take is an error.
 
     Args:
-        metric: Name of the metric, one of `capscore.registry.METRICS.names()`.
+        metric: Name of the metric, one of `capscore.registry.METRICS.names()`; or a scorer, as it is.
         backbone: Name, Hub id (org/name@revision) or folder of the backbone; or a `Backbone`. Default: the
             variable CAPSCORE_BACKBONE, else the metric's own. PR-MCS takes `embedded-pr-mcs` for `embedded`.
             A judge may be behind a server: http://127.0.0.1:8000/v1.
@@ -103,7 +103,8 @@ def load(
     [0.7165]
     """
     given = dict(locals())
-    return load_together(given.pop("metric"), **given.pop("options"), **given)[0]
+    (named,) = metric_names(given.pop("metric"), most=1, loaded=True)
+    return load_together(named, **given.pop("options"), **given)[0]
 
 
 def load_together(metrics: str | Scorer | Sequence[str | Scorer], **options: object) -> list[Scorer]:
@@ -113,24 +114,18 @@ def load_together(metrics: str | Scorer | Sequence[str | Scorer], **options: obj
         metrics: Metric or metrics, each once: METRIC, METRIC@BACKBONE, or a scorer that is loaded already.
         **options: Options of `load`; each goes to the metrics that take it.
     """
-    from .base import Scorer
-
-    chosen, backbones = chosen_metrics([metrics] if isinstance(metrics, (str, Scorer)) else metrics)
+    chosen, backbones = chosen_metrics(metrics)
     load = ScorerLoader(options, backbones)
     check_options([*backbones], load.options)
-    return [item if isinstance(item, Scorer) else load(item) for item in chosen]
+    return [load(item) if isinstance(item, str) else item for item in chosen]
 
 
-def chosen_metrics(metrics: Sequence[str | Scorer]) -> tuple[list[str | Scorer], dict[str, str]]:
+def chosen_metrics(metrics: object) -> tuple[list[str | Scorer], dict[str, str]]:
     """Metrics by name and loaded scorers → the same without backbones, and `own_backbones` of the names."""
-    backbones = own_backbones([item for item in metrics if isinstance(item, str)])
-    chosen: list[str | Scorer] = []
-    names = set()
-    for item in metrics:
-        name = item.partition("@")[0] if isinstance(item, str) else item.metric
-        chosen.append(name if isinstance(item, str) else item)
-        names.add(name)
-    if len(names) < len(chosen):
+    listed = metric_names(metrics, loaded=True)
+    backbones = own_backbones([item for item in listed if isinstance(item, str)])
+    chosen = [item.partition("@")[0] if isinstance(item, str) else item for item in listed]
+    if len({item if isinstance(item, str) else item.metric for item in chosen}) < len(chosen):
         raise OptionError("two scorers of one metric; score them one after the other", field="metrics")
     return chosen, backbones
 
@@ -229,13 +224,20 @@ def _tuned_for(metric: str, backbone: object) -> Any:
     return backbone if known is None else known.tuned.get(metric, backbone)
 
 
-def metric_names(metrics: object) -> list[str]:
-    """One name of a metric, or several, as a list; an error for what is none, such as a loaded scorer."""
-    listed = [metrics] if isinstance(metrics, str) or not isinstance(metrics, Iterable) else [*metrics]
-    names = [name for name in listed if isinstance(name, str)]
-    if len(names) < len(listed):
+def metric_names(
+    metrics: object, *, least: int = 1, most: int = sys.maxsize, loaded: bool = False
+) -> list[Any]:
+    """One name of a metric, or several, as a list; all else is an error, but of scorers if `loaded`."""
+    from .base import Scorer
+
+    listed: list[Any] = [metrics]
+    if isinstance(metrics, Iterable) and not isinstance(metrics, (str, Mapping)):
+        listed = [*metrics]
+    if not all(isinstance(item, str) or (loaded and isinstance(item, Scorer)) for item in listed):
         raise OptionError("expected the name of a metric, with options beside it", field="metric")
-    return names
+    if not least <= len(listed) <= most:
+        raise OptionError(f"got {len(listed)} metrics: name one", field="metric")
+    return listed
 
 
 def component_of(name: str) -> tuple[str, str]:

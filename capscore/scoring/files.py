@@ -451,7 +451,7 @@ class FileScoring:
     def __init__(
         self,
         source: RowSource,
-        metrics: Sequence[str | Scorer] | None,
+        metrics: str | Scorer | Sequence[str | Scorer] | None,
         rows: RowOptions,
         load: LoadOptions,
         output: OutputOptions,
@@ -512,15 +512,12 @@ class FileScoring:
             check_has_ranks(option, first.metric, name, self.calibration)
 
     def _chosen(
-        self, metrics: Sequence[str | Scorer] | None, preset: str | None
+        self, metrics: str | Scorer | Sequence[str | Scorer] | None, preset: str | None
     ) -> tuple[list[str | Scorer], dict[str, str]]:
         """The metrics, each once, and the backbones that are named with them."""
-        if metrics is None:
-            metrics = () if preset else ("mcs",)
-        elif not metrics:
-            raise OptionError("there are no metrics", field="metrics")
-        named, backbones = chosen_metrics(metrics)
-        from_preset: list[str] = []
+        named, backbones, from_preset = list[str | Scorer](), dict[str, str](), list[str]()
+        if metrics is not None or preset is None:
+            named, backbones = chosen_metrics("mcs" if metrics is None else metrics)
         if preset is not None:
             from_preset, notes = chosen_by_preset(preset, self.source, self.options, self._spell)
             self.notes += notes
@@ -833,7 +830,6 @@ def score_file(
     (0.8039, 2)
     """
     read, load, output = split_options(options, RowOptions, LoadOptions, OutputOptions)
-    chosen = [metrics] if isinstance(metrics, str | Scorer) else metrics
     source = open_rows_to_score(rows, read)
-    scoring = FileScoring(source, chosen, read, load, output, preset=preset, calibration=calibration)
+    scoring = FileScoring(source, metrics, read, load, output, preset=preset, calibration=calibration)
     return scoring.run()

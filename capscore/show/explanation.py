@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, Setting
 from ..files.console import make_console
+from ..metrics.loading import metric_names
 from ..registry import METRICS
 from ..tables import fixed
 from ..text.languages import NAMES, is_plainly_other, language_code
@@ -146,8 +147,9 @@ def explain(
 
     texts = _listed(captions)
     image = load_image(photo)
+    (metric,) = metric_names(metric, most=1, loaded=True)
     if isinstance(metric, str):
-        kind = METRICS.get(metric)
+        kind = METRICS.get(metric.partition("@")[0])
         check_captions(texts, kind, language)  # before weights are loaded, which takes seconds
         metric = load(metric, **{**kind.explaining, **options})
     codes = check_captions(texts, metric, language)
@@ -174,7 +176,7 @@ def check_captions(
     for row, caption in enumerate(captions):
         if is_empty(caption):
             raise InputError(f"caption {row + 1} is empty", row=row, field="candidate")
-        if metric.marks_words() and (problem := length_problem(caption)):
+        if metric.marks_words() and (problem := length_problem(str(caption))):
             raise InputError(problem, row=row, field="candidate")
     if not language:
         return None
@@ -194,7 +196,7 @@ def check_captions(
 
 
 def _listed(texts: str | Sequence[str]) -> list[str]:
-    if isinstance(texts, str):
+    if isinstance(texts, str) or not isinstance(texts, Iterable):
         return [texts]
     return list(texts)
 
