@@ -139,8 +139,8 @@ class Table:
 
     @property
     def columns(self) -> list[int]:
-        """Columns that have a cell; empty ones are not shown."""
-        used = [column for column, cells in enumerate(zip(*self.rows, strict=True)) if any(cells)]
+        """Columns in which a row has a value; the others are not shown."""
+        used = [column for column, cells in enumerate(zip(*self.rows, strict=True)) if {*cells} - {"", "–"}]
         return used or list(range(len(self.headings)))
 
     def print(self, console: Console) -> None:

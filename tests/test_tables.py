@@ -146,7 +146,7 @@ def test_names_stay_on_one_line_and_captions_take_what_is_left(cells, width):
 
 
 def test_empty_columns_are_left_out_and_cells_are_escaped():
-    table = Table(("system", "x", "n"), [["a|b", "", "1"]], title="T", bold=frozenset({(0, 2)}))
+    table = Table(("system", "x", "y", "n"), [["a|b", "", "–", "1"]], title="T", bold=frozenset({(0, 3)}))
     assert table.markdown() == "### T\n\n| system | n |\n|---|---:|\n| a\\|b | **1** |\n"
 
 
