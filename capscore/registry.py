@@ -273,8 +273,8 @@ def register_layout(
     ... def tagged_photos(document, notes):
     ...     if "photos" in document:
     ...         return [{"image": photo["file"], "caption": photo["tag"]} for photo in document["photos"]]
-    >>> from capscore.files.layouts import rows_of_document
-    >>> rows_of_document({"photos": [{"file": "b.jpg", "tag": "a cat"}]}, [])
+    >>> from capscore.files.layouts import read_document
+    >>> read_document({"photos": [{"file": "b.jpg", "tag": "a cat"}]}, [])[1]
     [{'image': 'b.jpg', 'caption': 'a cat'}]
     >>> LAYOUTS.unregister("tagged photos")
     """

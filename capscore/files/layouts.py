@@ -74,17 +74,12 @@ def _layout(name: str) -> Callable[[Item], Item]:
     return named
 
 
-def rows_of_document(document: object, notes: list[str]) -> list[Row] | None:
-    """The rows of a JSON document in a known layout; None if it is in none.
+def read_document(document: object, notes: list[str]) -> tuple[str, list[Row] | None]:
+    """The name of the layout of a JSON document, and its rows; "" and None if it is in no known layout.
 
-    >>> rows_of_document({"a.jpg": "a dog", "b.jpg": []}, [])
+    >>> read_document({"a.jpg": "a dog", "b.jpg": []}, [])[1]
     [{'image': 'a.jpg', 'caption': 'a dog'}, {'image': 'b.jpg', 'caption': None}]
     """
-    return read_document(document, notes)[1]
-
-
-def read_document(document: object, notes: list[str]) -> tuple[str, list[Row] | None]:
-    """The same, after the name of the layout."""
     if isinstance(document, dict):
         for name, layout in _layouts(lines=False).items():
             rows = layout(document, notes)

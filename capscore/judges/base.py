@@ -36,35 +36,22 @@ class PhotoModel(ABC, Generic[Photo]):
         refused_options: Options of the judge that must keep their defaults.
         value_names: What `read` says of each answer: "number" and "mass", which a reading gives, and more.
         waits: Whether most of its time is waiting, so that threads read the photos they prepared.
+        dtype, device: Number format and device of the weights, or "server".
+        settings: How it computes, for the signature.
+        identity: What tells its answers in the cache from those of others, besides the signature.
     """
 
     prompter: Prompter | None = None
     refused_options: tuple[str, ...] = ()
     value_names: ClassVar[tuple[str, ...]] = ("number", "mass")
     waits: ClassVar[bool] = False
+    dtype: str
+    device: str
+    settings: Mapping[str, object]
+    identity: tuple[str, ...] = ()
 
     def __init__(self, name: str, revision: str, batch_size: int):
         self.name, self.revision, self.batch_size = name, revision, batch_size
-
-    @property
-    def dtype(self) -> str:
-        """Number format of the weights; "" if it is not known."""
-        return ""
-
-    @property
-    def device(self) -> str:
-        """Device of the weights; "" if it is not known."""
-        return ""
-
-    @property
-    @abstractmethod
-    def settings(self) -> Mapping[str, object]:
-        """How it computes, for the signature."""
-
-    @property
-    def identity(self) -> tuple[str, ...]:
-        """What tells its answers in the cache from those of others, besides the signature."""
-        return ()
 
     def asking(self) -> AbstractContextManager[object]:
         """A block in which the model is asked; threads that wait give up if it ends with an error."""
@@ -115,20 +102,10 @@ class LocalModel(PhotoModel[Photo]):
     ):
         super().__init__(name, revision, batch_size or (8 if model.device.type == "cpu" else self.gpu_batch))
         self.model, self.processor = model, processor
+        self.dtype, self.device = str(model.dtype).removeprefix("torch."), str(model.device)
+        self.settings = {"dtype": DTYPES[self.dtype]}
         if None in (getattr(processor, part, None) for part in ("image_processor", "tokenizer")):
             raise BackboneUnavailable(f"{name} has no image processor: a judge looks at photos")
-
-    @property
-    def dtype(self) -> str:
-        return str(self.model.dtype).removeprefix("torch.")
-
-    @property
-    def device(self) -> str:
-        return str(self.model.device)
-
-    @property
-    def settings(self) -> Mapping[str, object]:
-        return {"dtype": DTYPES[self.dtype]}
 
 
 @contextmanager

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..statistics.battles import log_logistic
 from .prompts import Prompt, Prompter
-from .readings import ANSWERS, Yes, log_logistic, two_words
+from .readings import ANSWERS, Yes, two_words
 
 
 class Battle(Yes):

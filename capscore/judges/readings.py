@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ..errors import BackboneUnavailable, InputError, OptionError, Setting
+from ..statistics.battles import log_logistic
 from .prompts import Prompt, Prompter, check_turn
 
 if TYPE_CHECKING:
@@ -265,15 +266,6 @@ class Grade(Reading):
 
     def said(self, number: float) -> str:
         return f"{number:.2f}"
-
-
-def log_logistic(odds: np.ndarray) -> np.ndarray:
-    """Log-odds → the logarithm of the probability, exact for small ones, too.
-
-    >>> log_logistic(np.array([0.0, -1000.0])).round(4).tolist()
-    [-0.6931, -1000.0]
-    """
-    return -np.logaddexp(0, -odds)
 
 
 def among(logits: torch.Tensor, ids: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:

@@ -101,31 +101,18 @@ class Server(PhotoModel[ServerPhoto]):
 
     value_names: ClassVar[tuple[str, ...]] = ("number", "mass", "missing")
     waits: ClassVar[bool] = True
+    dtype = device = "server"
 
     def __init__(self, client: Client, model: str, kind: str, top_logprobs: int, batch_size: int):
         super().__init__(model, "unstated", batch_size)
-        self.client, self.kind, self.top_logprobs = client, kind, top_logprobs
+        self.client, self.top_logprobs = client, top_logprobs
+        self.settings = {"server": kind, "top_logprobs": top_logprobs}
+        self.identity = (client.address,)
         self.prompter: ServerPrompter = ServerPrompter(model)
         self._is_tried, self._other_builds = False, set[str]()
         self._joins_texts = False  # whether tokens of one text are one entry of what it sends
         self._try()
         self._is_tried = True
-
-    @property
-    def dtype(self) -> str:
-        return "server"
-
-    @property
-    def device(self) -> str:
-        return "server"
-
-    @property
-    def settings(self) -> Mapping[str, object]:
-        return {"server": self.kind, "top_logprobs": self.top_logprobs}
-
-    @property
-    def identity(self) -> tuple[str, ...]:
-        return (self.client.address,)
 
     def fits(self, reading: Reading) -> bool:
         return True

@@ -7,10 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from ..statistics.battles import log_logistic
 from ..text.claims import Claim, claims
 from .listing import Split
 from .prompts import Prompt
-from .readings import Yes, log_logistic
+from .readings import Yes
 
 _TOLD = (
     'Here is a description of a photo: "{caption}"\n'

@@ -46,7 +46,7 @@ def spice(candidates: Sequence[str], references: Sequence[Sequence[str]]) -> np.
 
     >>> spice(["a red kite"], [["a red kite flies", "one kite"]]).tolist()    # doctest: +SKIP
     """
-    folder, java = _program(), _java()
+    folder, java = program_folder("spice", "spice-1.0.jar", "java", "SPICE"), _java()
     missing = [name for name in _SPICE_MODELS if not (folder / "lib" / name).is_file()]
     if missing:
         raise CapscoreError(
@@ -89,10 +89,6 @@ def spice(candidates: Sequence[str], references: Sequence[Sequence[str]]) -> np.
 
 def _one_line(text: str) -> str:
     return " ".join(text.replace("|||", " ").split())
-
-
-def _program() -> Path:
-    return program_folder("spice", "spice-1.0.jar", "java", "SPICE")
 
 
 def program_folder(part: str, jar: str, extra: str, metric: str) -> Path:

@@ -76,8 +76,8 @@ def bradley_terry(wins: np.ndarray, near: np.ndarray | None = None) -> np.ndarra
         strengths += (near - START) * math.log(10) / SCALE
     diagonal = np.arange(n_systems)
     for _ in range(_MAX_STEPS):
-        chances = _logistic(strengths[..., :, None] - strengths[..., None, :])
-        of_tie = _logistic(strengths)  # the virtual tie with an average system
+        chances = np.exp(log_logistic(strengths[..., :, None] - strengths[..., None, :]))
+        of_tie = np.exp(log_logistic(strengths))  # the virtual tie with an average system
         gradient = (wins - battles * chances).sum(axis=-1) + 0.5 - of_tie
         hessian = -battles * chances * (1 - chances)
         hessian[..., diagonal, diagonal] = -hessian.sum(axis=-1) + of_tie * (1 - of_tie)
@@ -166,5 +166,10 @@ def drawn_pairs(
     return rows[order], one[pairs[order]], other[pairs[order]]
 
 
-def _logistic(values: np.ndarray) -> np.ndarray:
-    return np.asarray(np.exp(-np.logaddexp(0, -values)))
+def log_logistic(odds: np.ndarray) -> np.ndarray:
+    """Log-odds → the logarithm of the probability, exact for small ones, too.
+
+    >>> log_logistic(np.array([0.0, -1000.0])).round(4).tolist()
+    [-0.6931, -1000.0]
+    """
+    return -np.logaddexp(0, -odds)

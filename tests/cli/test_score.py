@@ -355,7 +355,7 @@ def test_a_preset_is_the_metrics_that_the_rows_have_inputs_for(preds, photos, to
 
 def test_a_preset_leaves_out_programs_that_are_not_here(preds, toys, monkeypatch):
     monkeypatch.setattr("shutil.which", lambda name: None)
-    monkeypatch.setattr("capscore.metrics.spice._program", lambda: None)
+    monkeypatch.setattr("capscore.metrics.spice.program_folder", lambda *_: None)
     monkeypatch.setattr("capscore.metrics.meteor_words.version", lambda name: "3.0.1")
     done = score(preds, "--preset", "clipscore", "--json")
     expected = ["bleu", "rouge_l", "cider", "clip_score", "ref_clip_score"]

@@ -9,7 +9,7 @@ import pytest
 
 import capscore
 from capscore.files.columns import columns_of
-from capscore.files.layouts import line_reader, nearest, rows_of_document
+from capscore.files.layouts import line_reader, nearest, read_document
 from capscore.files.read import open_rows
 from capscore.files.references import open_with_references, photo_cells, photo_columns
 from capscore.options import RowOptions
@@ -82,7 +82,7 @@ WAYS = {
 
 
 def rows_of(value, lines):
-    return line_reader()(value) if lines else rows_of_document(value, [])
+    return line_reader()(value) if lines else read_document(value, [])[1]
 
 
 def written(value, path, file_format):
@@ -175,7 +175,7 @@ def test_captions_that_vizwiz_leaves_out_are_left_out_and_counted():
     annotations = [dict(zip(names, cells, strict=True), image_id=1) for cells in said]
     photos = [{"id": 1, "file_name": "VizWiz_val_00000000.jpg"}]
     notes: list[str] = []
-    rows = rows_of_document({"images": photos, "annotations": annotations}, notes)
+    rows = read_document({"images": photos, "annotations": annotations}, notes)[1]
     assert [row["caption"] for row in rows] == ["A can."]
     assert "2 rejected or precanned" in notes[0] and "0 photos have no other" in notes[0]
 
@@ -193,7 +193,7 @@ DOG = {"image": "dog.jpg", "caption": "a dog"}
 
 @pytest.mark.parametrize("value", [DOG, DOG | {"caption": ["a", "b"]}, {"a": None}, [], {}, "text"])
 def test_rows_as_they_are_and_what_is_unknown_have_no_layout(value):
-    assert rows_of_document(value, []) is None
+    assert read_document(value, [])[1] is None
     assert not isinstance(value, dict) or line_reader()(value) is None
 
 
