@@ -196,7 +196,7 @@ def read_config(path: Path, kind: type = dict) -> Any:
         size = path.stat().st_size
         if size > CONFIG_BYTES.bytes:
             raise BackboneUnavailable(f"{path} has {readable_size(size)}; {CONFIG_BYTES}")
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(fetched(path).read_text(encoding="utf-8"))
     if not isinstance(content, kind):
         raise BackboneUnavailable(f"{path} should hold a JSON {kind.__name__}, not {type(content).__name__}")
     return content
@@ -383,7 +383,7 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def fetched(file: Path) -> Path:
-    """A file of weights; an error where a pointer to it is instead, or the page of an error."""
+    """A file of a checkpoint; an error where a pointer to it is instead, or the page of an error."""
     if not zipfile.is_zipfile(file) and (other := looks_like(file)):
         raise BackboneUnavailable(f"{file} cannot be read: {other}")
     return file

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import BackboneUnavailable, CapscoreError
 from .base import Tokens
-from .checkpoint import quietly_refusing
+from .checkpoint import CONFIGURATION, fetched, quietly_refusing
 
 if TYPE_CHECKING:
     import torch
@@ -56,6 +56,9 @@ def load_tokenizer(folder: Path, config: PretrainedConfig | None = None) -> PreT
     file = folder / "tokenizer.json"
     configured = any((folder / name).is_file() for name in ("tokenizer_config.json", "config.json"))
     with quietly_refusing(f"the tokenizer in {folder}"):
+        for path in folder.iterdir():
+            if path.suffix in CONFIGURATION and path.is_file():
+                fetched(path)
         if config is None and not configured and file.is_file():
             tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(file))
             known = tokenizer.get_vocab()

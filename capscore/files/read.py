@@ -21,6 +21,7 @@ from ..text.suspicious import are_tokens
 from .columns import find_candidate_column, find_reference_columns, named_columns, written_list
 from .layouts import line_reader
 from .pages import PAGE_STARTS, PAGE_SUFFIXES, open_pages, page_names
+from .photo_names import IMAGE_SUFFIXES
 from .row_source import CHUNK_ROWS, NoRowsError, Row, RowSource, layout_error, read_dicts, read_tables
 from .samples import TEXT_SUFFIXES, is_visible, open_archive, open_photo_folder, samples_of
 from .shards import expanded, join_rows
@@ -140,6 +141,8 @@ def _open(path: Path, options: RowOptions) -> tuple[RowSource, str | None]:
     expected = f" has an unknown format; expected {EXPECTED}"
     if suffix in (".xlsx", ".xls", ".ods"):
         expected += "; export its table as CSV"
+    elif suffix in IMAGE_SUFFIXES:
+        expected += f'; a photo is part of a row, {{"image": "{path.name}", …}}, or goes to score --photo'
     raise InputError(Setting("path", path), expected)
 
 

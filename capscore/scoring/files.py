@@ -466,7 +466,10 @@ class FileScoring:
             read_calibrations(calibration)
         chosen, backbones = self._chosen(metrics, preset)
         names = [item if isinstance(item, str) else item.metric for item in chosen]
-        self._check_options(names, load, has_scorers=any(isinstance(item, Scorer) for item in chosen))
+        given = load.arguments()
+        if any(isinstance(item, Scorer) for item in chosen):
+            given.pop("allow_urls", None)  # it is for reading rows, too
+        check_options(names, given)
         self.kept = None
         if output.keep is not None or output.drop is not None:
             self.kept = RowFilter(names[0], output)
@@ -482,15 +485,13 @@ class FileScoring:
         if source.n_rows > CHUNK_ROWS:  # one bar for all rows: scorers show theirs for each chunk
             load = dataclasses.replace(load, progress=False)
         loader = ScorerLoader(load.arguments(), backbones)
-        needs_ranks = next(
-            (name for name in ("fail_under", "min_rank") if getattr(output, name) is not None), ""
-        )
+        needs_ranks = [name for name in ("fail_under", "min_rank") if getattr(output, name) is not None]
         if needs_ranks:
-            self._check_ranks(needs_ranks, chosen[0], loader)
+            self._check_ranks(needs_ranks[0], chosen[0], loader)
         scorers = [item if isinstance(item, Scorer) else loader(item) for item in chosen]
         _check_language(scorers, rows.language)
         if needs_ranks:
-            self._check_ranks(needs_ranks, scorers[0], loader)
+            self._check_ranks(needs_ranks[0], scorers[0], loader)
         if self.kept is not None:
             self.kept.check_range(scorers[0])
         ranked = [scorer.metric for scorer in scorers if has_calibration(scorer, calibration)]
@@ -526,12 +527,6 @@ class FileScoring:
                 raise OptionError(Setting("preset", preset), problem)
         found = {item if isinstance(item, str) else item.metric: item for item in (*from_preset, *named)}
         return [*found.values()], backbones
-
-    def _check_options(self, names: Sequence[str], load: LoadOptions, *, has_scorers: bool) -> None:
-        given = load.arguments()
-        if has_scorers:
-            given.pop("allow_urls", None)  # it is for reading rows, too
-        check_options(names, given)
 
     def _columns_for(self, chosen: Sequence[str | Scorer], load: LoadOptions) -> ColumnNames:
         """The columns that the metrics read; an error says which metrics need one that is missing."""

@@ -132,6 +132,7 @@ def test_values_that_are_odd_but_valid(tmp_path):
         ("a.csv", b"image,image\na,b\n", "two columns have the name 'image'"),
         ("a.csv", b",".join(b"c%d" % n for n in range(100_000)) + b",c5\n", "two columns have the name 'c5'"),
         ("a.xlsx", b"PK\x03\x04", "has an unknown format"),
+        ("a.jpg", b"\xff\xd8\xff", 'a row, {"image": "a.jpg", …}, or goes to score --photo'),
     ],
 )
 def test_errors_in_a_file_name_their_line(tmp_path, name, content, message):
