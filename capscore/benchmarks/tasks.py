@@ -12,13 +12,15 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ..errors import CapscoreError, InputError, Setting
 from ..files.write import json_bytes, write_text
+from ..metrics.base import Scorer
 from ..metrics.rows import format_signature
+from ..metrics.scores import Scores
 from ..options import Sampling
 from ..registry import BENCHMARKS, PROTOCOLS
 from ..statistics.agreement import agreement, compare
@@ -28,10 +30,6 @@ from . import protocols
 from .protocols import ProtocolResult, Statistic
 from .protocols.results import ends
 from .protocols.words import doubts_of, labels_at, places_of, scores_of_tokens
-
-if TYPE_CHECKING:
-    from ..metrics.base import Scorer
-    from ..metrics.scores import Scores
 
 # captions whose regions are held in memory at the same time
 _BLOCK = 4000

@@ -15,14 +15,12 @@ import xxhash
 from ..embedding.cache import EmbeddingCache, stored_in_groups
 from ..embedding.photos import PhotoPipeline, Photos, in_batches, in_turn
 from ..errors import CapscoreError, ImageError, InputError, Setting
-from .base import TooLong
+from .base import PhotoModel, TooLong
 from .prompts import Prompt
+from .readings import Reading
 
 if TYPE_CHECKING:
     from PIL import Image
-
-    from .base import PhotoModel
-    from .readings import Reading
 
 Result = TypeVar("Result")
 WRITE_EVERY = 64  # answers that are written to disk together: each takes long

@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+import numpy as np
+
 from ..backbones.base import DTYPES
 from ..errors import BackboneUnavailable, CapscoreError, InputError, Part, Setting, message_of
+from .prompts import Prompt, Prompter
+from .readings import Reading
 
 if TYPE_CHECKING:
-    import numpy as np
     from PIL import Image
     from transformers import PreTrainedModel, ProcessorMixin
-
-    from .prompts import Prompt, Prompter
-    from .readings import Reading
 
 Photo = TypeVar("Photo")
 

@@ -12,12 +12,11 @@ import numpy as np
 from ..embedding.photos import in_batches
 from ..errors import InputError, Part, Setting
 from .base import LocalModel, clear_errors
+from .prompts import Prompt
+from .readings import Reading
 
 if TYPE_CHECKING:
     from PIL import Image
-
-    from .prompts import Prompt
-    from .readings import Reading
 
 # Class of transformers → argument that asks for the head, and output that has it: (rows, 2), match last
 MATCHERS = {

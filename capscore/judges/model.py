@@ -40,13 +40,12 @@ from ..errors import BackboneUnavailable, CapscoreError, InputError, Part, Setti
 from .base import LocalModel, TooLong, clear_errors
 from .matching import MATCHERS, Matcher
 from .prompts import ChatPrompter, PhotoTokens, Prompt, n_alike
+from .readings import Reading
 
 if TYPE_CHECKING:
     import torch
     from PIL import Image
     from transformers import PreTrainedModel, ProcessorMixin
-
-    from .readings import Reading
 
 # Families that read a text from left to right after its photo, so that rows of a photo can share its part.
 # tests/judges compares each of them with rows alone.

@@ -33,12 +33,11 @@ from ..options import check_whole_number
 from .base import PhotoModel
 from .client import Client, Refused, inside, whole_number
 from .prompts import Prompt, Prompter, forms_of, messages_of, text_with
+from .readings import Reading
 
 if TYPE_CHECKING:
     import torch
     from PIL import Image
-
-    from .readings import Reading
 
 TOP_LOGPROBS = 20  # as many as the protocol allows
 AT_ONCE = 8  # questions

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from .. import __version__
-from ..backbones.base import DTYPES
+from ..backbones.base import DTYPES, Backbone
 from ..errors import ImageError, InputError, LanguageWarning, Setting, TruncationWarning, warn
 from ..text.segmentation import string_problem
 from ..text.sentences import RULE, SHORT, split_texts
@@ -22,7 +22,6 @@ from .rows import InputRows, PreparedRows, row_settings
 from .scores import Scores
 
 if TYPE_CHECKING:
-    from ..backbones.base import Backbone
     from ..embedding.embedder import EmbeddedRows, Embedder
 
 # a letter, digit or sign after which a word begins with a blank

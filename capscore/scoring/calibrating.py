@@ -24,6 +24,7 @@ from ..metrics.base import Scorer
 from ..metrics.calibration import ALL, FORMAT, MIN_PHOTOS, PERCENTS, RIGHT, SHUFFLED, Distribution
 from ..metrics.loading import ScorerLoader, check_options, metric_names
 from ..metrics.rows import parse_signature
+from ..metrics.scores import Scores
 from ..options import LoadOptions, RowOptions, check_whole_number, split_options
 from ..registry import METRICS
 from ..tables import Report, Result, Table, fixed
@@ -33,8 +34,6 @@ from .files import open_rows_to_score
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from ..metrics.scores import Scores
 
 _PERCENTS = (5, 25, 50, 75, 95)  # those that a table shows
 

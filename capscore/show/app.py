@@ -30,8 +30,10 @@ from ..errors import CapscoreError, MissingExtraError, address_name, install_com
 from ..files.shipped import module_folder
 from ..judges.server import is_address
 from ..metrics import load
+from ..metrics.base import Scorer
 from ..metrics.calibration import RIGHT, placed
 from ..metrics.loading import default_backbone
+from ..metrics.scores import Scores
 from ..registry import METRICS
 from ..tables import fixed
 from ..text.languages import NAMES, language_code
@@ -40,9 +42,6 @@ from .pages import explain_page, render
 
 if TYPE_CHECKING:
     import gradio
-
-    from ..metrics.base import Scorer
-    from ..metrics.scores import Scores
 
 DEFAULT = "mcs"  # the metric that is chosen first
 MAX_CHARACTERS = 20_000  # in one box of text

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..comparing.comparison import column_title, interval_text, p_text
+from ..comparing.comparison import Comparison, column_title, interval_text, p_text
 from ..comparing.published_order import agreement_parts
+from ..comparing.systems import SystemScores
 from ..errors import InputError
 from ..files.columns import columns_of, read_inputs
 from ..files.image_folder import ImageFolder
@@ -20,13 +20,9 @@ from ..files.write import write_text
 from ..metrics.loading import component_of
 from ..options import RowOptions
 from ..registry import METRICS
+from ..statistics.systems import SystemComparison
 from ..tables import fixed, photo_name, shown_caption, signed
 from .pages import picture_of, references_of, render
-
-if TYPE_CHECKING:
-    from ..comparing import Comparison
-    from ..comparing.systems import SystemScores
-    from ..statistics.systems import SystemComparison
 
 PHOTOS_SHOWN = 4
 """Number of photos on which a system is furthest above, and furthest below, the baseline."""

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ..benchmarks.result_file import metric_order
+from ..benchmarks.result_file import ReportedNumber, metric_order
 from ..benchmarks.results import benchmark_title, statistic_name
 from ..errors import InputError, visible
+from ..files.columns import ChunkInputs
 from ..metrics.loading import metric_title
 from ..tables import fixed
 from ..text.languages import NAMES
@@ -29,9 +30,6 @@ from .explained import Box, ExplainedCaption, ShownRegion
 
 if TYPE_CHECKING:
     from PIL import Image
-
-    from ..benchmarks.result_file import ReportedNumber
-    from ..files.columns import ChunkInputs
 
 MAX_SIDE = 1280
 """Longest side in pixels; a larger photo is scaled down for the page."""

@@ -7,24 +7,21 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from ..files.columns import read_inputs
+from ..files.columns import ChunkInputs, read_inputs
 from ..files.row_source import CHUNK_ROWS
 from ..files.write import write_text
 from ..metrics.calibration import LIKELY_WRONG, RANKS, right_shares
 from ..options import RowOptions
+from ..scoring.files import ScoredFile
 from ..scoring.pipeline import photo_column
 from ..scoring.to_check import KINDS_OF_REASON, reasons_to_check
 from ..tables import Table, counted, fixed, image_name, photo_name, shown_caption
 from .explained import marked_pieces
 from .pages import language_names, page_script, picture_of, references_of, render
-
-if TYPE_CHECKING:
-    from ..files.columns import ChunkInputs
-    from ..scoring.files import ScoredFile
 
 Card = dict[str, object]  # what a template shows
 BEST_SHOWN = 8
