@@ -22,11 +22,10 @@ from ..errors import ImageError, InputError, Setting
 from ..files.console import progress_bar
 from ..images.fetch import Downloads
 from ..images.load import BLANK, DECODING, address_of, check_images, content_key, load_image, shows_nothing
+from .cache import EmbeddingCache
 
 if TYPE_CHECKING:
     from PIL import Image
-
-    from .cache import EmbeddingCache
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from ..backbones import checkpoint, find, load_backbone
+from ..backbones.base import BackboneOptions
 from ..benchmarks.result_file import read_documents
 from ..errors import CapscoreError, InputError, Setting
 from ..files.shipped import has_weights, offered_weights, weights_folder
@@ -154,7 +155,6 @@ def _load(folder: Path, kind: str) -> tuple[str, list[str]]:
 def _load_text_tower(folder: Path, kind: str) -> list[str]:
     """Load a tower as far as possible; returns remarks."""
     from ..backbones import text_towers, tuned
-    from ..backbones.base import BackboneOptions
 
     marker = folder / f"capscore_{kind}.json"
     content = checkpoint.read_config(marker)

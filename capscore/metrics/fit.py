@@ -18,6 +18,7 @@ import numpy as np
 from ..embedding.background import SHARED, Background, Curve, read_background, unit_rows
 from ..errors import InputError, RecipeWarning, Setting, warn
 from ..files.photo_names import has_image_suffix
+from ..files.shipped import weights_folder
 from ..text.languages import stated_code
 from .rows import PreparedRows
 from .scores import Scores
@@ -179,7 +180,6 @@ class Fit(BackboneScorer):
 
 
 def _background_of(given: str | os.PathLike[str] | Background | None, embedder: Embedder) -> Background:
-    from ..files.shipped import weights_folder
     from ..infometic.mark_calibration import INSTALLED_MARKS, load_mark_calibration
 
     backbone = embedder.backbone

@@ -12,6 +12,7 @@ import xxhash
 
 from .. import __version__
 from ..errors import CapscoreError, InputError
+from ..registry import METRICS
 from .base import Scorer
 from .loading import documented_arguments
 from .rows import InputRows, PreparedRows, row_settings
@@ -125,8 +126,6 @@ class FunctionScorer(Scorer):
 
 
 def _made_again(metric: str, options: dict[str, object]) -> Any:
-    from ..registry import METRICS
-
     return METRICS.get(metric)(**options)
 
 

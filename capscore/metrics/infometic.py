@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ..backbones.base import as_read
 from ..embedding.embedder import Embedder
 from ..errors import (
     CapscoreError,
@@ -141,7 +142,6 @@ class InfoMetIC(BackboneScorer):
         seed: int = 0,
         **common: Any,
     ):
-        from ..backbones.base import as_read
         from ..infometic.mark_calibration import load_marks
         from ..infometic.marks import RegionNames
         from ..infometic.network import cosine_scale, load_aligner

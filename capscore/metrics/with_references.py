@@ -8,26 +8,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import compress
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from .. import __version__
 from ..errors import InputError, LanguageWarning, warn
+from ..text.segmentation import not_split_by_blanks, segmenter_name, tokenize
 from .base import Scorer
+from .ngrams import TokenRows
 from .rows import InputRows, PreparedRows, row_settings
 from .scores import Scores
-
-if TYPE_CHECKING:
-    from .ngrams import TokenRows
 
 UNSTATED = "en"  # how rows without a stated language are split
 
 
 def splitting_problem(code: str) -> str:
     """Why texts in a language cannot be split into words; "" if they can."""
-    from ..text.segmentation import segmenter_name
-
     try:
         segmenter_name(code or UNSTATED)
     except InputError as error:
@@ -37,8 +34,6 @@ def splitting_problem(code: str) -> str:
 
 def splitting_settings(code: str) -> dict[str, str]:
     """What splits texts in a language ("": not stated) into words, for signatures."""
-    from ..text.segmentation import segmenter_name
-
     return {"segmenter": segmenter_name(code or UNSTATED)}
 
 
@@ -84,9 +79,6 @@ class Texts:
         return [words[text] for text in pairs.candidates], references, pairs.of_row
 
     def _tokens(self, *, whole: bool) -> TokenRows:
-        from ..text.segmentation import tokenize
-        from .ngrams import TokenRows
-
         # two languages may split the same letters differently, so each text carries its language
         def split(keys: list[str]) -> list[list[str]]:
             of_language: dict[str, list[str]] = {}
@@ -120,8 +112,6 @@ class Texts:
 
         "nfc" follows where English texts had to be composed, which earlier versions did not do.
         """
-        from ..text.segmentation import segmenter_name
-
         names = dict.fromkeys(segmenter_name(code) for code in sorted(set(self.languages)))
         rows = zip(self.languages, self.candidates, self.references, strict=True)
         english = (text for code, candidate, listed in rows if code == "en" for text in (candidate, *listed))
@@ -132,8 +122,6 @@ class Texts:
 
 def _warn_of_unsplit(candidates: list[str], references: list[list[str]], languages: list[str]) -> None:
     """Warn about texts that are split at spaces, but whose script is written without spaces."""
-    from ..text.segmentation import not_split_by_blanks
-
     texts_in: dict[str, dict[str, None]] = {}
     for candidate, listed, language in zip(candidates, references, languages, strict=True):
         texts_in.setdefault(language, {}).update(dict.fromkeys([candidate, *listed]))

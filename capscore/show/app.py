@@ -28,6 +28,7 @@ from huggingface_hub import SpaceCard
 from ..backbones.base import Backbone
 from ..errors import CapscoreError, MissingExtraError, address_name, install_command, warnings_taken
 from ..files.shipped import module_folder
+from ..images.load import load_image
 from ..judges.server import is_address
 from ..metrics import load
 from ..metrics.base import Scorer
@@ -369,8 +370,6 @@ def _scores_of(
 def explained(
     scorers: _Scorers, metric: str, photo: str | None, captions: object, language: object
 ) -> tuple[str, str]:
-    from ..images.load import load_image
-
     picture, lines = load_image(_given_photo(photo)), _given_captions(captions)
     scorer, scores, notes = scorers.score(metric, lines, picture, None, language)
     title = "What is wrong, and what is missing"

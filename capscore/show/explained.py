@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..metrics.calibration import ALL, RIGHT, placed
+from ..metrics.scores import Scores, WrongWord
 from ..registry import METRICS
 from ..tables import fixed
-
-if TYPE_CHECKING:
-    from ..metrics.scores import Scores, WrongWord
 
 MAX_MISSED = 3
 """Maximum of missed regions shown; all of them would hide the photo."""

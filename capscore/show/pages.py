@@ -22,6 +22,7 @@ from ..benchmarks.result_file import ReportedNumber, metric_order
 from ..benchmarks.results import benchmark_title, statistic_name
 from ..errors import InputError, visible
 from ..files.columns import ChunkInputs
+from ..images.load import load_image
 from ..metrics.loading import metric_title
 from ..tables import fixed
 from ..text.languages import NAMES
@@ -123,8 +124,6 @@ def inline_jpeg(image: Image.Image, max_side: int) -> tuple[str, int, int]:
 
 def picture_of(inputs: ChunkInputs, row: int, side: int = _THUMBNAIL) -> tuple[str, int, int] | None:
     """A row's photo, small; None where it has none that can be read: whoever scored has said so."""
-    from ..images.load import load_image
-
     if inputs.images is None or row in inputs.problems:
         return None
     with suppress(InputError):

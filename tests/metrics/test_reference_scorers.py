@@ -140,7 +140,7 @@ def test_japanese_is_split_into_words_by_its_segmenter(monkeypatch):
     assert 0.5 < min(found.scores) and max(found.scores) < 1
     assert f"|segmenter:{segmenter_name('ja')}|" in found.signature
     missing = mock.Mock(side_effect=MissingExtraError("fugashi", "ja", "finding words"))
-    monkeypatch.setattr("capscore.text.segmentation.segmenter_name", missing)
+    monkeypatch.setattr("capscore.metrics.with_references.segmenter_name", missing)
     with pytest.raises(MissingExtraError, match=r"\[ja\]"):
         score("cider", captions, references, "ja", on_error="skip")
 
