@@ -13,6 +13,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,7 @@ class Client:
         self.shown = self.address
         self.spent: Counter[str] = Counter()
         self.stopped = threading.Event()
+        self._answered = b""  # the last question that was
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -63,7 +65,9 @@ class Client:
 
     def ask(self, body: Mapping[str, object]) -> object:
         """The answer to a question, and the count of its tokens in `spent`."""
-        answer = self._tried("POST", "/chat/completions", json.dumps(body).encode())
+        coded = json.dumps(body).encode()
+        answer = self._tried("POST", "/chat/completions", coded)
+        self._answered = coded
         with self._lock:
             self.spent["answered"] += 1
             for name, field in (("read", "prompt_tokens"), ("written", "completion_tokens")):
@@ -106,7 +110,7 @@ class Client:
         """The answer to a request, as JSON, which is sent again while the server is busy or cut off."""
         import urllib3
 
-        problem = ""
+        problem, status = "", 0
         tries = TRIES if self.spent["answered"] else TRIES_AT_START
         for number in range(tries):
             if number:
@@ -116,7 +120,7 @@ class Client:
             try:
                 response, data = self._sent(method, path, body)
             except (urllib3.exceptions.HTTPError, OSError, UnicodeError) as error:
-                problem = self.blotted(f"does not answer: {innermost(error)}")
+                problem, status = self.blotted(f"does not answer: {innermost(error)}"), 0
             else:
                 status, answer = response.status, _as_object(data)
                 if status == 200 and answer is not None:
@@ -128,8 +132,17 @@ class Client:
                 wait = max(wait, self._asked_wait(response, problem))
             if number + 1 < tries and self.stopped.wait(wait):
                 break
+        if status >= 500 and self._answers_another(body):
+            raise InputError(f"{self.shown} {problem}, {tries} times, and still answers another question")
         again = f"{tries} times; the same command continues, with the answers in the cache"
         raise BackboneUnavailable(f"{self.shown} {problem}, {again}")
+
+    def _answers_another(self, body: bytes | None) -> bool:
+        """Whether the server, asked again what it answered last, answers: then it fails at one question."""
+        with suppress(Exception):  # each layer has its own
+            if self._answered not in (b"", body) and not self.stopped.is_set():
+                return self._sent("POST", "/chat/completions", self._answered)[0].status == 200
+        return False
 
     def _sent(self, method: str, path: str, body: bytes | None) -> tuple[BaseHTTPResponse, bytes]:
         """An answer, whatever it is, and its body; redirects are not followed."""
@@ -183,16 +196,13 @@ class Client:
         status, shown = response.status, self.shown
         if 300 <= status < 400:
             target = address_name(self.blotted(response.headers.get("Location", "")))
-            moved = (
-                f"{shown} redirects to {target!r:.200}, which is not followed; if you trust it, name it as "
-            )
+            moved = f"{shown} redirects to {target!r:.200}, which is not followed; to trust it, name it as "
             return BackboneUnavailable(moved, Setting("backbone"))
         if status in (401, 403):
             key = "the variable CAPSCORE_SERVER_KEY holds the key"
             return BackboneUnavailable(f"{shown} {problem}: it wants another key; {key}")
         if status in (404, 405):
-            expected = "; expected an address of chat completions, such as http://127.0.0.1:8000/v1"
-            return Refused(f"{shown} {problem}{expected}")
+            problem += "; expected an address of chat completions, such as http://127.0.0.1:8000/v1"
         return Refused(f"{shown} {problem}")
 
     def _asked_wait(self, response: BaseHTTPResponse, problem: str) -> float:
@@ -204,9 +214,7 @@ class Client:
         except urllib3.exceptions.InvalidHeader:
             return 0.0
         if seconds > LONGEST_WAIT:
-            later = (
-                f"; it may be asked again in {seconds:,.0f} s, and the same command goes on from the cache"
-            )
+            later = f"; ask it again in {seconds:,.0f} s, and the same command goes on from the cache"
             raise BackboneUnavailable(f"{self.shown} {problem}{later}")
         return seconds
 

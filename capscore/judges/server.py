@@ -127,9 +127,7 @@ class Server(PhotoModel[ServerPhoto]):
         if self._other_builds:
             mixed = f"{self.client.shown} answered as {', '.join(sorted(self._other_builds))}"
             self._other_builds.clear()
-            warn(
-                CapscoreWarning(f"{mixed}, and before as {self.revision}: scores of one signature have both")
-            )
+            warn(CapscoreWarning(f"{mixed}, and before as {self.revision}: all under one signature"))
 
     def spent(self) -> str:
         """What was asked so far, as a line; "" for nothing."""
@@ -239,7 +237,7 @@ class Server(PhotoModel[ServerPhoto]):
             photo = self.prepare(Pillow.new("RGB", (56, 56), colour), [])
             try:
                 answers.append(self._trial_answer(photo.address))
-            except Refused as error:
+            except InputError as error:
                 raise BackboneUnavailable(*error.parts) from error
         if answers[0] == answers[1]:
             blind = f"{self.name} at {self.client.shown} gives a black and a white photo the same answer"
@@ -328,11 +326,8 @@ class _Answer:
         if self.reading.begins_answer:
             joined = [value for text, value in place.tokens.items() if _is_long_number(text)]
             if math.fsum(map(math.exp, joined)) > 0.01:
-                raise BackboneUnavailable(
-                    f"{self.server.name} has tokens of several digits, so no expectation over digits can be "
-                    "read: use ",
-                    Setting("reading", "yes"),
-                )
+                problem = f"{self.server.name} has tokens of several digits, not of one: use "
+                raise BackboneUnavailable(problem, Setting("reading", "yes"))
         return place
 
     def _ask(self, begun: str) -> None:

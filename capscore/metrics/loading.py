@@ -224,9 +224,7 @@ def _tuned_for(metric: str, backbone: object) -> Any:
     return backbone if known is None else known.tuned.get(metric, backbone)
 
 
-def metric_names(
-    metrics: object, *, least: int = 1, most: int = sys.maxsize, loaded: bool = False
-) -> list[Any]:
+def metric_names(metrics: object, *, least: int = 1, most: int = 10**9, loaded: bool = False) -> list[Any]:
     """One name of a metric, or several, as a list; all else is an error, but of scorers if `loaded`."""
     from .base import Scorer
 

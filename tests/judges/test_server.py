@@ -170,6 +170,7 @@ FAULTS = {
     "429 with Retry-After": (sent(429, b"busy", Retry_After="7"), True, "HTTP 429 (busy), 3 times"),
     "429 for an hour": (sent(429, b"", Retry_After="3600"), False, "again in 3,600 s"),
     "500": (sent(500, {"error": {"message": "out of memory"}}), True, "HTTP 500 (out of memory)"),
+    "500 once": (lambda h, a: "a cat" in str(h.server.asked[-1]) and sent(500)(h, a), False, "row 0: .*500"),
     "529 in HTML": (sent(529, b"<html>overloaded"), True, "HTTP 529 (<html>overloaded)"),
     "cut": (cut, True, "does not answer: IncompleteRead"),
     "slow": (lambda *_: time.sleep(0.8), True, "does not answer: TimeoutError"),
