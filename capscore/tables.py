@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from io import StringIO
 from typing import TYPE_CHECKING
 
 from .errors import address_name, visible
@@ -279,8 +280,6 @@ class Report:
 
     def __str__(self) -> str:
         """What `print` shows on a console of 100 columns."""
-        from io import StringIO
-
         from rich.console import Console
 
         written = StringIO()

@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+import xxhash
 
 from ..errors import CapscoreError, Setting
 from ..images.boxes import check_boxes, crops, normalised
@@ -19,8 +21,6 @@ from ..switches import Switch
 from ..text.languages import language_code
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import torch
     from numpy.typing import ArrayLike
     from PIL import Image
@@ -393,8 +393,6 @@ def resolve_dtype(dtype: str | torch.dtype | None) -> str:
 
 def fingerprint_of(*parts: object) -> str:
     """One digest (32 hexadecimal digits) of all parts; used for everything that an embedding depends on."""
-    import xxhash
-
     return xxhash.xxh3_128("\x1f".join(map(str, parts)).encode()).hexdigest()
 
 
@@ -406,7 +404,6 @@ def weights_digest(*modules: torch.nn.Module) -> str:
 def tensors_digest(*states: Mapping[str, torch.Tensor]) -> str:
     """Digest (32 hexadecimal digits) of named tensors: names, dtypes, shapes and values."""
     import torch
-    import xxhash
 
     digest = xxhash.xxh3_128()
     for state in states:
@@ -427,8 +424,6 @@ _SETTINGS = re.compile(
 
 def settings_digest(folder: Path) -> str:
     """Digest of the files in a folder that say how its weights are used, wherever the folder is."""
-    import xxhash
-
     parts = []
     for path in sorted(folder.rglob("*"), key=lambda path: path.relative_to(folder).as_posix()):
         name = path.relative_to(folder).as_posix()

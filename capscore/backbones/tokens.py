@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import xxhash
 
 from ..errors import BackboneUnavailable, CapscoreError
 from .base import Tokens
@@ -74,8 +75,6 @@ def load_tokenizer(folder: Path, config: PretrainedConfig | None = None) -> PreT
 
 def vocabulary_digest(tokenizer: PreTrainedTokenizerBase) -> str:
     """Digest (32 hexadecimal digits) of how a tokenizer splits texts, whatever its files."""
-    import xxhash
-
     fast = getattr(tokenizer, "backend_tokenizer", None)
     if fast is None:
         return xxhash.xxh3_128_hexdigest(json.dumps(tokenizer.get_vocab(), sort_keys=True).encode())
