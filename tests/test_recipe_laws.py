@@ -143,9 +143,8 @@ def test_a_recipe_writes_settings_and_a_card_that_names_data_and_licences(recipe
     assert (read_card(folder).recipe, read_card(folder).license) == (recipe, "apache-2.0")
     for path in files["data"]:
         assert f"| {Path(path).name} | CC0 |" in card.text
-        assert (
-            read_card(folder).inputs[Path(path).name] == hashlib.sha256(Path(path).read_bytes()).hexdigest()
-        )
+        digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+        assert read_card(folder).inputs[Path(path).name] == digest
     assert str(out.parent) not in card.text, "a card tells nothing of the machine"
     line = ["--config", str(folder / "settings.yaml"), "--out", "again"]
     again, names = parse(settings_of(recipe), line, ""), [Path(path).name for path in files["data"]]

@@ -354,7 +354,7 @@ def rows_of(given: Any) -> Iterable[Any]:
         return given.to_dict("records")
     if isinstance(given, Mapping) or not isinstance(given, Iterable):
         raise InputError(f"got a {type(given).__name__}; expected a file, a folder, rows as dicts or a table")
-    library: Any = sys.modules.get("datasets")
+    library = sys.modules.get("datasets")
     if library is not None and isinstance(given, library.IterableDataset | library.Dataset):
         for name, feature in (given.features or {}).items():
             if isinstance(feature, library.Image) and feature.decode:

@@ -228,7 +228,7 @@ def metric_names(metrics: object, *, least: int = 1, most: int = 10**9, loaded: 
     """One name of a metric, or several, as a list; all else is an error, but of scorers if `loaded`."""
     from .base import Scorer
 
-    listed: list[Any] = [metrics]
+    listed = [metrics]
     if isinstance(metrics, Iterable) and not isinstance(metrics, (str, Mapping)):
         listed = [*metrics]
     if not all(isinstance(item, str) or (loaded and isinstance(item, Scorer)) for item in listed):

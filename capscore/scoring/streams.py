@@ -318,7 +318,7 @@ def score_stream(
     return ScoredStream(rows_of(rows), BatchScorer(listed, options, calibration), batch_rows)
 
 
-def _plain(value: object, of_references: bool) -> Any:
+def _plain(value: object, of_references: bool) -> object:
     """A cell as readers of files give it: engines hand out arrays of texts where a file has lists."""
     if isinstance(value, np.generic):
         return value.item()

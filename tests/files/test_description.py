@@ -49,9 +49,8 @@ def test_what_is_understood_is_printed_before_the_error_of_files_that_do_not_mat
 
 def test_a_dry_run_counts_what_no_metric_scores(tmp_path):
     path, row = tmp_path / "rows.json", {"caption": "a cat", "references": ["a"], "language": "en"}
-    path.write_text(
-        json.dumps([row, {**row, "caption": 3}, {**row, "language": "xx"}, {**row, "references": 3}])
-    )
+    odd = [{"caption": 3}, {"language": "xx"}, {"references": 3}]
+    path.write_text(json.dumps([row, *({**row, **cells} for cells in odd)]))
     problems = json.loads(run("score", str(path), "--dry-run", "--json").stdout)[0]["problems"]
     counts = {kind: count for kind, (count, _) in problems.items()}
     assert counts == {"candidate": 1, "language": 1, "references": 1}
