@@ -53,11 +53,11 @@ _FLAGS = {"cache": "--cache-dir"}
 _POSITIONAL = ("folder", "path", "photo", "repo_id")
 # what `--help` calls a value; the first type that fits
 _METAVARS = ((bool, " "), (Path, "FILE"), (int, "N"), (float, "X"), (object, "NAME"))
-# option of 0.9 that is gone → what does its work
+# command and option of 0.9 that is gone → what does its work
 _FORMER = {
-    "benchmark --systems": "`capscore compare FILES --data SET --data-dir FOLDER` compares systems",
-    "robustness --captions": "`capscore robustness FILE` reads captions of your own",
-    "robustness --stand-in": "a drop needs photos; --partial takes the rows of a benchmark that have theirs",
+    "benchmark systems": "`capscore compare FILES --data SET --data-dir FOLDER` compares systems",
+    "robustness captions": "`capscore robustness FILE` reads captions of your own",
+    "robustness stand-in": "a drop needs photos; --partial takes the rows of a benchmark that have theirs",
 }
 
 
@@ -72,7 +72,7 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         for option in (word.partition("=")[0] for word in args if word.startswith("--")):
-            if instead := _FORMER.get(f"{self.name} {option}"):
+            if instead := _FORMER.get(f"{self.name} {option[2:]}"):
                 ctx.fail(f"No such option: {option}; {instead}")
         return super().parse_args(ctx, args)
 
