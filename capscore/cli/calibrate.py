@@ -56,7 +56,7 @@ def calibrate(
     from ..scoring.calibrating import calibrate as measure
 
     metrics = metric or ["mcs"]
-    options.check_metric_options([name.partition("@")[0] for name in metrics], metric_options)
+    options.check_metric_options(metrics, metric_options)
     terminal.check_result_files(force, output=output)
     if output is None and not as_json:
         raise terminal.UsageError(Setting("output"), ": expected a file for the percentiles (or --json)")

@@ -65,7 +65,7 @@ def explain(
     terminal.check_result_file("output", target, (".html", ".htm"), force)
     if target is not None and target.resolve() == photo.resolve():
         raise terminal.UsageError(Setting("output", target), " is an input file: choose another name")
-    kind = METRICS.get(metric)
+    kind = METRICS.get(metric.partition("@")[0])
     image = load_image(photo)  # before weights are loaded, which takes seconds
     with terminal.as_usage():
         codes = explanation.check_captions(captions, kind, language)

@@ -203,7 +203,7 @@ def _parameter(name: str, kind: Any, info: OptionInfo) -> inspect.Parameter:
 def check_metric_options(metrics: Sequence[str], options: Mapping[str, object]) -> None:
     """Raise UsageError for an unknown metric, an option of other metrics, or a value that is not allowed."""
     with as_usage():
-        check_options(metrics, options)
+        check_options([name.partition("@")[0] for name in metrics], options)
 
 
 def load_options(given: Mapping[str, object]) -> LoadOptions:

@@ -128,6 +128,7 @@ def test_any_metric_gives_its_scores_and_what_it_says(photo, tmp_path):
     assert "a red dog" in page and "score <b>1.000</b>" in page and "rouge_l|" in page
     printed = json.loads(run(*asked, "--json").stdout)
     assert printed["captions"][0]["rouge_l"] == 1.0 and printed["image"] == str(photo)
+    assert '"mcs|backbone:embedded@' in run("explain", photo, "a cat", "-m", "mcs@embedded", "--json").stdout
 
 
 def test_what_pr_mcs_finds_is_shown(photo):
