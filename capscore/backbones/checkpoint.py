@@ -384,7 +384,7 @@ def weight_files(folder: Path) -> list[Path]:
 
 def fetched(file: Path) -> Path:
     """A file of a checkpoint; an error where a pointer to it is instead, or the page of an error."""
-    if not zipfile.is_zipfile(file) and (other := looks_like(file)):
+    if (other := looks_like(file)) and not zipfile.is_zipfile(file):  # as weights of PyTorch are
         raise BackboneUnavailable(f"{file} cannot be read: {other}")
     return file
 

@@ -119,10 +119,12 @@ def describe(
             for row in range(min(FIRST_ROWS, len(chunk))):
                 found.first.append(_shown(inputs, images, row, has_caption="caption" in columns))
         for row, candidate in enumerate(inputs.candidates):
+            if row in inputs.problems:
+                continue
             odd = odd_cell(inputs, row)
             if is_missing(candidate):
                 odd = InputError("an empty caption", field="candidate")
-            if row not in inputs.problems and odd is not None:
+            if odd is not None:
                 inputs.problems[row] = odd
         for row, error in sorted(inputs.problems.items()):
             kind = error.field if error.field in _WRONG else "row"

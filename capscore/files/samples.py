@@ -280,8 +280,7 @@ def _opened(path: Path, file: Path) -> Iterator[_Archive]:
         raise
     except _DAMAGE as error:  # RuntimeError: a zip that asks for a password
         kind = "zip" if path.suffix.lower() == ".zip" else "WebDataset"
-        other = looks_like(file)
-        reason = other if other and "zip" not in other else error
+        reason = looks_like(file, may_be_zip=True) or error
         raise InputError(f"{path} is not a {kind} archive that can be read: {reason}") from None
 
 

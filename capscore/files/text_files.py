@@ -144,6 +144,7 @@ def json_document(path: str | Path, option: str) -> Any:
 # neighbours that no language writes, as two bytes of GBK or its kin that are valid UTF-8 by chance; and what
 # browsers read pages with that name an encoding
 ENCODINGS = json.loads(Path(__file__).with_name("encodings.json").read_text(encoding="utf-8"))
+_ZIP = "pk\3\4"  # of the signatures, which are in lower case
 _MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",  # before UTF-16, whose mark it begins with
     codecs.BOM_UTF32_BE: "utf-32",
@@ -159,14 +160,17 @@ def encoding_of(start: bytes) -> str:
     return next((name for mark, name in _MARKS.items() if start.startswith(mark)), "utf-8-sig")
 
 
-def looks_like(start: bytes | Path) -> str:
-    """What a file looks like by its first bytes: a pointer of Git LFS, a web page, a zip archive; else ""."""
+def looks_like(start: bytes | Path, *, may_be_zip: bool = False) -> str:
+    """What a file looks like by its first bytes: a pointer of Git LFS, a web page, a zip archive; else "".
+
+    A zip archive is told only where the file should be something else.
+    """
     if isinstance(start, Path):
         with start.open("rb") as opened:
             start = opened.read(64)
     lowered = start.lstrip().lower()
     for mark, name in ENCODINGS["signatures"].items():
-        if lowered.startswith(mark.encode()):
+        if lowered.startswith(mark.encode()) and not (may_be_zip and mark == _ZIP):
             return f"it looks like {name}"
     return ""
 

@@ -267,7 +267,7 @@ def _is_bytes(cell: object) -> bool:
 
 
 def json_bytes(value: object, *, ascii_only: bool = False) -> bytes:
-    """A value as JSON on one line; NaN and infinity, which JSON lacks, as null; dates and bytes as text.
+    """A value as JSON on one line; NaN, infinity and NA as null; arrays as lists; dates and bytes as text.
 
     >>> json_bytes({"a": [1.5, float("nan")], "day": datetime.date(2020, 1, 2)})
     b'{"a": [1.5, null], "day": "2020-01-02"}'

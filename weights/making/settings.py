@@ -12,7 +12,7 @@ from capscore.errors import InputError
 from training.engine.loop_settings import LoopSettings, require, require_whole
 
 Number = TypeVar("Number", int, float)
-# Settings that count something there must be one of.
+# Settings that count something: there must be at least one.
 _COUNTS = ("views", "captions", "reduced", "hidden", "inner")
 
 
