@@ -72,6 +72,17 @@ def caption_words(texts: Sequence[str], language: str | None = None) -> list[lis
     return [list(map(word, row)) for row in word_classes.tag(texts, language)]
 
 
+def words_by_language(texts: Sequence[str], languages: Sequence[str]) -> list[list[CaptionWord]]:
+    """`caption_words` of captions with a language each; a tagger has all captions of its language at once."""
+    found: list[list[CaptionWord]] = [[] for _ in texts]
+    for language in dict.fromkeys(languages):
+        rows = [row for row, spoken in enumerate(languages) if spoken == language]
+        words = caption_words([texts[row] for row in rows], language or None)
+        for row, listed in zip(rows, words, strict=True):
+            found[row] = listed
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class Pieces:
     """The pieces of one caption; len() is their number p.
@@ -283,12 +294,7 @@ class CaptionReader:
     ) -> list[ReadCaption]:
         embedded = self.embedder.texts(captions, prefix=self.prefix, quiet=True)
         pieces = split_pieces(self.backbone, captions, self.sequence.max_pieces)
-        tagged: list[list[CaptionWord]] = [[] for _ in captions]
-        for language in dict.fromkeys(languages) if words else ():
-            rows = [row for row, spoken in enumerate(languages) if spoken == language]
-            found = caption_words([captions[row] for row in rows], language or None)
-            for row, listed in zip(rows, found, strict=True):
-                tagged[row] = listed
+        tagged = words_by_language(captions, languages) if words else [[] for _ in captions]
         contexts: Sequence[tuple[np.ndarray, np.ndarray] | None] = [None] * len(captions)
         if self.network.reads_words:
             contexts = self._contexts(captions, tagged, pieces)

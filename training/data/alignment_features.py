@@ -21,10 +21,10 @@ from capscore.infometic.regions import RegionFinder, Regions, choose, load_finde
 from capscore.infometic.words import (
     CaptionWord,
     Pieces,
-    caption_words,
     encode_pieces,
     split_pieces,
     word_shares,
+    words_by_language,
 )
 from capscore.text.letters import folded
 from capscore.text.word_classes import tagger_name
@@ -303,12 +303,7 @@ class _Captions:
         known: dict[tuple[str, str], int] = {}
         self.pair_text = [known.setdefault((row.caption, row.language), len(known)) for row in rows]
         self.texts = [caption for caption, _ in known]
-        self.words: list[list[CaptionWord]] = [[]] * len(known)
-        for language in sorted({language for _, language in known}):  # a tagger has all its captions at once
-            numbers = [number for (_, own), number in known.items() if own == language]
-            listed = caption_words([self.texts[number] for number in numbers], language)
-            for number, words in zip(numbers, listed, strict=True):
-                self.words[number] = list(words)
+        self.words = words_by_language(self.texts, [language for _, language in known])
         self.wrong = [-1] * len(known)
         self.polluted: list[range] = []
         for several in self._pollutions(rows, photos, options, embedder):

@@ -101,7 +101,10 @@ def pollute(
         others = [other for other in choices(word) if folded(other) not in taken]
         same_form = [other for other in others if _form(other, kind, code) == _form(word.text, kind, code)]
         if pool := same_form or others:
-            return _replaced(caption, words, number, pool[int(rng.integers(len(pool)))])
+            new = pool[int(rng.integers(len(pool)))]
+            if number == 0 and word.text[:1].isupper():
+                new = new[:1].upper() + new[1:]
+            return replaced(caption, words, number, new)
     return None
 
 
@@ -113,10 +116,9 @@ def _form(word: str, kind: str, code: str) -> str:
     return next((ending for ending in _ENDINGS.get(code, ()) if word.endswith(ending)), "")
 
 
-def _replaced(caption: str, words: Sequence[CaptionWord], number: int, new: str) -> Polluted:
+def replaced(caption: str, words: Sequence[CaptionWord], number: int, new: str) -> Polluted:
+    """A caption with another word in place of one of its words."""
     old = words[number]
-    if number == 0 and old.text[:1].isupper():
-        new = new[:1].upper() + new[1:]
     moved = len(new) - len(old.text)
     behind = [word._replace(start=word.start + moved, end=word.end + moved) for word in words[number + 1 :]]
     words = [*words[:number], old._replace(text=new, end=old.end + moved), *behind]

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
 import capscore
 from capscore.benchmarks.data.annotation_files import AnnotationSource
@@ -22,41 +21,29 @@ from capscore.infometic.mark_calibration import load_mark_calibration
 from capscore.metrics.fit import Fit
 from capscore.scoring.calibrating import CaptionedPhoto, calibrate_metric
 from training.engine.config import main as run_as_command
-from training.engine.config import parse
-
-
-@dataclass
-class Settings:
-    """What the curve is measured on and for.
-
-    Attributes:
-        flickr8k, photos: Folders of Flickr8k's text files and of its photos.
-        backbone: As `capscore.load_backbone` takes it.
-        calibration: Folder of the mark calibration.
-        out: JSON file of the curve.
-    """
-
-    flickr8k: str
-    photos: str
-    backbone: str
-    calibration: str
-    out: str
+from weights.measuring.figures import read_options
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    given = parse(Settings, argv, __doc__ or "")
-    texts, calibration = Path(given.flickr8k), Path(given.calibration)
-    listed = set(listed_photos(AnnotationSource(texts / "Flickr_8k.devImages.txt")))
+    required = {
+        "flickr8k": "folder of Flickr8k's text files",
+        "photos": "folder of its photos",
+        "backbone": "as capscore.load_backbone takes it",
+        "calibration": "folder of the mark calibration",
+        "out": "file of the curve, JSON",
+    }
+    given = read_options(__doc__, argv, required)
+    listed = set(listed_photos(AnnotationSource(given.flickr8k / "Flickr_8k.devImages.txt")))
     rows = []
-    for _, _, photo, caption in token_captions(AnnotationSource(texts / "Flickr8k.token.txt")):
+    for _, _, photo, caption in token_captions(AnnotationSource(given.flickr8k / "Flickr8k.token.txt")):
         if photo in listed:
-            rows.append(CaptionedPhoto(photo, str(Path(given.photos) / photo), caption, "en"))
+            rows.append(CaptionedPhoto(photo, str(given.photos / photo), caption, "en"))
     embedder = Embedder(capscore.load_backbone(given.backbone), cache=resolve_cache(None))
-    background = load_mark_calibration(calibration, backbone=embedder.backbone).background()
+    background = load_mark_calibration(given.calibration, backbone=embedder.backbone).background()
     bare = replace(background, curves={}, with_references=None)
     scorer = Fit(embedder, background=bare, with_references=True)
     curve = list(calibrate_metric(scorer, rows)["learned"]["background"]["with_references"])
-    path = calibration / "config.json"
+    path = given.calibration / "config.json"
     config = {**json.loads(path.read_text(encoding="utf-8")), "with_references": curve}
     write_text(path, json.dumps(config, ensure_ascii=False, indent=2) + "\n")
     write_text(given.out, json.dumps(curve) + "\n")

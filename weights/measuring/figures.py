@@ -25,16 +25,15 @@ def read_rows(path: Path, *names: str) -> list[dict[str, str]]:
 
 
 def read_options(
-    doc: str | None, argv: Sequence[str] | None, required: Mapping[str, str], others: Mapping[str, str]
+    doc: str | None, argv: Sequence[str] | None, required: Mapping[str, str], others: Mapping[str, str] = {}
 ) -> argparse.Namespace:
-    """The options of a study's command: names, and what they are; a "file" or "folder" is a path.
-
-    `backbone` may be given several times.
+    """The options of a command: names, and what they are; a "file" or "folder" is a path, and what is
+    "repeatable" a list.
     """
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, said in {**required, **others}.items():
         how: dict[str, Any] = {"type": Path} if said.startswith(("file", "folder")) else {}
-        if name == "backbone":
+        if "repeatable" in said:
             how = {"action": "append"}
         parser.add_argument(f"--{name}", required=name in required, help=said, **how)
     return parser.parse_args(argv)

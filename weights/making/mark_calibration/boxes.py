@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,8 @@ from capscore.files.write import write_text
 from capscore.images.boxes import normalised, suppress
 from capscore.images.load import load_image
 from training.engine.config import main as run_as_command
-from training.engine.config import parse
 from weights.making.mark_calibration.rows import read_mark_rows
+from weights.measuring.figures import read_options
 
 SIDE = 416
 _STRIDES = (8, 16, 32)
@@ -30,28 +30,13 @@ _GREY = 114
 _LEAST, _OVERLAP = 0.3, 0.5
 
 
-@dataclass
-class Settings:
-    """Settings of the file of boxes.
-
-    Attributes:
-        rows: File of `weights.making.mark_calibration.rows`.
-        detector: ONNX file of a YOLOX detector that reads 416 × 416 pixels.
-        out: File to write.
-    """
-
-    rows: str
-    detector: str
-    out: str
-
-
 class Detector:
-    def __init__(self, file: str):
+    def __init__(self, file: Path):
         try:
             import onnxruntime
         except ImportError:
             raise MissingExtraError("onnxruntime", "boxes", "a detector in ONNX") from None
-        self.session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+        self.session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
         self.input = self.session.get_inputs()[0].name
 
     def find(self, image: Image.Image) -> list[list[Any]]:
@@ -97,11 +82,16 @@ def decoded(found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    settings = parse(Settings, argv, __doc__ or "")
-    detector = Detector(settings.detector)
-    files = [row["file"] for row in read_mark_rows(settings.rows) if row["split"] == "train"]
+    required = {
+        "rows": "file of weights.making.mark_calibration.rows",
+        "detector": "file in ONNX of a YOLOX detector that reads 416 × 416 pixels",
+        "out": "file to write",
+    }
+    given = read_options(__doc__, argv, required)
+    detector = Detector(given.detector)
+    files = [row["file"] for row in read_mark_rows(given.rows) if row["split"] == "train"]
     found = {file: detector.find(load_image(file)) for file in files}
-    write_text(settings.out, json.dumps(found) + "\n", "the boxes")
+    write_text(given.out, json.dumps(found) + "\n", "the boxes")
     print(f"{sum(map(len, found.values())):,} boxes")
 
 

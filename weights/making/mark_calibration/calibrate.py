@@ -27,9 +27,10 @@ from capscore.infometic.mark_calibration import (
     MarkNetwork,
 )
 from capscore.infometic.marks import Embed, MarkedRow, PhotoFeatures, row_features
-from capscore.infometic.words import CaptionWord
+from capscore.infometic.words import CaptionWord, words_by_language
+from training.data.word_pollution import replaced
 from weights.making.mark_calibration.draws import SUPPORTED, WordDraws, padded
-from weights.making.mark_calibration.features import MarkFeatures, rows_at, tagged
+from weights.making.mark_calibration.features import MarkFeatures, rows_at
 from weights.making.settings import MarkCalibrationSettings
 
 # Number of logits that those of other languages count for in the quantiles of one language.
@@ -102,7 +103,7 @@ def _curves(
     for code in (*np.unique(language).tolist(), SHARED):
         here = (language == code) | (code == SHARED)
         prior = logits[right] if code != SHARED else None
-        if curve := _curve(logits[here & right], logits[here & wrong], prior):
+        if curve := fit_curve(logits[here & right], logits[here & wrong], prior):
             found[code] = curve
     return found
 
@@ -123,7 +124,7 @@ def _curves_of_words_alone(
     curves = {}
     for number, name in enumerate(MARKED_CLASSES):
         own = kinds == number
-        if curve := _curve(logits[own & (right > 0)], logits[own & (right == 0)]):
+        if curve := fit_curve(logits[own & (right > 0)], logits[own & (right == 0)]):
             curves[name] = curve
     if "noun" not in curves:
         raise CapscoreError(_TOO_FEW)
@@ -144,7 +145,8 @@ def make_cases(features: MarkFeatures, draws: WordDraws, seed: int) -> list[Case
         own = captions[spoken == code]
         others[spoken == code] = other_captions(features, features.photo[own], own, chance)
     distinct = np.unique(np.concatenate([captions, others])).tolist()
-    listed = tagged([features.captions[place] for place in distinct], features.language[distinct].tolist())
+    texts = [features.captions[place] for place in distinct]
+    listed = words_by_language(texts, features.language[distinct].tolist())
     words_of = dict(zip(distinct, listed, strict=True))
     cases = []
     for caption, other in zip(captions.tolist(), others.tolist(), strict=True):
@@ -198,15 +200,9 @@ def _planted(
     for _ in range(10 if len(candidates) else 0):
         new = int(chance.choice(candidates))
         if features.support[new, photo] < SUPPORTED * 255:
-            text = features.words[new][1]
-            shift = len(text) - len(old.text)
-            changed = [*words[:number], old._replace(text=text, end=old.end + shift)]
-            for word in words[number + 1 :]:
-                changed.append(word._replace(start=word.start + shift, end=word.end + shift))
-            planted = labels.copy()
+            changed, planted = replaced(whole, words, number, features.words[new][1]), labels.copy()
             planted[number] = _WRONG
-            text = whole[: old.start] + text + whole[old.end :]
-            return Case(photo, text, language, changed, planted, "planted")
+            return Case(photo, changed.caption, language, changed.words, planted, "planted")
     return None
 
 
@@ -268,18 +264,14 @@ def fit_layers(
             schedule.step()
 
 
-def _curve(right: np.ndarray, wrong: np.ndarray, prior: np.ndarray | None = None) -> MarkCurve | None:
-    return None if min(len(right), len(wrong)) < LEAST else fit_curve(right, wrong, prior)
-
-
-def fit_curve(right: np.ndarray, wrong: np.ndarray, prior: np.ndarray | None = None) -> MarkCurve:
-    """Calibrate logits of what is right and of what is wrong (`Curve`), at least 2 each.
+def fit_curve(right: np.ndarray, wrong: np.ndarray, prior: np.ndarray | None = None) -> MarkCurve | None:
+    """Calibrate logits of what is right and of what is wrong (`Curve`); None if either are under `LEAST`.
 
     `prior` are logits of what is right in other languages, which count as `PRIOR` further ones for the
     quantiles: the lowest few per cent of a few hundred logits are a matter of chance.
     """
-    if min(len(right), len(wrong)) < 2:
-        raise CapscoreError(f"{len(right)} right and {len(wrong)} wrong logits: expected at least 2 of each")
+    if min(len(right), len(wrong)) < LEAST:
+        return None
     curve = MarkCurve(*Curve.of(right, wrong), (0.0,) * len(RATES), 0.0)
     p_right, p_wrong = curve.probabilities(right), curve.probabilities(wrong)
     quantiles = np.quantile(p_right, RATES)

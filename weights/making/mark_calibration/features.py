@@ -27,7 +27,7 @@ from capscore.images.boxes import normalised
 from capscore.images.load import load_image
 from capscore.infometic.mark_calibration import MARKED_CLASSES, PhotoBatch
 from capscore.infometic.regions import windows
-from capscore.infometic.words import CaptionWord, caption_words
+from capscore.infometic.words import words_by_language
 from training.data.alignment_features import embedded
 from training.data.stored import whole_folder
 from weights.making.mark_calibration.rows import names_of_things, read_mark_rows
@@ -182,7 +182,7 @@ def _read(rows: Sequence[dict[str, Any]], backbone: Backbone, folder: Path) -> N
     photos, captions, languages = map(list, zip(*listed, strict=True))
     places: dict[tuple[str, str], int] = {}
     word, classes, starts = [], [], [0]
-    for language, own in zip(languages, tagged(captions, languages), strict=True):
+    for language, own in zip(languages, words_by_language(captions, languages), strict=True):
         for marked in own:
             if marked.word_class in MARKED_CLASSES:
                 word.append(places.setdefault((language, marked.text.lower()), len(places)))
@@ -210,18 +210,6 @@ def _read(rows: Sequence[dict[str, Any]], backbone: Backbone, folder: Path) -> N
 def _save(folder: Path, arrays: dict[str, np.ndarray]) -> None:
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array)
-
-
-def tagged(captions: Sequence[str], languages: Sequence[str]) -> list[list[CaptionWord]]:
-    """The words of captions; a tagger has all those of its language at once."""
-    found: list[list[CaptionWord]] = [[]] * len(captions)
-    spoken = np.array(languages)
-    for language in sorted(set(languages)):
-        own = np.flatnonzero(spoken == language).tolist()
-        words = caption_words([captions[place] for place in own], language)
-        for place, listed in zip(own, words, strict=True):
-            found[place] = listed
-    return found
 
 
 def _support(embeddings: torch.Tensor, word: np.ndarray, photo: np.ndarray, out: np.ndarray) -> None:

@@ -196,15 +196,16 @@ def mention_curve(network: MarkNetwork, features: MarkFeatures, things: Things, 
             labels.append(label[label >= 0])
             of_photo.append(np.full(len(labels[-1]), photo))
     right = torch.from_numpy(np.concatenate(labels).astype(np.float32))
-    if min(int(right.sum()), int((1 - right).sum())) < _LEAST:
-        raise CapscoreError(_TOO_FEW)
     rows = torch.cat(inputs).clone()
     for_curve = chance.choice(photos, max(1, int(_CURVE * len(photos))), replace=False)
     held = torch.from_numpy(np.isin(np.concatenate(of_photo), for_curve))
     fit_layers(network.mention, network.mention_logits, rows[~held], right[~held])
     with torch.inference_mode():
         logits = network.mention_logits(rows[held])
-    return fit_curve(logits[right[held] > 0].numpy(), logits[right[held] == 0].numpy())
+    curve = fit_curve(logits[right[held] > 0].numpy(), logits[right[held] == 0].numpy())
+    if curve is None:
+        raise CapscoreError(_TOO_FEW)
+    return curve
 
 
 def _mentions(

@@ -17,8 +17,6 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +24,6 @@ from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.benchmarks.data.caption_files import token_captions
 from capscore.errors import InputError
 from training.engine.config import main as run_as_command
-from training.engine.config import parse
 from weights.making.captions import HELD_OUT, describe, photo_captions
 from weights.making.held_out import (
     TESTED,
@@ -38,8 +35,9 @@ from weights.making.held_out import (
     photo_files,
     photo_of,
 )
-from weights.making.jsonl import beside, print_counts, read_lines, write_lines, write_sources
+from weights.making.jsonl import beside, print_counts, read_lines, with_texts, write_lines, write_sources
 from weights.making.package_texts import photo_name, read_texts
+from weights.measuring.figures import read_options
 
 SPLITS = ("train", "calibrate", "measure")
 # Blocks of emoji that picture things, words that name none, and COCO's things.
@@ -51,23 +49,6 @@ _WORD = re.compile(r"[^\W\d_]{2,}")
 # Languages in which a name is one word without blanks, however long.
 _UNSPACED = frozenset(("zh", "ja"))
 _MOST_UNSPACED = 5
-
-
-@dataclass
-class Settings:
-    """Settings of the file of rows.
-
-    Attributes:
-        data: Folder with the folders multi30k, flickr8k and xflickrco, which determine what is held out.
-        texts: Folder of `weights.making.package_texts`.
-        photos: Folder with photos; its folders are searched too.
-        out: File to write.
-    """
-
-    data: str
-    texts: str
-    photos: str
-    out: str
 
 
 def split_of(
@@ -105,7 +86,6 @@ def captions_of(data: Path, texts: Path) -> Iterator[tuple[Photo, str, str, str]
                 yield photo, row["text"], row["language"], row["source"]
 
 
-@cache
 def names_of_things() -> tuple[dict[str, str], ...]:
     """For each thing: language → its name, in lower case; only names of one word, always one in English."""
     import emoji
@@ -128,13 +108,12 @@ def names_of_things() -> tuple[dict[str, str], ...]:
     return tuple(unique[name] for name in sorted(unique))
 
 
-def write_rows(settings: Settings) -> dict[str, Counter[str]]:
+def write_rows(data: Path, texts: Path, folder: Path, out: Path) -> dict[str, Counter[str]]:
     """Write the file; returns split → language → number of captions."""
-    data, folder = Path(settings.data), Path(settings.photos)
     files, held = first_names(photo_files(folder)), held_out_photos(data, sets=TESTED)
     always = frozenset(map(photo_of, measured_images(data)))
     captions: dict[Photo, dict[tuple[str, str], str]] = defaultdict(dict)
-    for photo, caption, language, source in captions_of(data, Path(settings.texts)):
+    for photo, caption, language, source in captions_of(data, texts):
         if photo in files and caption.strip():
             captions[photo].setdefault((language, caption.strip()), source)
     trained: Counter[str] = Counter()
@@ -152,24 +131,26 @@ def write_rows(settings: Settings) -> dict[str, Counter[str]]:
             trained.update(source for _, _, source in listed)
     if not trained:
         raise InputError(f"no photo in {folder} has a caption to train on", field="photos")
-    write_lines(settings.out, rows)
-    write_sources(settings.out, describe({"": trained}), HELD_OUT)
+    write_lines(out, rows)
+    write_sources(out, describe({"": trained}), HELD_OUT)
     return counts
 
 
 def read_mark_rows(file: str | Path) -> list[dict[str, Any]]:
     """The rows of a file that this command wrote; raises InputError if it is missing or damaged."""
-
-    def convert(row: Any) -> dict[str, Any]:
-        if row["split"] in SPLITS and row["file"] and all(len(item) == 3 for item in row["captions"]):
-            return row
-        raise ValueError
-
+    convert = with_texts("split", "file")
     return list(read_lines(file, convert, "rows", "row of photo, file, split and captions"))
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    print_counts(write_rows(parse(Settings, argv, __doc__ or "")))
+    required = {
+        "data": "folder with multi30k, flickr8k and xflickrco, which determine what is held out",
+        "texts": "folder of weights.making.package_texts",
+        "photos": "folder with photos; its folders are searched too",
+        "out": "file to write",
+    }
+    given = read_options(__doc__, argv, required)
+    print_counts(write_rows(given.data, given.texts, given.photos, given.out))
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ def small(embedded, embedded_free):
         patch.setattr(recipe, "load_backbone", lambda name, **options: backbones[name])
         names = ({"en": "violin", "de": "geige"}, {"en": "piano", "de": "klavier"}, {"en": "bear"})
         patch.setattr(features, "names_of_things", lambda: names)
-        patch.setattr(calibrate, "LEAST", 4)
+        patch.setattr(calibrate, "LEAST", 2)
         patch.setattr(calibrate, "_STEPS", 10)
         patch.setattr(draws, "NOUN_COUNT", 1)
         patch.setattr(objects, "_LEAST", 2)
@@ -287,8 +287,7 @@ def test_a_curve_has_the_quantiles_of_right_logits():
     assert curve.found == pytest.approx((others < curve.quantiles[10]).mean(), abs=1e-12)
     apart = calibrate.fit_curve(np.array([5.0, 6.0]), np.array([-5.0, -6.0]))
     assert np.isfinite([apart.scale, apart.bias]).all() and apart.found == 1.0
-    with pytest.raises(CapscoreError, match="1 right and 2 wrong"):
-        calibrate.fit_curve(np.array([1.0]), np.array([0.0, 1.0]))
+    assert calibrate.fit_curve(right[:1], wrong) is None
 
 
 def test_other_languages_count_as_so_many_logits_together(monkeypatch):
@@ -393,9 +392,8 @@ def test_captions_and_sizes_of_the_network_are_at_least_one(tmp_path, name):
         settings(tmp_path / "rows.jsonl", "o", **{name: 0})
 
 
-@pytest.mark.parametrize("line", ["7", '{"split": "test", "file": "a", "captions": []}'])
-def test_a_damaged_row_is_named(tmp_path, line):
+def test_a_damaged_row_is_named(tmp_path):
     path = tmp_path / "rows.jsonl"
-    path.write_text('{"split": "train", "file": "a", "captions": []}\n' + line + "\n")
+    path.write_text('{"split": "train", "file": "a", "captions": []}\n7\n')
     with pytest.raises(InputError, match="line 2"):
         read_mark_rows(path)
