@@ -22,7 +22,7 @@ RECIPES = {
     "human_ratings": ("training.human_ratings", "Settings"),
     "translate": ("training.translate", "Settings"),
     "infometic_network": ("weights.making.infometic_network", "Settings"),
-    "noise_gate": ("weights.making.noise_gate.settings", "NoiseGateSettings"),
+    "noise_gate": ("weights.making.settings", "NoiseGateSettings"),
     "image_tower": ("weights.making.settings", "ImageTowerSettings"),
     "image_tower_second": ("weights.making.settings", "SecondStageSettings"),
     "mark_calibration": ("weights.making.settings", "MarkCalibrationSettings"),

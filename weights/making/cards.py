@@ -17,8 +17,7 @@ from training.engine.recipe import card_of, command_of
 from weights.making.captions import describe
 from weights.making.held_out import HeldOut
 from weights.making.image_tower.rows import TrainingRows
-from weights.making.noise_gate.settings import NoiseGateSettings
-from weights.making.settings import MarkCalibrationSettings, TowerSettings
+from weights.making.settings import MarkCalibrationSettings, NoiseGateSettings, TowerSettings
 from weights.making.sources import source_named
 
 _PHOTOS = {"flickr": "flickr8k-photos", "coco": "coco-train2014-photos"}
@@ -66,7 +65,7 @@ def noise_gate_card(settings: NoiseGateSettings, *, results: Sequence[Result], c
         settings.texts,
         f"the captions of {share} of the photos, for the validation below",
         base=settings.base,
-        languages=sorted(settings.language_shares),
+        languages=sorted(settings.numbers("languages")),
         results=results,
         not_measured=["Agreement with human ratings."],
         compute=compute,

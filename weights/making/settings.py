@@ -1,4 +1,4 @@
-"""The settings of the recipes of the image tower and of the marks, checked; entries such as ja:8000."""
+"""The settings of the recipes that make the shipped weights, checked; entries such as ja:8000."""
 
 from __future__ import annotations
 
@@ -6,14 +6,20 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Literal, TypeVar
 
 from capscore.errors import InputError
-from training.engine.loop_settings import LoopSettings, require, require_whole
+from training.engine.loop_settings import (
+    ABOVE_ZERO,
+    LoopSettings,
+    require,
+    require_range,
+    require_whole,
+)
 
 Number = TypeVar("Number", int, float)
 # Settings that count something: there must be at least one.
-_COUNTS = ("views", "captions", "reduced", "hidden", "inner")
+_COUNTS = ("views", "captions", "reduced", "hidden", "inner", "validation_texts")
 
 
 def named_numbers(entries: Sequence[str], setting: str, kind: Callable[[str], Number]) -> dict[str, Number]:
@@ -35,7 +41,7 @@ def named_numbers(entries: Sequence[str], setting: str, kind: Callable[[str], Nu
 
 @dataclass
 class MadeSettings(LoopSettings):
-    """Settings of both, besides those of the loop.
+    """Settings of all, besides those of the loop.
 
     Attributes:
         name: Name of the model for its card; "" for the name of the folder `out`.
@@ -56,6 +62,10 @@ class MadeSettings(LoopSettings):
                 require_whole(self, name, 1)
             elif isinstance(value, int | float):
                 require(0 <= value < math.inf, name, value, "at least 0")
+
+    def numbers(self, name: str) -> dict[str, float]:
+        """The numbers by name of a setting such as `languages`."""
+        return named_numbers(getattr(self, name), name, float)
 
     @property
     def features_folder(self) -> Path:
@@ -195,3 +205,49 @@ class MarkCalibrationSettings(MadeSettings):
     @property
     def weights(self) -> dict[str, float]:
         return named_numbers(self.languages, "languages", float)
+
+
+@dataclass(kw_only=True)
+class NoiseGateSettings(MadeSettings):
+    """Settings of the noise gate of PR-MCS.
+
+    Attributes:
+        base: Backbone that gets the noise gate; its text network is that of the embedded backbones.
+        texts: Files of `weights.making.captions`.
+        languages: How often each language is drawn, as language:number.
+        sources: Weight of each caption of a data set, as name:number; 1 for those not named.
+        gate: Width, layers and heads of the noise gate.
+        kind_weight, touched_weight: Weights of terms of the loss (`weights.making.noise_gate.loss`).
+        right: Weight of right texts of a language in the loss, as name:number; 1 for those not named.
+        validation_share: Share of the photos whose captions are kept for validation.
+        validation_texts: Number of samples to measure on.
+        keep_right: Share of the score that right texts keep on average, in every style; the curve is
+            set so that they do.
+        stored_dtype: Type of the numbers in the saved weights.
+    """
+
+    recipe_name: ClassVar[str] = "noise_gate"
+    module: ClassVar[str] = "weights.making.noise_gate"
+
+    base: str = "embedded"
+    texts: list[str]
+    languages: list[str]
+    sources: list[str] = field(default_factory=list)
+    gate: list[int] = field(default_factory=lambda: [192, 4, 4])
+    kind_weight: float = 0.3
+    touched_weight: float = 0.5
+    right: list[str] = field(default_factory=list)
+    validation_share: float = 0.01
+    validation_texts: int = 20_000
+    keep_right: float = 0.985
+    stored_dtype: Literal["float32", "float16"] = "float16"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("languages", "sources", "right"):
+            self.numbers(name)
+        require(self.max_steps is not None, "max_steps", None, "the number of steps")
+        require_range(self, ["validation_share", "keep_right"], ABOVE_ZERO, 1, "a share between 0 and 1")
+        expected = "its width, layers and heads, an even width that the heads divide, such as 192 4 4"
+        require(len(self.gate) == 3 and min(self.gate) >= 1, "gate", self.gate, expected)
+        require(self.gate[0] % self.gate[2] == self.gate[0] % 2 == 0, "gate", self.gate, expected)

@@ -24,8 +24,6 @@ import numpy as np
 import torch
 
 from capscore import load_backbone
-from capscore.backbones import tuned
-from capscore.backbones.checkpoint import folder_kind
 from capscore.backbones.embedded.backbone import SentenceEncoderBackbone
 from capscore.errors import CapscoreError, InputError, Setting
 from capscore.files.write import write_text
@@ -34,14 +32,14 @@ from training.engine.config import parse
 from training.engine.loop import RunResult, run
 from training.engine.model_card import write_card
 from training.engine.processes import device, is_main_process, say
-from training.engine.recipe import RESULT, compute_of, own_settings, write_settings
+from training.engine.recipe import RESULT, compute_of, own_settings, run_folder, write_settings
 from training.engine.saved_towers import save_tuned
 from weights.making.cards import noise_gate_card, validation_results
 from weights.making.held_out import photo_of
 from weights.making.noise_gate.loss import POWER, NoiseGateCheck, NoiseGateLoss, curved, null_direction
 from weights.making.noise_gate.samples import SampleBatches
-from weights.making.noise_gate.settings import NoiseGateSettings
 from weights.making.noise_gate.texts import MarkedText, read_texts
+from weights.making.settings import NoiseGateSettings
 
 _NO_IDENTITY = {"stored_dtype", "name", "license", "keep_right", "validation_texts", "texts"}
 # Captions from whose embeddings the null direction is found.
@@ -50,9 +48,7 @@ _FOR_DIRECTION = 6000
 
 def train(settings: NoiseGateSettings) -> RunResult:
     """Run the recipe: read, train, set the curve, measure, save."""
-    out = Path(settings.out).expanduser()
-    if (out / tuned.WEIGHTS).is_file() and folder_kind(out) != "tuned":
-        raise CapscoreError(f"{out} has the weights of another model: give another folder as out")
+    run_folder(settings)  # an error where it has the weights of another model
     backbone = load_backbone(settings.base, device=device(), dtype="float32")
     if not isinstance(backbone, SentenceEncoderBackbone):
         raise CapscoreError(Setting("base", settings.base), ": expected one with the embedded text encoder")
@@ -63,16 +59,11 @@ def train(settings: NoiseGateSettings) -> RunResult:
     direction = null_direction(backbone, [training[row].text for row in chosen])
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
-        backbone.add_network_parts(settings.parts)
+        sizes = dict(zip(("width", "layers", "heads"), settings.gate, strict=True))
+        backbone.add_network_parts({"noise_gate": sizes})
     network = backbone.text_network()
     network.turn_to(direction)
-    drawn = partial(
-        SampleBatches,
-        tokenizer=backbone.tokenizer,
-        language_shares=settings.language_shares,
-        source_shares=settings.source_shares,
-        batch_size=settings.batch_size,
-    )
+    drawn = partial(SampleBatches, tokenizer=backbone.tokenizer, settings=settings)
     held_out = drawn(validation, steps=10**6, seed=settings.seed + 1)
     n_batches = -(-settings.validation_texts // settings.batch_size)
     samples = [sample for step in range(n_batches) for sample in held_out.batch(0, step)]
@@ -83,9 +74,9 @@ def train(settings: NoiseGateSettings) -> RunResult:
     result = run(
         network,
         drawn(training, steps=settings.max_steps or 1, seed=settings.seed),
-        NoiseGateLoss(settings.kind_weight, settings.touched_weight, settings.right_weights),
+        NoiseGateLoss(settings.kind_weight, settings.touched_weight, settings.numbers("right")),
         settings,
-        evaluate=lambda model, step: check(model),
+        evaluate=lambda model, step: check.numbers(check.openness(model)),
         identity={**own_settings(settings, _NO_IDENTITY), "texts_digest": digest},
     )
     network.eval()
@@ -108,14 +99,15 @@ def _finish(
     curve = (check.best_reach(openness, settings.keep_right), POWER)
     with torch.no_grad():
         network.curve.copy_(torch.tensor(curve))
-    numbers, languages = check(network, curve), check.by_language(curved(openness, curve))
+    kept = curved(openness, curve)
+    numbers, languages = check.numbers(kept), check.by_language(kept)
     save_tuned(
         backbone,
         out,
         base=load_backbone(settings.base, device="cpu", dtype="float32"),
         base_spec=settings.base,
         recipe="pr_mcs",
-        languages=sorted(settings.language_shares),
+        languages=sorted(settings.numbers("languages")),
         notes={"validation": numbers, "steps": result.step},
         dtype=settings.stored_dtype,
     )
@@ -140,13 +132,11 @@ def split_texts(settings: NoiseGateSettings) -> tuple[list[MarkedText], list[Mar
         spot = int.from_bytes(hashlib.sha256(str(photo).encode()).digest()[:4], "big") / 2**32
         (validation if spot < settings.validation_share else training).append(text)
     known = {text.source.partition("/")[0] for text in (*training, *validation)}
-    if unknown := [name for name in settings.source_shares if name not in known]:
+    if unknown := [name for name in settings.numbers("sources") if name not in known]:
         raise InputError(
             f"there are no captions of {', '.join(unknown)}; expected some of {', '.join(sorted(known))}",
             field="sources",
         )
-    if not training or not validation:
-        raise CapscoreError("expected captions both to train on and for validation")
     return training, validation, digest.hexdigest()[:16]
 
 

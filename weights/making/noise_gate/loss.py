@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -28,23 +29,21 @@ from weights.making.noise_gate.samples import Sample
 # and not now and then a little more.
 LEAN = 0.05
 _AT_ONCE = 256
-# Curves to choose from: `GatedSentenceEncoder.curve`.
-# Of the curve: its power, and the reaches that are tried, widest first.
+# Curves to choose from (`GatedSentenceEncoder.curve`): their power, and their reaches, widest first.
 POWER = 6.0
 REACHES = [step / 40 for step in range(39, 1, -1)]
 
 
+@dataclass
 class NoiseGateLoss:
     """The loss on samples, as `training.engine.loop.run` calls it, with the weights a and b.
 
-    right_weights: Language → weight of L_taken on its right texts, 1 for those not named.
+    `right_weights` are of L_taken on a language's right texts, 1 for those not named.
     """
 
-    def __init__(
-        self, kind_weight: float, touched_weight: float, right_weights: Mapping[str, float] | None = None
-    ):
-        self.kind_weight, self.touched_weight = kind_weight, touched_weight
-        self.right_weights = right_weights or {}
+    kind_weight: float
+    touched_weight: float
+    right_weights: Mapping[str, float] = field(default_factory=dict)
 
     def __call__(self, model: nn.Module, rows: Sequence[Sample], gather: Gather) -> dict[str, Tensor]:
         # PyTorch's fused attention is several times slower than plain products on short texts, on a CPU
@@ -74,10 +73,7 @@ class NoiseGateLoss:
 def read(model: nn.Module, rows: Sequence[Sample]) -> GateLogits:
     assert isinstance(model, GatedSentenceEncoder)
     device = next(model.parameters()).device
-    ids, mask = (part.to(device) for part in pad_batch([row.ids for row in rows], pad_id=0))
-    with torch.no_grad():  # the encoder is not trained
-        tokens = model.tokens(ids, mask)
-    return model.gate(tokens, ids, mask)
+    return model.read(*(part.to(device) for part in pad_batch([row.ids for row in rows], pad_id=0)))
 
 
 def marks(rows: Sequence[Sample], length: int) -> tuple[Tensor, Tensor]:
@@ -104,7 +100,11 @@ class NoiseGateCheck:
 
     def __init__(self, samples: Sequence[Sample]):
         self.samples = sorted(samples, key=lambda sample: len(sample.ids))
-        self.right = np.array([sample.found == 0 for sample in self.samples])
+        self.found = np.array([sample.found for sample in self.samples])
+        self.right = self.found == 0
+        languages = np.array([sample.language for sample in self.samples])
+        # language → which samples are its right texts
+        self.right_of = {str(code): self.right & (languages == code) for code in np.unique(languages)}
 
     @torch.inference_mode()
     def openness(self, model: nn.Module) -> np.ndarray:
@@ -118,12 +118,10 @@ class NoiseGateCheck:
         model.train(was)
         return np.concatenate(found)
 
-    def __call__(self, model: nn.Module, curve: tuple[float, float] = (1.0, 1.0)) -> dict[str, float]:
+    def numbers(self, kept: np.ndarray) -> dict[str, float]:
         """Numbers by name: the mean share that is kept of right texts, "kept_right", and of each kind of
         noise, "kept_<kind>"; and the share of right texts that keep less than half, "below_half"."""
-        kept = curved(self.openness(model), curve)
-        found = np.array([sample.found for sample in self.samples])
-        kinds = {f"kept_{kind}": kept[found == number] for number, kind in enumerate(FOUND)}
+        kinds = {f"kept_{kind}": kept[self.found == number] for number, kind in enumerate(FOUND)}
         numbers = {name: float(own.mean()) for name, own in kinds.items() if len(own)}
         return {
             "kept_right": numbers.pop(f"kept_{FOUND[0]}", math.nan),
@@ -133,18 +131,13 @@ class NoiseGateCheck:
 
     def by_language(self, kept: np.ndarray) -> dict[str, tuple[int, float]]:
         """Language → of its right samples the number and the mean share that is kept."""
-        languages = np.array([sample.language for sample in self.samples])
-        groups = {language: kept[self.right & (languages == language)] for language in np.unique(languages)}
-        return {str(name): (len(own), float(own.mean())) for name, own in groups.items() if len(own)}
+        groups = {language: kept[right] for language, right in self.right_of.items()}
+        return {language: (len(own), float(own.mean())) for language, own in groups.items() if len(own)}
 
     def best_reach(self, openness: np.ndarray, keep_right: float) -> float:
         """The widest reach of a curve with which right texts of the language that keeps least keep
         `keep_right` of their score on average; raises CapscoreError if there is none."""
-        languages = np.array([sample.language for sample in self.samples])
-        groups = [self.right & (languages == language) for language in np.unique(languages)]
-        groups = [group for group in groups if group.sum() >= 50] or [self.right]
-        if not self.right.any():
-            raise CapscoreError("expected right samples: raise validation_texts")
+        groups = [right for right in self.right_of.values() if right.sum() >= 50] or [self.right]
         for reach in REACHES:
             kept = curved(openness, (reach, POWER))
             if min(kept[group].mean() for group in groups) >= keep_right:

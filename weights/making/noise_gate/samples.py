@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -17,43 +18,34 @@ import numpy as np
 
 from capscore.backbones.embedded.noise_gate import FOUND, LONGEST
 from capscore.backbones.embedded.text_encoder import PieceTokenizer, folded
+from capscore.backbones.tokens import BLANK
 from capscore.errors import InputError
 from capscore.perturbations import MASK, P
+from capscore.perturbations.words import Span, overlaps
+from weights.making.jsonl import beside
 from weights.making.noise_gate import styles
-from weights.making.noise_gate.styles import Styled, as_written
-from weights.making.noise_gate.texts import MarkedText, Span
+from weights.making.noise_gate.styles import UNSPACED, Styled, as_written
+from weights.making.noise_gate.texts import MarkedText
+from weights.making.settings import NoiseGateSettings
 
-# Kinds of damage, the harder to notice the more often.
-KIND_SHARES: Mapping[str, float] = {
-    "repetition": 0.11,
-    "removal": 0.27,
-    "masking": 0.03,
-    "jumble": 0.17,
-    "substitution": 0.42,
-}
+# Kinds of damage, parts of captions and ways of writing, and how often each is drawn.
+_SHARES: dict[str, dict[str, float]] = beside(__file__, "shares.yaml")
 # Batches that are drawn together and sorted by length, so that little is padded.
 _TOGETHER = 16
-_BLANK = "\u2581"
 # The share of a score that is kept falls with the share s of words that are touched, as (1 − s) to the power:
 # one word of ten takes about half of it, four of ten take nearly all. Of a substitution, s is the share of
 # the objects that moved, each of which says what the caption is about.
 POWERS = {"repetition": 6.0, "removal": 3.0, "masking": 6.0, "jumble": 5.0, "substitution": 1.5}
-# What captioning models and people who game a metric write, the share of pairs with it, and what it takes: a
-# caption that ends too early or goes on into nothing, its words in a list, and the same said twice.
-CUT, DANGLING, WORDS_LISTED, TWICE = 0.07, 0.06, 0.05, 0.03
-CUT_TAKES, LIST_TAKES, TWICE_TAKES = 0.85, 0.97, 0.9
+# What a caption takes that ends too early or goes on into nothing, words in a list, and the same said twice.
+_CUT_TAKES, _LIST_TAKES, _TWICE_TAKES = 0.85, 0.97, 0.9
 # Share of damaged texts with the paper's own draws.
 _PUBLISHED = 0.4
-
-
-Way = Callable[..., Styled | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
     """A text as the noise gate reads it, and what it should say."""
 
-    text: str  # for messages
     language: str
     ids: list[int]  # of its tokens
     touched: list[int]  # for each token 1 where noise touched it, 0 elsewhere, −1 where that is not known
@@ -73,40 +65,32 @@ class SampleBatches:
     """Batches of samples. A batch is a pure function of (seed, epoch, step).
 
     Every text is drawn twice, as it is right and damaged: what tells the two apart is the damage alone, not
-    what they are about. `language_shares` say how often a language is drawn, InputError if it has no
-    captions; `source_shares` are weights of each caption of a data set, 1 for those not named.
+    what they are about. InputError if a language of the settings has no captions.
     """
 
     def __init__(
         self,
         texts: Iterable[MarkedText],
         tokenizer: PieceTokenizer,
+        settings: NoiseGateSettings,
         *,
-        language_shares: Mapping[str, float],
-        source_shares: Mapping[str, float],
-        batch_size: int,
         steps: int,
-        seed: int = 0,
+        seed: int,
     ):
-        self.steps_per_epoch = steps
-        self.batch_size, self.seed = batch_size, seed
+        self.steps_per_epoch, self.batch_size, self.seed = steps, settings.batch_size, seed
         self._tokenizer = tokenizer
-        by_language: dict[str, list[MarkedText]] = {}
+        shares, weights = settings.numbers("languages"), settings.numbers("sources")
+        self.texts: dict[str, list[MarkedText]] = defaultdict(list)
         for text in texts:
-            by_language.setdefault(text.language, []).append(text)
-        if missing := [language for language in language_shares if language not in by_language]:
-            raise InputError(f"there are no captions in {', '.join(missing)}", field="texts")
-        self.texts = {language: by_language[language] for language in language_shares}
-        shares = np.array([language_shares[language] for language in self.texts])
-        self._languages, self._shares = list(self.texts), shares / shares.sum()
-        self._cumulated = {
-            language: np.cumsum(
-                [source_shares.get(text.source.partition("/")[0], 1.0) for text in of_language]
-            )
-            for language, of_language in self.texts.items()
-        }
-        if not all(sums[-1] > 0 for sums in self._cumulated.values()):
-            raise InputError("all captions in a language are of data sets with the weight 0", field="sources")
+            self.texts[text.language].append(text)
+        if missing := shares.keys() - self.texts.keys():
+            raise InputError(f"there are no captions in {', '.join(sorted(missing))}", field="texts")
+        self._languages, odds = list(shares), np.array(list(shares.values()))
+        self._shares = odds / odds.sum()
+        self._cumulated: dict[str, np.ndarray] = {}
+        for language in shares:
+            own = [weights.get(text.source.partition("/")[0], 1.0) for text in self.texts[language]]
+            self._cumulated[language] = np.cumsum(own)
         self._drawn = lru_cache(maxsize=2)(self._draw)
 
     def batch(self, epoch: int, step: int) -> list[Sample]:
@@ -123,10 +107,8 @@ class SampleBatches:
         for row, which in enumerate(languages.tolist()):
             language = self._languages[which]
             weights = self._cumulated[language]
-            chosen = [
-                self.texts[language][int(np.searchsorted(weights, spot * weights[-1], side="right"))]
-                for spot in spots[row]
-            ]
+            places = np.searchsorted(weights, spots[row] * weights[-1], side="right")
+            chosen = [self.texts[language][place] for place in places]
             made += [(language, text) for text in draw_pair(chosen, chance)]
         samples = self._samples(made)
         samples.sort(key=lambda sample: len(sample.ids))
@@ -138,51 +120,11 @@ class SampleBatches:
         tokenized = tokens_with_marks(self._tokenizer, texts, touched)
         most = LONGEST + 2
         return [
-            Sample(row.text, language, ids[:most], marks[:most], row.taken, FOUND.index(row.kind))
+            Sample(language, ids[:most], marks[:most], row.taken, FOUND.index(row.kind))
             for (language, row), (ids, marks) in zip(made, tokenized, strict=True)
         ]
 
 
-def _whole(text: MarkedText, chance: random.Random) -> Styled:
-    return as_written(text)
-
-
-def _joined(text: MarkedText, chance: random.Random) -> Styled:
-    """The first of several texts in one: the caption, or one of its noun phrases in a list of such."""
-    return as_written(text)
-
-
-def _same(text: Styled) -> Styled:
-    return text
-
-
-def _lower_bare(text: Styled) -> Styled | None:
-    lowered = styles.lower(text)
-    return None if lowered is None else styles.bare(lowered)
-
-
-# Parts of captions, and how often each is drawn; a caption without such a part stays whole.
-PARTS: Mapping[Callable[[MarkedText, random.Random], Styled | None], float] = {
-    _whole: 0.52,
-    styles.noun_phrase: 0.17,
-    styles.two_noun_phrases: 0.10,
-    styles.fragment: 0.08,
-    styles.shortened: 0.05,
-    _joined: 0.08,
-}
-# Ways of writing, and how often each is drawn.
-WAYS: Mapping[Way, float] = {
-    _same: 0.39,
-    styles.lower: 0.10,
-    styles.bare: 0.04,
-    _lower_bare: 0.17,
-    styles.spaced: 0.05,
-    styles.title: 0.04,
-    styles.upper: 0.04,
-    styles.unstopped: 0.08,
-    styles.unopened: 0.05,
-    styles.in_blanks: 0.04,
-}
 # Shares of parts that are written as a sentence, with a capital and a full stop, or with a year.
 FINISHED, DATED = 0.4, 0.02
 # Share of joined texts that list noun phrases of several words: "an old man, a beard, a black hat".
@@ -200,38 +142,30 @@ def draw_pair(chosen: Sequence[MarkedText], chance: random.Random) -> tuple[Dama
     The first caption is the sample; the others are joined to it where the drawn style asks for it. A text
     that no kind of damage fits, such as a single word that is no object, comes back right twice.
     """
-    part, way = _drawn(PARTS, chance), _drawn(WAYS, chance)
+    part, way = _drawn(_SHARES["parts"], chance), _drawn(_SHARES["ways"], chance)
     ill_made = _drawn(ILL_MADE, chance)(chosen, way, chance)
+    text = as_written(chosen[0])
     if ill_made is not None:
-        whole = as_written(chosen[0])
-        return Damaged((_written(whole, way, chance) or whole).text), ill_made
-    text = part(chosen[0], chance)
-    if text is None:
-        text = as_written(chosen[0])
-    elif part not in (_whole, _joined):
-        end = chance.random()
-        if end < FINISHED:
-            text = styles.finished(text, chance) or text
-        elif end < FINISHED + DATED:
-            text = styles.dated(text, chance) or text
-    listed = part is _joined and chance.random() < LISTED
+        return Damaged(_written(text, way, chance).text), ill_made
+    if part not in ("whole", "joined"):
+        found = getattr(styles, part)(chosen[0], chance)
+        text = text if found is None else _ended(found, chance)
+    listed = part == "joined" and chance.random() < LISTED
     if listed:
-        text = _phrase_of_words(chosen[0], chance) or text
+        text = _phrase(chosen[0], chance)
     written = _written(text, way, chance)
-    if written is None:
-        way, written = _same, text
-    damage = _damage(written, chance)
+    if written is text:  # others are then written as they are too
+        way = "same"
     right = Damaged(written.text)
-    if part is not _joined or len(chosen) < 2:
-        return right, damage or right
-    whole = [
-        (_phrase_of_words(other, chance) if listed else None) or as_written(other) for other in chosen[1:]
-    ]
-    others = [_written(other, way, chance) or other for other in whole]
+    damage = _damage(written, chance) or right
+    if part != "joined" or len(chosen) < 2:
+        return right, damage
+    whole = [_phrase(other, chance) if listed else as_written(other) for other in chosen[1:]]
+    others = [_written(other, way, chance) for other in whole]
     if chance.random() < 0.5:
         others = others[:1]
     spaced = _BETWEEN_LISTED if listed else _BETWEEN
-    between = chance.choice(_BETWEEN_UNSPACED if written.language in ("ja", "zh") else spaced)
+    between = chance.choice(_BETWEEN_UNSPACED if written.language in UNSPACED else spaced)
     index = chance.randrange(len(others) + 1)
     # the whole loses the share of its damaged part
     share = len(written.words) / (len(written.words) + sum(len(other.words) for other in others))
@@ -245,47 +179,60 @@ def draw_pair(chosen: Sequence[MarkedText], chance: random.Random) -> tuple[Dama
         touched = tuple((start + before, end + before) for start, end in own.touched)
         return Damaged(between.join(parts), touched, own.taken * share, own.kind)
 
-    return joined(right), joined(damage or right)
+    return joined(right), joined(damage)
 
 
-def _phrase_of_words(text: MarkedText, chance: random.Random) -> Styled | None:
+def _ended(text: Styled, chance: random.Random) -> Styled:
+    """A part of a caption, now and then as a sentence, or with a year."""
+    end = chance.random()
+    if end < FINISHED:
+        return styles.finished(text, chance) or text
+    if end < FINISHED + DATED:
+        return styles.dated(text, chance) or text
+    return text
+
+
+def _phrase(text: MarkedText, chance: random.Random) -> Styled:
+    """A noun phrase of several words, or the whole caption where the drawn noun has none."""
     phrase = styles.noun_phrase(text, chance)
-    return phrase if phrase is not None and len(phrase.words) > 1 else None
+    return phrase if phrase is not None and len(phrase.words) > 1 else as_written(text)
 
 
-def _well_made(chosen: Sequence[MarkedText], way: Way, chance: random.Random) -> None:
+def _written(text: Styled, way: str, chance: random.Random) -> Styled:
+    """The text in a way of writing, or the same text where it has no such form."""
+    if way == "same":
+        return text
+    if way == "in_blanks":
+        return styles.in_blanks(text, chance)
+    return getattr(styles, way)(text) or text
+
+
+def _well_made(chosen: Sequence[MarkedText], way: str, chance: random.Random) -> None:
     return None
 
 
-def _cut(chosen: Sequence[MarkedText], way: Way, chance: random.Random) -> Damaged | None:
+def _cut(chosen: Sequence[MarkedText], way: str, chance: random.Random) -> Damaged | None:
     """The caption up to a word that needs another behind it."""
     cut = styles.cut_short(chosen[0], chance)
-    if cut is None:
-        return None
-    cut = _written(cut, way, chance) or cut
-    return Damaged(cut.text, cut.words[-1:], CUT_TAKES, "removal")
+    return None if cut is None else _ill_ended(cut, way, chance)
 
 
-def _dangling(chosen: Sequence[MarkedText], way: Way, chance: random.Random) -> Damaged | None:
+def _dangling(chosen: Sequence[MarkedText], way: str, chance: random.Random) -> Damaged | None:
     """The caption, and behind it one or two words at which another one would be cut: " on", " with a"."""
     cut = styles.cut_short(chosen[-1], chance)
     if cut is None:
         return None
     whole = as_written(chosen[0])
     ending = cut.text[cut.words[-chance.choice((1, 2))][0] :].lower()
-    ended = _then(styles.unstopped(whole) or whole, ending)
-    ended = _written(ended, way, chance) or ended
-    return Damaged(ended.text, ended.words[-1:], CUT_TAKES, "removal")
+    return _ill_ended(styles.followed(styles.unstopped(whole) or whole, ending), way, chance)
 
 
-def _then(text: Styled, ending: str) -> Styled:
-    """The text with an ending behind it, which counts as one word."""
-    start = len(text.text) + 1
-    written = f"{text.text} {ending}"
-    return replace(text, text=written, words=(*text.words, (start, len(written))))
+def _ill_ended(text: Styled, way: str, chance: random.Random) -> Damaged:
+    written = _written(text, way, chance)
+    return Damaged(written.text, written.words[-1:], _CUT_TAKES, "removal")
 
 
-def _words_listed(chosen: Sequence[MarkedText], way: Way, chance: random.Random) -> Damaged | None:
+def _words_listed(chosen: Sequence[MarkedText], way: str, chance: random.Random) -> Damaged | None:
     """The caption's nouns, verbs and adjectives, or its nouns alone, one behind the other."""
     text = chosen[0]
     wanted = chance.choice(("nvjr", "nvj", "n"))
@@ -299,38 +246,32 @@ def _words_listed(chosen: Sequence[MarkedText], way: Way, chance: random.Random)
         return None
     if chance.random() < 0.2:
         chance.shuffle(words)
-    between = chance.choice(("，", "、") if text.language in ("ja", "zh") else _BETWEEN_WORDS)
-    listed = between.join(words)
-    return Damaged(listed, ((0, len(listed)),), LIST_TAKES, "removal")
+    listed = chance.choice(("，", "、") if text.language in UNSPACED else _BETWEEN_WORDS).join(words)
+    return Damaged(listed, ((0, len(listed)),), _LIST_TAKES, "removal")
 
 
-def _twice(chosen: Sequence[MarkedText], way: Way, chance: random.Random) -> Damaged | None:
+def _twice(chosen: Sequence[MarkedText], way: str, chance: random.Random) -> Damaged | None:
     """The caption, and once more the caption, in one sentence: sentences are read one by one."""
     whole = as_written(chosen[0])
-    whole = styles.unstopped(whole) or whole
-    whole = _written(whole, way, chance) or whole
-    text = whole.text.rstrip()
-    between = chance.choice(("", "，", "、") if whole.language in ("ja", "zh") else _BETWEEN_TWICE)
+    text = _written(styles.unstopped(whole) or whole, way, chance).text.rstrip()
+    between = chance.choice(("", "，", "、") if whole.language in UNSPACED else _BETWEEN_TWICE)
     start = len(text) + len(between)
-    return Damaged(text + between + text, ((start, start + len(text)),), TWICE_TAKES, "repetition")
+    return Damaged(text + between + text, ((start, start + len(text)),), _TWICE_TAKES, "repetition")
 
 
+# What captioning models and people who game a metric write, and the share of pairs with it.
 ILL_MADE: Mapping[Callable[..., Damaged | None], float] = {
-    _cut: CUT,
-    _dangling: DANGLING,
-    _words_listed: WORDS_LISTED,
-    _twice: TWICE,
-    _well_made: 1 - CUT - DANGLING - WORDS_LISTED - TWICE,
+    _cut: 0.07,
+    _dangling: 0.06,
+    _words_listed: 0.05,
+    _twice: 0.03,
+    _well_made: 1 - 0.07 - 0.06 - 0.05 - 0.03,
 }
-
-
-def _written(text: Styled, way: Way, chance: random.Random) -> Styled | None:
-    return styles.in_blanks(text, chance) if way is styles.in_blanks else way(text)
 
 
 def _damage(text: Styled, chance: random.Random) -> Damaged | None:
     """A random kind of damage; another where it cannot damage the text."""
-    left = dict(KIND_SHARES)
+    left = dict(_SHARES["kinds"])
     while left:
         kind = _drawn(left, chance)
         found = damaged(text, kind, chance)
@@ -363,21 +304,16 @@ def tokens_with_marks(
 
 
 def _marks(pieces: Sequence[str], text: str, spans: Sequence[Span]) -> list[int]:
-    inside = bytearray(len(text) + 1)
-    for start, end in spans:
-        inside[start:end] = b"\1" * (min(end, len(text)) - start)
-    text = folded(text)
-    marks, place = [], 0
-    n = len(text)
+    text, marks, place = folded(text), [], 0
     for piece in pieces:
-        core = piece.lstrip(_BLANK)
-        if core != piece:
-            while place < n and text[place].isspace():
-                place += 1
-        if text[place : place + len(core)] != core:
+        core = piece.lstrip(BLANK)
+        while core != piece and text[place : place + 1].isspace():
+            place += 1
+        end = place + len(core)
+        if text[place:end] != core:
             return [-1] * len(pieces)
-        marks.append(int(any(inside[place : place + len(core)])))
-        place += len(core)
+        marks.append(int(bool(core) and overlaps((place, end), spans)))
+        place = end
     return marks
 
 
@@ -424,7 +360,7 @@ def _put(
 
 
 def _rewritten(text: Styled, drawn: list[bool], kind: str) -> Damaged:
-    between = "" if text.language in ("ja", "zh") else " "
+    between = "" if text.language in UNSPACED else " "
     new = [
         (MASK if kind == "masking" else f"{word}{between}{word}") if is_drawn else word
         for word, is_drawn in zip(text.cut(text.words), drawn, strict=True)

@@ -8,26 +8,19 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from capscore.perturbations.words import is_punctuation
+from capscore.perturbations.words import Span, is_punctuation
 from capscore.text.letters import lower as lower_case
 from capscore.text.letters import upper as upper_case
 from weights.making.jsonl import beside
-from weights.making.noise_gate.texts import MarkedText, Span
+from weights.making.noise_gate.texts import MarkedText
 
-# Words that open a noun phrase; a phrase is right with them and without.
-OPENERS: Mapping[str, str] = beside(__file__, "openers.yaml")
-_OPENERS = {language: frozenset(words.split()) for language, words in OPENERS.items()}
-# Languages whose adjectives may follow their noun.
-_ADJECTIVE_AFTER = frozenset("ar es fr it pl pt".split())
-# Words that tie two nouns to one phrase.
-_TIES = {"ja": frozenset("のやと"), "zh": frozenset("的和")}
-# Languages in which a sentence may end after any noun: their verbs don't stand last.
-_MAY_END = frozenset("en es fr it pt".split())
-# Languages in which articles or prepositions stand before their noun.
-_MAY_CUT = _MAY_END | frozenset("cs de nl pl ru".split())
+_LANGUAGES = beside(__file__, "languages.yaml")
+_OPENERS = {language: frozenset(words.split()) for language, words in _LANGUAGES["openers"].items()}
+# Languages without blanks between words.
+UNSPACED = ("ja", "zh")
 _MAX_WORDS = 5
 _STOPS = ".!?…。！？．｡؟"
 # Signs that stand in pairs.
@@ -93,10 +86,15 @@ def bare(text: Styled) -> Styled | None:
     return _rewritten(text, "")
 
 
+def lower_bare(text: Styled) -> Styled | None:
+    lowered = lower(text)
+    return None if lowered is None else bare(lowered)
+
+
 def spaced(text: Styled) -> Styled | None:
     """With punctuation as words of their own, as tokenizers leave it ("a dog , running ."), in lower case."""
     lowered = lower(text)
-    if lowered is None or text.language in ("ja", "zh") or any(sign in _QUOTES for sign in text.text):
+    if lowered is None or text.language in UNSPACED or any(sign in _QUOTES for sign in text.text):
         return None
     return _rewritten(lowered, " ")
 
@@ -113,7 +111,7 @@ def _rewritten(text: Styled, apart: str) -> Styled | None:
             continue
         if words:
             gap = text.text[text.words[number - 1][1] : start]
-            written += gap or ("" if text.language in ("ja", "zh") else " ")
+            written += gap or ("" if text.language in UNSPACED else " ")
         if number in text.openers:
             openers.append(len(words))
         new_start[first] = len(written)
@@ -152,20 +150,27 @@ def finished(text: Styled, chance: random.Random) -> Styled | None:
     if not text.text or is_punctuation(text.text[-1]) or text.text[-1].isspace():
         return None
     first = upper_case(text.text[0], text.language)
-    stop = "。" if text.language in ("ja", "zh") else "!" if chance.random() < 0.1 else "."
-    start, end = text.words[-1]
-    written = (first if len(first) == 1 else text.text[0]) + text.text[1:] + stop
-    return replace(text, text=written, words=(*text.words[:-1], (start, end + len(stop))))
+    stop = "。" if text.language in UNSPACED else "!" if chance.random() < 0.1 else "."
+    return _closed(_recased(text, first + text.text[1:]) or text, stop)
 
 
 def dated(text: Styled, chance: random.Random) -> Styled | None:
     """With a year behind it, as photos are labelled: "two dogs, 1987"."""
     if text.language in ("ar", "ja", "zh") or not text.text or is_punctuation(text.text[-1]):
         return None
+    return followed(_closed(text, ","), str(chance.randrange(1900, 2027)))
+
+
+def followed(text: Styled, ending: str) -> Styled:
+    """With an ending behind it, which counts as one word."""
+    written = f"{text.text} {ending}"
+    return replace(text, text=written, words=(*text.words, (len(text.text) + 1, len(written))))
+
+
+def _closed(text: Styled, sign: str) -> Styled:
+    """With a sign at its end, which belongs to the last word."""
     start, end = text.words[-1]
-    written = f"{text.text}, {chance.randrange(1900, 2027)}"
-    words = (*text.words[:-1], (start, end + 1), (len(text.text) + 2, len(written)))
-    return replace(text, text=written, words=words)
+    return replace(text, text=text.text + sign, words=(*text.words[:-1], (start, end + len(sign))))
 
 
 def in_blanks(text: Styled, chance: random.Random) -> Styled:
@@ -223,7 +228,7 @@ def fragment(marked: MarkedText, chance: random.Random) -> Styled | None:
 
 def shortened(marked: MarkedText, chance: random.Random) -> Styled | None:
     """The caption up to one of its nouns: "A man rides a wave", of "A man rides a wave on his board"."""
-    if marked.language not in _MAY_END:
+    if marked.language not in _LANGUAGES["may_end"]:
         return None
     classes = marked.classes
     spots = [
@@ -239,7 +244,7 @@ def cut_short(marked: MarkedText, chance: random.Random) -> Styled | None:
 
     Such a word is an opener, a preposition or the like before a noun, its adjective or its opener.
     """
-    if marked.language not in _MAY_CUT:
+    if marked.language not in _LANGUAGES["may_cut"]:
         return None
     text, classes = as_written(marked), marked.classes
     spots = [
@@ -255,7 +260,7 @@ def cut_short(marked: MarkedText, chance: random.Random) -> Styled | None:
 def _phrase(marked: MarkedText, head: int) -> Span:
     """First and last word of the phrase around a noun."""
     classes, language = marked.classes, marked.language
-    openers, ties = _OPENERS[language], _TIES.get(language, frozenset())
+    openers, ties = _OPENERS[language], _LANGUAGES["ties"].get(language, ())
     first = head
     while first > 0 and head - first + 1 < _MAX_WORDS and not _is_stopped(marked, first - 1, first):
         letter = classes[first - 1]
@@ -271,7 +276,7 @@ def _phrase(marked: MarkedText, head: int) -> Span:
             break
     last = head
     while (
-        language in _ADJECTIVE_AFTER
+        language in _LANGUAGES["adjective_after"]
         and last + 1 < len(classes)
         and classes[last + 1] == "j"
         and last - first + 1 < _MAX_WORDS

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from capscore.perturbations import find_nouns
-from capscore.perturbations.words import words_and_gaps
+from capscore.perturbations.words import Span, spans_of, words_and_gaps
 from capscore.text.word_classes import CLASSES, tag
-from weights.making.jsonl import read_lines
+from weights.making.jsonl import read_lines, with_texts
 
-Span = tuple[int, int]
 # One letter for each class of words, in the order of `CLASSES`.
 LETTERS = "nvjra"
 _LETTER = dict(zip(CLASSES, LETTERS, strict=True))
@@ -37,14 +36,9 @@ def marked(
     found = iter(find_nouns(unknown, language))
     texts = []
     for caption, own, tagged in zip(captions, objects, tag(captions, language), strict=True):
-        pieces, gaps = words_and_gaps(caption, language)
-        words, end = [], 0
-        for piece, gap in zip(pieces, gaps[:-1], strict=True):
-            start = end + len(gap)
-            end = start + len(piece)
-            words.append((start, end))
-        spans = tuple((start, end) for start, end in (next(found) if own is None else own))
-        texts.append(MarkedText(caption, language, tuple(words), _letters(words, tagged), spans))
+        words = tuple(spans_of(*words_and_gaps(caption, language)))
+        spans = tuple(next(found) if own is None else own)
+        texts.append(MarkedText(caption, language, words, _letters(words, tagged), spans))
     return texts
 
 
@@ -72,8 +66,6 @@ def read_texts(paths: Iterable[str]) -> list[MarkedText]:
 
 
 def _marked_text(row: dict[str, Any]) -> MarkedText:
-    text, language, classes, source = (row[name] for name in ("caption", "language", "classes", "id"))
-    if not all(isinstance(value, str) for value in (text, language, classes, source)):
-        raise TypeError("not a text")
+    with_texts("caption", "language", "classes", "id")(row)
     words, objects = (tuple((start, end) for start, end in row[name]) for name in ("words", "objects"))
-    return MarkedText(text, language, words, classes, objects, source)
+    return MarkedText(row["caption"], row["language"], words, row["classes"], objects, row["id"])

@@ -20,6 +20,7 @@ from weights.making.noise_gate import samples
 from weights.making.noise_gate.samples import SampleBatches, damaged, draw_pair, taken_of, tokens_with_marks
 from weights.making.noise_gate.styles import as_written
 from weights.making.noise_gate.texts import MarkedText, marked
+from weights.making.settings import NoiseGateSettings
 
 TEXTS = marked_captions()
 SENTENCE = as_written(marked(["A man rides a horse near two old boats."], "en", [None])[0])
@@ -31,8 +32,9 @@ def tokenizer(embedded):
 
 
 def batches(tokenizer, **changes) -> SampleBatches:
-    given = {"language_shares": {"en": 3, "de": 1}, "source_shares": {}, "batch_size": 16, "steps": 40}
-    return SampleBatches(TEXTS, tokenizer, **{**given, **changes})
+    given = {"texts": ["captions.jsonl"], "languages": ["en:3", "de:1"], "batch_size": 16, "max_steps": 1}
+    made = NoiseGateSettings(out="runs", **{**given, **changes})
+    return SampleBatches(TEXTS, tokenizer, made, steps=40, seed=made.seed)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -111,7 +113,7 @@ CAPTIONS = [
 )
 def test_what_nobody_writes_of_a_photo(made, texts):
     chances = map(random.Random, range(300))
-    drawn = [made(CAPTIONS, samples._same, chance) for chance in chances]
+    drawn = [made(CAPTIONS, "same", chance) for chance in chances]
     assert {each and each.text for each in drawn if each is None or each.text[0] in "Am"} >= texts
     for each in filter(None, drawn):
         assert each.taken >= 0.85 and each.kind in ("removal", "repetition")
@@ -140,13 +142,6 @@ def test_marks_lie_on_the_tokens_of_the_touched_words(tokenizer):
     assert set(unknown[1:-1]) == {-1}
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"language_shares": {"fr": 1}}, "there are no captions in fr"),
-        ({"source_shares": {"": 0.0}}, "all captions in a language are of data sets with the weight 0"),
-    ],
-)
-def test_shares_without_captions(tokenizer, changes, message):
-    with pytest.raises(InputError, match=message):
-        batches(tokenizer, **changes)
+def test_a_language_without_captions_is_named(tokenizer):
+    with pytest.raises(InputError, match="there are no captions in fr"):
+        batches(tokenizer, languages=["fr:1"])
