@@ -17,7 +17,7 @@ from pathlib import Path
 from capscore.errors import ImageError, InputError
 from capscore.images.load import load_image
 from capscore.infometic.regions import windows
-from capscore.infometic.words import CaptionWord, caption_words
+from capscore.infometic.words import CaptionWord, words_by_language
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from weights.making.captions import describe
@@ -108,15 +108,12 @@ def write_rows(settings: Settings) -> dict[str, Counter[str]]:
     if not chosen:
         problem = f"{settings.captions} has no caption of the photos in {settings.photos}"
         raise InputError(problem, field="captions")
-    shortened: dict[str, list[dict[str, str]]] = defaultdict(list)
-    for row in chosen:
-        if chance.random() < settings.beginnings:
-            shortened[row["language"]].append(row)
+    shortened = [row for row in chosen if chance.random() < settings.beginnings]
+    captions, languages = ([row[name] for row in shortened] for name in ("caption", "language"))
     rows = [*chosen]
-    for language, own in shortened.items():
-        for row, words in zip(own, caption_words([row["caption"] for row in own], language), strict=True):
-            if text := beginning(row["caption"], language, words, chance):
-                rows.append({**row, "caption": text})
+    for row, words in zip(shortened, words_by_language(captions, languages), strict=True):
+        if text := beginning(row["caption"], row["language"], words, chance):
+            rows.append({**row, "caption": text})
     chance.shuffle(rows)
     boxes = {name: photo_windows(Path(settings.photos) / name) for name in {row["image"] for row in rows}}
     write_lines(settings.out, ({**row, "boxes": boxes[row["image"]]} for row in rows))

@@ -17,13 +17,16 @@ import json
 import random
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+import capscore
 from capscore.benchmarks.robustness import file_captions
 from capscore.errors import InputError
+from capscore.metrics.infometic import InfoMetIC
 from capscore.metrics.loading import default_backbone
 from capscore.options import RowOptions
 from capscore.tables import Table
@@ -34,9 +37,6 @@ from weights.making.mark_calibration.rows import read_mark_rows
 from .figures import FILES, in_percent, mean, read_options, write_results
 from .held_out import translated
 from .planting import KINDS, LANGUAGES, drop_clause, plant, shuffled
-
-if TYPE_CHECKING:
-    from capscore.metrics.infometic import InfoMetIC
 
 _LANGUAGES = ("en", "de", "fr", "es", "zh", "pt", "ar", "cs", "ja")
 COCO = "en, COCO"  # what results of its photos are called
@@ -55,7 +55,7 @@ SHARES += ["others_not_fitting", "right_not_fitting", "right_without_mark", "rig
 SHARES += ["long_words_marked", "lower_recall", "lower_precision"]
 
 Photos = Mapping[str, Mapping[str, Sequence[str]]]  # file → language → captions
-Details = Mapping[tuple[str, str, str], Mapping[str, Any]]  # (photo, caption, language) → its result
+Details = Mapping[tuple[str, str, str], Mapping[str, Any]]  # (photo, language, caption) → its result
 
 
 def read_measured(rows: Path) -> dict[str, dict[str, list[str]]]:
@@ -80,8 +80,8 @@ class Case(NamedTuple):
 
     kind: str
     photo: str
-    caption: str
     language: str
+    caption: str
     original: str = ""  # the caption before a word was planted or clauses were dropped
     start: int = 0
     end: int = 0
@@ -98,23 +98,21 @@ def language_cases(photos: Photos, language: str, max_photos: int, seed: int) ->
     files, first, cases = files[:max_photos], [], []
     for file in files:
         mixed = shuffled(photos[file][language], chance(file))
-        cases += [Case("right", file, caption, language) for caption in mixed[:_CAPTIONS]]
+        cases += [Case("right", file, language, caption) for caption in mixed[:_CAPTIONS]]
         first.append(mixed[0])
         if len(mixed) > 2:
-            cases.append(Case("long", file, _joined(mixed[:3], language), language))
+            cases.append(Case("long", file, language, _joined(mixed[:3], language)))
         if language in LANGUAGES:
             for kind in KINDS:
                 if found := plant(photos[file], language, kind, chance(file)):
-                    cases.append(
-                        Case(kind, file, found.caption, language, found.original, found.start, found.end)
-                    )
+                    cases.append(Case(kind, file, language, *found[:4]))
             for caption in mixed:
                 if text := drop_clause(caption, language):
-                    cases.append(Case("shorter", file, text, language, caption))
+                    cases.append(Case("shorter", file, language, text, caption))
                     break
     # the caption of the photo that follows in the list, which is in random order
     for file, caption in zip(files, [*first[1:], *first[:1]], strict=True):
-        cases.append(Case("other", file, caption, language))
+        cases.append(Case("other", file, language, caption))
     return cases
 
 
@@ -131,13 +129,12 @@ def details_of(scorer: InfoMetIC, cases: Sequence[Case]) -> Details:
     rows: dict[tuple[str, str, str], None] = {}
     for case in cases:
         for caption in (case.caption, case.original or case.caption):
-            rows[case.photo, caption, case.language] = None
-    images, captions, languages = map(list, zip(*rows, strict=True))
-    scores = scorer.score(captions, images, language=languages)
-    recall, precision = (scores.components[name].tolist() for name in ("recall", "precision"))
-    found = {}
-    for row, detail, *shares in zip(rows, scores.details, recall, precision, strict=True):
-        found[row] = {**detail, "recall": shares[0], "precision": shares[1]}
+            rows[case.photo, case.language, caption] = None
+    images, languages, captions = map(list, zip(*rows, strict=True))
+    scores, found = scorer.score(captions, images, language=languages), {}
+    shares = (scores.components[name].tolist() for name in ("recall", "precision"))
+    for row, detail, recall, precision in zip(rows, scores.details, *shares, strict=True):
+        found[row] = {**detail, "recall": recall, "precision": precision}
     return found
 
 
@@ -166,8 +163,8 @@ def report(cases: Sequence[Case], details: Details) -> dict[str, Any]:
     right_p: list[float] = []
     wrong_p: list[float] = []
     for case in cases:
-        detail = details[case.photo, case.caption, case.language]
-        before = details[case.photo, case.original or case.caption, case.language]
+        detail = details[case.photo, case.language, case.caption]
+        before = details[case.photo, case.language, case.original or case.caption]
         # the words that must be right or wrong: semantic words within the tower's context
         words = [word for word in detail["words"] if word["semantic"] and word["score"] is not None]
         marks, unfit = [word["correct"] is False for word in words], detail["fits"] is False
@@ -258,28 +255,20 @@ def region_accuracy(scorer: InfoMetIC, photos: Photos, folder: Path) -> dict[str
             named = _is_named(name, caption)
             if named or not any(_is_named(name, other) for other in photos[file]["en"]):
                 mentioned[named].append(region["mentioned"] == named)
-    found, left = mean(mentioned[True]), mean(mentioned[False])
+    found, left = np.mean(mentioned[True]), np.mean(mentioned[False])
     return {
         "photos": len(set(files)),
         "named": len(mentioned[True]),
-        "named_found": found,
+        "named_found": float(found),
         "unnamed": len(mentioned[False]),
-        "unnamed_left": left,
-        "accuracy": None if found is None or left is None else (found + left) / 2,
+        "unnamed_left": float(left),
+        "accuracy": float(found + left) / 2,
     }
 
 
 def _is_named(name: str, text: str) -> bool:
     words = text.lower().replace(".", " ").replace(",", " ").split()
     return f" {name}" in f" {' '.join(words)}" or any(word in words for word in _ALSO.get(name, "").split())
-
-
-def measure(scorer: InfoMetIC, photos: Photos, coco: Photos, seed: int = 0) -> dict[str, Any]:
-    """Name of each group of captions → its `report`: languages, and English captions of COCO's photos."""
-    cases = {language: language_cases(photos, language, _MOST, seed) for language in _LANGUAGES}
-    cases[COCO] = language_cases(coco, "en", _MOST, seed)
-    details = details_of(scorer, [case for own in cases.values() for case in own])
-    return {name: report(own, details) for name, own in cases.items() if own}
 
 
 def tables(result: Mapping[str, Any]) -> Iterator[Table | str]:
@@ -292,8 +281,6 @@ def tables(result: Mapping[str, Any]) -> Iterator[Table | str]:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    import capscore
-
     others = {
         "data": "folder with xflickrco, for Spanish",
         "coco": "folder in COCO's layout",
@@ -303,7 +290,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         **FILES,
     }
     given = read_options(__doc__, argv, {"rows": "file of mark_calibration.rows"}, others)
-    (backbone,) = given.backbone or [default_backbone("infometic")]
+    backbone = given.backbone or default_backbone("infometic")
     options = {"weights": given.weights, "marks": given.marks, "false_alarms": 0.05}
     scorer = capscore.load("infometic", backbone=backbone, **options)
     photos = read_measured(given.rows)
@@ -312,7 +299,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         for name, text in translated(given.data / "xflickrco", "xflickrco", "es", measured, ("test",)):
             photos[measured[name]]["es"] = [text]
     coco = coco_captions(given.coco) if given.coco else {}
-    result: dict[str, Any] = {"marks": scorer.marks, "languages": measure(scorer, photos, coco)}
+    cases = {language: language_cases(photos, language, _MOST, 0) for language in _LANGUAGES}
+    cases[COCO] = language_cases(coco, "en", _MOST, 0)
+    details = details_of(scorer, list(chain.from_iterable(cases.values())))
+    reports = {name: report(own, details) for name, own in cases.items() if own}
+    result: dict[str, Any] = {"marks": scorer.marks, "languages": reports}
     if coco and any(given.coco.glob("annotations/instances_*.json")):
         result["regions"] = region_accuracy(scorer, coco, given.coco)
     write_results(given, result, [*tables(result)])

@@ -5,8 +5,8 @@
 In: a JSON Lines file with the photo, caption and language of each row, such as that of
 `weights.measuring.held_out`. Out, per change and language: how far the mean moves, the share of captions that
 move by more than .02, and of those that score lower. A caption is written in another way, of
-ways_of_writing.json and `WAYS`, gets an opener of openers.json or a dangling end; all captions of a photo, as
-one paragraph, get sentences of another photo.
+ways_of_writing.json and `WAYS`, or gets a dangling end; all captions of a photo, as one paragraph, get
+sentences of another photo.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ from .figures import FILES, in_percent, read_options, read_rows, write_results
 _STATED = beside(__file__, "ways_of_writing.json")
 FORMS: list[str] = _STATED["forms"]
 SMALL_WORDS = frozenset(_STATED["small words"].split())
-OPENERS: Mapping[str, list[str]] = beside(__file__, "openers.json")
 MOVED = 0.02  # a change of one caption's score that counts
 ADDED = (1, 3)
 ENDS = ("on a", "with a")  # of an English caption that stops in mid-phrase
@@ -100,9 +99,6 @@ def changes_of(
         image, language, caption = row["image"], row["language"], row["caption"]
         own.setdefault(language, {}).setdefault(image, []).append(caption)
         written = {name: write(caption) for name, write in ways.items()}
-        for number, opener in enumerate(OPENERS.get(language, ()), 1):
-            lower = caption if language == "de" else caption[:1].lower() + caption[1:]
-            written[f"opener {number}"] = opener + lower
         for end in ENDS if language == "en" else ():
             written[f"… {end}"] = f"{caption.rstrip(' .')} {end}"
         for name, text in written.items():
@@ -159,8 +155,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     others = {"backbone": "name or folder; default: embedded", **FILES}
     given = read_options(__doc__, argv, {"rows": "file of photos, captions and languages"}, others)
     rows = read_rows(given.rows, "image", "caption", "language")
-    (backbone,) = given.backbone or ["embedded"]
-    scorer = capscore.load("mcs", backbone=backbone, progress=False, cache=False)
+    scorer = capscore.load("mcs", backbone=given.backbone or "embedded", progress=False, cache=False)
     found = measure(scorer, changes_of(rows))
     write_results(given, found, [table(found)])
 

@@ -51,7 +51,6 @@ PACKAGED: Mapping[str, str] = _STATED["packaged"]
 MACHINES = ", captions of machines alone"  # of Composite, a third of whose captions are people's
 
 Captions = list[tuple[str, str]]  # (photo's name, caption)
-Counts = dict[Any, np.ndarray]  # of each photo: k → captions that find it among the first k; "all" → captions
 Figure = tuple[float | None, float | None, float | None]  # in percent: value, ends of its interval
 
 
@@ -72,17 +71,15 @@ def ratio(columns: Sequence[np.ndarray], sampling: Sampling) -> Figure:
     The interval is that of a bootstrap that draws photos; None where there is none.
     """
     matrix = np.stack(columns).astype(float)
-    n_photos = matrix.shape[1]
-
-    def divided(over: np.ndarray, under: np.ndarray) -> np.ndarray:
-        return np.divide(over, under, out=np.full(over.shape, np.nan), where=under != 0)
 
     def ratios(drawn: np.ndarray) -> np.ndarray:
-        sums = matrix @ drawn
-        shares = divided(sums[::2], sums[1::2])
-        return 100 * (shares if len(shares) == 1 else divided(shares[:1], shares[1:]))
+        shares = matrix @ drawn
+        while len(shares) > 1:
+            over, under = shares[::2], shares[1::2]
+            shares = np.divide(over, under, out=np.full(over.shape, np.nan), where=under != 0)
+        return 100 * shares
 
-    size = {"n_units": n_photos, "n_rows": n_photos}
+    size = dict.fromkeys(("n_units", "n_rows"), matrix.shape[1])
     found, _ = estimates(ratios, ["ratio"], unit="photo", sampling=sampling, **size)
     value, interval = found["ratio"]
     return (value, *(interval or (None, None)))
@@ -130,7 +127,7 @@ def search(
     images = embedder.images([photos / "flickr8k" / name for name in names])
     index = {name: number for number, name in enumerate(names)}
     found: dict[str, dict[str, Figure]] = {}
-    hits: dict[str, Counts] = {}
+    hits: dict[str, np.ndarray] = {}  # (4, photos): captions that find them among the first k, and all
     for code, read, english in languages(data, sources, index):
         with noting(missing, f"text → image, {embedder.backbone.name}, {code}"):
             captions = read()
@@ -139,17 +136,16 @@ def search(
             own = np.array([index[photo] for photo, _ in captions])
             texts = embedder.texts([text for _, text in captions], prefix=embedder.backbone.prefix)
             rank = ranks(texts.matrix[texts.index], images.matrix[images.index], own)
-            counts: Counts = {k: np.bincount(own, rank <= k, len(names)) for k in KS}
-            counts["all"] = np.bincount(own, minlength=len(names))
-            shown = counts["all"] > 0
+            counts = np.stack([np.bincount(own, rank <= k, len(names)) for k in (*KS, len(names))])
+            shown = counts[-1] > 0
             found[code] = {"captions": len(captions), "photos": int(shown.sum())}
-            for k in KS:
-                found[code][f"r@{k}"] = ratio([counts[k][shown], counts["all"][shown]], sampling)
-            hits[code] = counts
-            if english in hits and english != code:
-                both = shown & (hits[english]["all"] > 0)
-                columns = [each[k][both] for each in (counts, hits[english]) for k in (5, "all")]
+            for k, count in zip(KS, counts, strict=False):
+                found[code][f"r@{k}"] = ratio([count[shown], counts[-1][shown]], sampling)
+            if english in hits:
+                both = shown & (hits[english][-1] > 0)
+                columns = [*counts[[1, -1]][:, both], *hits[english][[1, -1]][:, both]]
                 found[code]["share of English r@5"] = ratio(columns, sampling)
+            hits[code] = counts
     return found
 
 

@@ -16,7 +16,6 @@ that MCS is full and the score is the share that is kept.
 
 from __future__ import annotations
 
-import json
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -53,7 +52,12 @@ from .figures import FILES, in_percent, noting, read_options, read_rows, write_r
 LEAST = 50  # a language with fewer captions is not measured
 SAMPLE, BY_DEGREE, OF_MODELS = 500, 100, 1000  # captions of a set, of a curve, of models per data set
 REPLACED = "no photo was opened: an English caption, embedded by the plain tower, replaces it"
-MODELS = ("capeval1k", "composite", "thumb", "polaris")
+MODELS = {  # data set → its configuration and split
+    "capeval1k": (None, "test"),
+    "composite": ("all", "test"),
+    "thumb": (None, "test"),
+    "polaris": ("explained", "validation"),
+}
 TRANSLATED = {"multi30k": ("de", "fr", "cs"), "xflickrco": ("de", "es", "ja", "zh", "ru", "tr")}
 
 Towers = Mapping[str, Embedder]  # name → fine-tuned backbone
@@ -108,11 +112,8 @@ def translated_with_texts(slug: str, language: str, folder: Path) -> list[Captio
 
 def model_captions(slug: str, data: Path) -> list[str]:
     """The captions of a data set that captioning models wrote."""
-    if slug == "polaris":
-        text = (data / slug / "polaris_exp_val.json").read_text(encoding="utf-8")
-        return [row["mt"] for row in json.loads(text)]
-    config = "all" if slug == "composite" else None
-    rows = load_benchmark(slug, config, split="test", data_dir=data / slug, images=False)
+    config, split = MODELS[slug]
+    rows = load_benchmark(slug, config, split=split, data_dir=data / slug, images=False)
     return [row["caption"] for row in rows if row.get("system", "") != "Human"]
 
 

@@ -50,7 +50,7 @@ def details(cases):
         for caption, words in ((case.original or case.caption, ()), (case.caption, planted)):
             precision = -1.0 if words else 1.0
             shown = detail(caption, fits=fits, wrong=words, recall=float(len(caption)), precision=precision)
-            found[case.photo, caption, "en"] = shown
+            found[case.photo, "en", caption] = shown
     return found
 
 
@@ -89,11 +89,11 @@ def test_a_report_counts_planted_words_and_captions_of_other_photos(cases, detai
 
 def test_right_captions_that_are_marked_count_as_false_alarms(cases, details, monkeypatch):
     first, second = (case[1:4] for case in of_kind(cases, "right")[:2])
-    details[first], details[second] = detail(first[1], wrong=("dog",)), detail(second[1], fits=False)
+    details[first], details[second] = detail(first[2], wrong=("dog",)), detail(second[2], fits=False)
     found = report(cases, details)
     assert found["right_not_fitting"] == pytest.approx(1 / 8)
     assert found["right_without_mark"] == pytest.approx(6 / 8) and found["right_words_marked"] > 0
-    long = Case("long", "0.jpg", "a dog " + "that runs and runs " * 6, "en")
+    long = Case("long", "0.jpg", "en", "a dog " + "that runs and runs " * 6)
     details[long[1:4]] = detail(long.caption, wrong=("dog",))
     assert report([*cases, long], details)["long_words_marked"] == pytest.approx(1 / 19)
     monkeypatch.setattr(study, "_LONG", 20)

@@ -62,15 +62,13 @@ def test_changes_of_captions_move_their_scores_as_computed_by_hand(tmp_path):
     assert after == {
         "UPPER": "BLUE WALL",
         "same": "Blue wall",
-        "opener 1": "A photo of blue wall",
-        "opener 2": "The image features blue wall",
         "… on a": "Blue wall on a",
         "… with a": "Blue wall with a",
         "1 of another photo": "Blue wall. Red wall.",
         "3 of another photo": "Blue wall. Red wall.",
     }
     found = study.measure(MCS(Embedder(Lower(), cache=None)), changes)
-    assert found["UPPER"]["en"] == found["opener 1"]["en"] == {"n": 2, "change": 0, "moved": 0, "lower": 0}
+    assert found["UPPER"]["en"] == {"n": 2, "change": 0, "moved": 0, "lower": 0}
     halved = found["1 of another photo"]["en"]
     assert "same" not in found and halved["change"] == pytest.approx(2.5 * (0.5**0.5 - 1), abs=1e-6)
     assert (halved["n"], halved["moved"], halved["lower"]) == (2, 1, 1)

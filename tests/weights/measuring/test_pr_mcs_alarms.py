@@ -10,7 +10,8 @@ import pytest
 from capscore.benchmarks.robustness import CaptionSet
 from capscore.embedding.embedder import Embedder
 from tools.tiny.colours import BLUE, RED, ColourBackbone
-from tools.tiny.official import write_jsonl, write_lines
+from tools.tiny.official import write_json, write_jsonl
+from tools.tiny.official.polaris import EXPLANATION
 from weights.measuring import pr_mcs_alarms as study
 from weights.measuring.summary import of_pr_mcs
 
@@ -79,8 +80,9 @@ def test_captions_of_models_are_compared_with_themselves(towers):
 
 
 def test_the_command_measures_what_is_there_and_lists_what_is_missing(tmp_path, monkeypatch):
-    polaris = json.dumps([{"mt": text} for text in ("Red ball.", "red ball and a red car")])
-    write_lines(tmp_path / "data" / "polaris" / "polaris_exp_val.json", [polaris])
+    rated = {"imgid": "1.jpg", "score": 0.5, "count": 8, "explanation": EXPLANATION}
+    polaris = [{"id": f"val_{text}", "mt": text, **rated} for text in ("Red ball.", "red ball and a red car")]
+    write_json(tmp_path / "data" / "polaris" / "polaris_exp_val.json", polaris)
     rows = [
         {"id": name, "stand_in": text, "caption": text + " and more", "language": "en"}
         for name, text in (("1_a.jpg", "a red ball"), ("2_b.jpg", "the blue sea"))

@@ -69,9 +69,6 @@ def test_the_command_says_what_is_held_and_what_was_not_measured(tmp_path, monke
         ["twice", "–", "50.0", "at most 60", "yes"],
         ["marked", "85.0", "–", "at least 75", "not measured"],
     ]
-    (tmp_path / "pr_mcs.json").write_text("[]")
-    with pytest.raises(InputError, match=r"pr_mcs\.json"):
-        summary.main(["--run", str(tmp_path)])
 
 
 def test_every_figure_that_is_to_be_held_is_one_that_a_study_writes():

@@ -70,11 +70,10 @@ def split_of(
 def captions_of(data: Path, texts: Path) -> Iterator[tuple[Photo, str, str, str]]:
     """Photo, caption, language and source of every caption, of held-out photos as well."""
     for text in photo_captions(data, ()):
-        source, _, name = text.image.rpartition("/")
+        source, _, number = text.image.rpartition("/")
         # of xFlickr&CO, the numbers of COCO's photos have at most six digits
-        is_of_coco = source == "xflickrco" and len(name) <= 6
-        if name.isdecimal():
-            yield Photo("coco" if is_of_coco else "flickr", int(name)), text.caption, text.language, source
+        is_of_coco = source == "xflickrco" and len(number) <= 6
+        yield Photo("coco" if is_of_coco else "flickr", int(number)), text.caption, text.language, source
     # of all photos of Flickr8k, which `photo_captions` reads of its training split alone
     for _, _, image, caption in token_captions(AnnotationSource(data / "flickr8k" / "Flickr8k.token.txt")):
         if (photo := photo_of(image)) is not None:
