@@ -296,7 +296,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     photos = read_measured(given.rows)
     if given.data:
         measured = {Path(file).name: file for file in photos}
-        for name, text in translated(given.data / "xflickrco", "xflickrco", "es", measured, ("test",)):
+        for name, text in translated(given.data, "xflickrco", "es", measured, ("test",)):
             photos[measured[name]]["es"] = [text]
     coco = coco_captions(given.coco) if given.coco else {}
     cases = {language: language_cases(photos, language, _MOST, 0) for language in _LANGUAGES}

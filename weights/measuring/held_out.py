@@ -31,7 +31,7 @@ from capscore.benchmarks.data.caption_files import listed_photos, token_captions
 from capscore.benchmarks.data.load import benchmark_builder
 from capscore.errors import InputError
 from training.engine.config import main as run_as_command
-from weights.making.held_out import Photo, photo_of
+from weights.making.held_out import Photo, photo_files, photo_of
 from weights.making.jsonl import write_lines
 from weights.making.package_texts import photo_name
 
@@ -71,12 +71,11 @@ def shared_rows(data: Path, photos: Path, descriptions: Path | None, apart: Iter
     `photos` is the folder of all of Flickr8k's photos, of which those named in `apart` are left out.
     """
     known = {photo_of(name) for name in apart}
-    names = {photo_of(path.name): path.name for path in sorted(photos.iterdir())}
-    names = {photo: name for photo, name in names.items() if photo not in known}
+    names = {photo: name for name, photo in photo_files(photos).items() if photo not in known}
     found: dict[str, list[tuple[str, str]]] = {}
     for slug, (split, languages) in SHARED.items():
         for language in languages:
-            captions = translated(data / slug, slug, language, names.values(), (split,))
+            captions = translated(data, slug, language, names.values(), (split,))
             found.setdefault(language, []).extend(captions)
     listed = _lines(data / "multi30k" / "image_splits" / "test_2016_flickr.txt")
     at = [line for line, name in enumerate(listed) if photo_of(name) in names][:MAX_DESCRIBED]
@@ -134,14 +133,14 @@ def described_photo(name: str) -> Photo | None:
 
 
 def translated(
-    folder: Path, slug: str, language: str, photos: Iterable[str], splits: Sequence[str] = ()
+    data: Path, slug: str, language: str, photos: Iterable[str], splits: Sequence[str] = ()
 ) -> list[tuple[str, str]]:
     """(photo's name, caption) of those of the photos that a benchmark shares, known by their numbers.
 
     `splits` are all unless named.
     """
     names = {photo_of(photo): photo for photo in photos}
-    builder = benchmark_builder(slug, language, data_dir=folder, images=False)
+    builder = benchmark_builder(slug, language, data_dir=data / slug, images=False)
     found = []
     for split in splits or builder.splits():
         for _, row in builder.checked_rows(split):

@@ -98,7 +98,7 @@ def languages(
     for code, name in PACKAGED.items():
         yield code, partial(packaged, sources, name, photos), "en"
     for language in ("en", "de", "fr", "cs"):
-        read = partial(translated, data / "multi30k", "multi30k", language, photos)
+        read = partial(translated, data, "multi30k", language, photos)
         yield f"{language}, Multi30k", read, "en, Multi30k"
 
 

@@ -236,34 +236,32 @@ def _occurrences(caption: str, language: str, table: str) -> Iterator[_Found]:
             concept, _, measures = entries[0]
             slots = frozenset(slot for _, slot, _ in entries)
             following = words[place + 1].group().lower() if place + 1 < len(words) else ""
-            fits = _fits_chinese if language == "zh" else _fits
             if language == "de" and table == "nouns":
                 slots = _of_number(slots, [other.group().lower() for other in words[:place]])
-            if slots and fits(caption, *word.span(), following, concept.group, language, table):
+            if slots and _fits(caption, word, following, concept.group, language, table):
                 yield _Found(*word.span(), concept, slots, measures)
 
 
-def _fits(caption: str, start: int, end: int, following: str, group: str, language: str, table: str) -> bool:
-    if "-" in (caption[start - 1 : start], caption[end : end + 1]):
+def _fits(
+    caption: str, word: re.Match[str], following: str, group: str, language: str, table: str
+) -> bool:
+    """Whether a word may be replaced: it is no part of another word, and a verb is none of a phrase."""
+    start, end = word.span()
+    before, after = caption[start - 1 : start], caption[end : end + 1]
+    if language == "zh":
+        if table == "numbers":
+            return bool(after) and after in _COUNTED and (not before or before not in _CHINESE_NUMBERS)
+        is_whole = before in RULES["before_one"] and after in RULES["after_one"]
+        return table != "nouns" or end - start > 1 or is_whole
+    if "-" in (before, after):
         return False
     if table == "nouns" and language == "en":  # the first part of a compound: a water bottle
         is_noun = any(following in concept.mentions["en"] for concept in TABLES["nouns"])
-        return not (caption[end : end + 1] == " " and is_noun and following not in _index("verbs", "en"))
+        return not (after == " " and is_noun and following not in _index("verbs", "en"))
     if table != "verbs":
         return True
     ends_here = not re.match(r"\s*[\w']", caption[end:])
     return group == "move" if ends_here else following in RULES["keeps"][group][language].split()
-
-
-def _fits_chinese(
-    caption: str, start: int, end: int, _following: str, _group: str, _language: str, table: str
-) -> bool:
-    before, after = caption[start - 1 : start], caption[end : end + 1]
-    if table == "numbers":
-        return bool(after) and after in _COUNTED and (not before or before not in _CHINESE_NUMBERS)
-    if table != "nouns" or end - start > 1:
-        return True
-    return before in RULES["before_one"] and after in RULES["after_one"]  # it may be part of a longer word
 
 
 def _of_number(slots: frozenset[str], before: Sequence[str]) -> frozenset[str]:

@@ -76,7 +76,7 @@ def test_photos_that_the_training_describes_are_left_out(folder):
 
 def test_captions_of_shared_photos_are_found_by_the_photo_s_number(tmp_path):
     lines = [{"id": n, "img_path": f"{n}.jpg", "sentences": [f"Un {n}."]} for n in ("12", "13")]
-    write_jsonl(tmp_path / "es" / "test.jsonl", lines)
+    write_jsonl(tmp_path / "xflickrco" / "es" / "test.jsonl", lines)
     photos = ["12_ab.jpg", "14_cd.jpg"]
     assert translated(tmp_path, "xflickrco", "es", photos, ["test"]) == [("12_ab.jpg", "Un 12.")]
 
