@@ -242,9 +242,7 @@ def _occurrences(caption: str, language: str, table: str) -> Iterator[_Found]:
                 yield _Found(*word.span(), concept, slots, measures)
 
 
-def _fits(
-    caption: str, word: re.Match[str], following: str, group: str, language: str, table: str
-) -> bool:
+def _fits(caption: str, word: re.Match[str], following: str, group: str, language: str, table: str) -> bool:
     """Whether a word may be replaced: it is no part of another word, and a verb is none of a phrase."""
     start, end = word.span()
     before, after = caption[start - 1 : start], caption[end : end + 1]

@@ -20,7 +20,6 @@ import torch
 import xxhash
 
 from capscore import load_backbone
-from capscore.backbones.base import Backbone
 from capscore.backbones.checkpoint import write_network
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
@@ -56,9 +55,9 @@ def train(settings: MarkCalibrationSettings) -> RunResult:
         raise CapscoreError(Setting("base", settings.base), ": expected a backbone with a feature map")
     features = prepare(settings.rows, backbone, settings.reduced, settings.features_folder)
     network = new_network(settings, features)
-    draws = WordDraws(features, features.of_split("train"), settings)
-    n_held = len(features.of_split("calibrate"))
-    say(f"{len(draws.photos):,} photos to train on, {n_held:,} to calibrate on")
+    splits = {name: features.of_split(name) for name in ("train", "calibrate")}
+    draws = WordDraws(features, splits["train"], settings)
+    say(f"{len(draws.photos):,} photos to train on, {len(splits['calibrate']):,} to calibrate on")
     data = b"".join(Path(path).read_bytes() for path in (settings.rows, settings.boxes))
     shown = {place: own[:, :4] for place, own in boxes.items()}
     network.train()
@@ -71,24 +70,11 @@ def train(settings: MarkCalibrationSettings) -> RunResult:
         parameters=[part for name, part in network.named_parameters() if not name.startswith(_LATER)],
     )
     network.eval()
-    if result.finished and is_main_process():
-        finish(settings, network, features, boxes, backbone, result)
-    return result
-
-
-def finish(
-    settings: MarkCalibrationSettings,
-    network: MarkNetwork,
-    features: MarkFeatures,
-    boxes: Mapping[int, np.ndarray],
-    backbone: Backbone,
-    result: RunResult,
-) -> None:
-    """Calibrate a trained network, in eval mode, and write it with its card."""
+    if not result.finished or not is_main_process():
+        return result
     out, seed = Path(settings.out).expanduser(), settings.seed
-    splits = {name: features.of_split(name) for name in ("train", "calibrate")}
     things = things_of(features, boxes, backbone)
-    naming_loss = train_naming(network, features, things, seed)
+    train_naming(network, features, things, seed)
     embed = partial(embedded, Embedder(backbone, cache=EmbeddingCache(None)))
     alone, words, fits = calibrate(network, features, embed, settings)
     mentions = mention_curve(network, features, things, seed)
@@ -98,7 +84,6 @@ def finish(
         "photos": {name: len(own) for name, own in splits.items()},
         "found": {language: _shares_found(own) for language, own in words.items()},
         "captions_found": _shares_found(fits),
-        "naming_loss": round(naming_loss, 4),
         "mentions_found": round(mentions.found, 4),
     }
     nouns, made_for = common_nouns(features, splits["train"]), (backbone.name, backbone.revision)
@@ -107,6 +92,7 @@ def finish(
     write_settings(out, settings)
     write_card(out, mark_calibration_card(settings, notes, compute=compute_of(result, 0)))
     write_text(out / RESULT, json.dumps(notes, indent=1, ensure_ascii=False) + "\n", "result")
+    return result
 
 
 def _shares_found(curves: Mapping[str, MarkCurve]) -> dict[str, float]:

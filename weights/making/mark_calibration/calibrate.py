@@ -16,16 +16,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from capscore.embedding.background import Curve
+from capscore.embedding.background import SHARED, Curve
 from capscore.errors import CapscoreError
-from capscore.infometic.mark_calibration import (
-    MARKED_CLASSES,
-    RATES,
-    SHARED,
-    MarkCalibration,
-    MarkCurve,
-    MarkNetwork,
-)
+from capscore.infometic.mark_calibration import MARKED_CLASSES, RATES, MarkCalibration, MarkCurve, MarkNetwork
 from capscore.infometic.marks import Embed, MarkedRow, PhotoFeatures, row_features
 from capscore.infometic.words import CaptionWord, words_by_language
 from training.data.word_pollution import replaced
@@ -68,8 +61,8 @@ def calibrate(
     """
     seed, drawn = settings.seed, replace(settings, captions=8, others=1, rare=2, languages=[])
     draws = WordDraws(features, features.of_split("calibrate"), drawn)
-    alone = _curves_of_words_alone(network, features, draws, seed)
-    cases = make_cases(features, draws, seed)
+    alone = _curves_of_words_alone(network, draws, seed)
+    cases = make_cases(draws, seed)
     loaded = MarkCalibration(network, alone, {SHARED: {}}, {SHARED: alone["noun"]}, alone["noun"])
     found = row_features(loaded, _marked_rows(features, cases, embed), embed)
     language, kind = (np.array([getattr(case, name) for case in cases]) for name in ("language", "kind"))
@@ -108,11 +101,9 @@ def _curves(
     return found
 
 
-def _curves_of_words_alone(
-    network: MarkNetwork, features: MarkFeatures, draws: WordDraws, seed: int
-) -> dict[str, MarkCurve]:
+def _curves_of_words_alone(network: MarkNetwork, draws: WordDraws, seed: int) -> dict[str, MarkCurve]:
     """Class → curve of its words alone, in all languages."""
-    chance, found = np.random.default_rng(seed), [np.zeros((3, 0))]
+    features, chance, found = draws.features, np.random.default_rng(seed), [np.zeros((3, 0))]
     for start in range(0, len(draws.photos), _PHOTOS):
         rows = draws.draw(draws.photos[start : start + _PHOTOS], chance)
         words, classes, right, there = padded(rows)
@@ -131,9 +122,9 @@ def _curves_of_words_alone(
     return curves
 
 
-def make_cases(features: MarkFeatures, draws: WordDraws, seed: int) -> list[Case]:
+def make_cases(draws: WordDraws, seed: int) -> list[Case]:
     """Captions of each photo as they are, with a wrong word, and captions of other photos."""
-    chance = np.random.default_rng([seed, 1])
+    features, chance = draws.features, np.random.default_rng([seed, 1])
     picked = []
     for photo in draws.photos.tolist():
         own = draws.own[photo]
@@ -143,7 +134,7 @@ def make_cases(features: MarkFeatures, draws: WordDraws, seed: int) -> list[Case
     spoken = features.language[captions]
     for code in np.unique(spoken).tolist():
         own = captions[spoken == code]
-        others[spoken == code] = other_captions(features, features.photo[own], own, chance)
+        others[spoken == code] = other_captions(features, own, chance)
     distinct = np.unique(np.concatenate([captions, others])).tolist()
     texts = [features.captions[place] for place in distinct]
     listed = words_by_language(texts, features.language[distinct].tolist())
@@ -154,7 +145,7 @@ def make_cases(features: MarkFeatures, draws: WordDraws, seed: int) -> list[Case
         words = words_of[caption]
         marked = [_RIGHT if word.word_class in MARKED_CLASSES else _UNKNOWN for word in words]
         right = Case(photo, features.captions[caption], language, words, np.array(marked, np.int8), "right")
-        planted = [_planted(features, draws, right, drawn, chance) for drawn in PLANTED]
+        planted = [_planted(draws, right, drawn, chance) for drawn in PLANTED]
         cases += [right, *(case for case in planted if case is not None)]
         if features.photo[other] != photo:
             # the words of a caption that does not fit are not judged one by one
@@ -179,11 +170,9 @@ def _marked_rows(features: MarkFeatures, cases: Sequence[Case], embed: Embed) ->
     return rows
 
 
-def _planted(
-    features: MarkFeatures, draws: WordDraws, case: Case, drawn: str, chance: np.random.Generator
-) -> Case | None:
+def _planted(draws: WordDraws, case: Case, drawn: str, chance: np.random.Generator) -> Case | None:
     """A right caption with a word exchanged for one of its class that the photo does not support."""
-    photo, whole, language, words, labels, _ = case
+    features, (photo, whole, language, words, labels, _) = draws.features, case
     is_noun = np.array([word.word_class == "noun" for word in words], bool)
     choices = np.flatnonzero((labels == _RIGHT) & (is_noun == (drawn != "other")))
     if not len(choices):
@@ -206,11 +195,9 @@ def _planted(
     return None
 
 
-def other_captions(
-    features: MarkFeatures, photos: np.ndarray, captions: np.ndarray, chance: np.random.Generator
-) -> np.ndarray:
-    """For each photo, one of these captions, of a photo that shares less than half of its words with it."""
-    chosen = chance.permutation(captions)
+def other_captions(features: MarkFeatures, captions: np.ndarray, chance: np.random.Generator) -> np.ndarray:
+    """For each caption's photo, another of them, less than half of whose words the photo supports."""
+    photos, chosen = features.photo[captions], chance.permutation(captions)
     for _ in range(20):
         clash = np.zeros(len(chosen), bool)
         for place, (photo, caption) in enumerate(zip(photos.tolist(), chosen.tolist(), strict=True)):

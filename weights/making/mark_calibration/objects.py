@@ -7,11 +7,9 @@ does not. What lies in between teaches nothing.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -19,7 +17,8 @@ from torch.nn import functional as F
 
 from capscore.backbones.base import Backbone
 from capscore.embedding.photos import in_batches
-from capscore.errors import CapscoreError, InputError
+from capscore.errors import CapscoreError
+from capscore.files.text_files import json_document
 from capscore.images.boxes import overlaps
 from capscore.infometic.mark_calibration import MENTION_FEATURES, CaptionBatch, MarkCurve, MarkNetwork
 from capscore.infometic.network import padded
@@ -75,10 +74,7 @@ class Things:
 
 
 def things_of(features: MarkFeatures, boxes: Mapping[int, np.ndarray], backbone: Backbone) -> Things:
-    kept = {}
-    for photo, own in sorted(boxes.items()):
-        if len(own):
-            kept[photo] = own[np.argsort(-own[:, 5], kind="stable")[:MOST]]
+    kept = {photo: own[:MOST] for photo, own in sorted(boxes.items()) if len(own)}
     rows = [np.zeros((0, backbone.dim))]
     listed = list(kept.values())
     for part, maps, _ in feature_maps([features.files[photo] for photo in kept], backbone):
@@ -105,8 +101,8 @@ def like_things(words: np.ndarray, backbone: Backbone) -> np.ndarray:
     return found
 
 
-def train_naming(network: MarkNetwork, features: MarkFeatures, things: Things, seed: int) -> float:
-    """Train the layers in place; returns the mean loss of the last tenth of the steps."""
+def train_naming(network: MarkNetwork, features: MarkFeatures, things: Things, seed: int) -> None:
+    """Train the layers that tell which word names which region, in place."""
     nouns, chance = nouns_of_photos(features), np.random.default_rng([seed, 4])
     photos = np.array([photo for photo in things.photos(seed)[0] if len(nouns[photo])], np.int64)
     layers = [network.named_word.weight, network.named_region.weight, network.named_cosine]
@@ -114,9 +110,9 @@ def train_naming(network: MarkNetwork, features: MarkFeatures, things: Things, s
         parameter.requires_grad_(True)
     optimiser = torch.optim.AdamW(layers, lr=2e-3, weight_decay=0.1)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 2e-3, total_steps=_STEPS)
-    losses, counted = [], np.zeros(2)
+    counted = np.zeros(2)
     network.train()
-    before, network.dropout = network.dropout, _DROPOUT
+    network.dropout = _DROPOUT
     for _ in range(_STEPS if len(photos) else 0):
         drawn = chance.choice(photos, min(_AT_ONCE, len(photos)), replace=False)
         words, labels, regions = _batch(features, things, nouns, drawn, chance)
@@ -131,12 +127,9 @@ def train_naming(network: MarkNetwork, features: MarkFeatures, things: Things, s
         loss.backward()
         optimiser.step()
         schedule.step()
-        losses.append(loss.item())
-    network.dropout = before
     network.eval()
     if counted.min() < _LEAST:
         raise CapscoreError(_TOO_FEW)
-    return float(np.mean(losses[-max(1, len(losses) // 10) :]))
 
 
 def nouns_of_photos(features: MarkFeatures) -> list[np.ndarray]:
@@ -250,12 +243,8 @@ def read_boxes(path: str, files: Sequence[str]) -> dict[int, np.ndarray]:
 
     Columns are left, top, right, bottom as shares, thing, confidence.
     """
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-        found = {}
-        for place, file in enumerate(files):
-            if file in content:
-                found[place] = np.array(content[file], np.float64).reshape(-1, 6)
-        return found
-    except (OSError, ValueError, TypeError) as error:
-        raise InputError(f"{path} is not a file of boxes: {error}", field="boxes") from None
+    content, found = json_document(path, "boxes"), {}
+    for place, file in enumerate(files):
+        if file in content:
+            found[place] = np.array(content[file], np.float64).reshape(-1, 6)
+    return found

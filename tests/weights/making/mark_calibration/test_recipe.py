@@ -132,7 +132,7 @@ def test_a_run_writes_weights_and_card_and_continues_from_its_end(trained, rows,
     ("change", "said"),
     [
         ({"boxes": ""}, "boxes"),
-        ({"boxes": "nowhere.json"}, "not a file of boxes"),
+        ({"boxes": "nowhere.json"}, "nowhere.json' cannot be read"),
         ({"base": "embedded-free"}, "feature map"),
         ({"rows": ""}, "rows"),
         ({"hidden": -1}, "hidden"),
@@ -313,7 +313,7 @@ def test_each_half_is_judged_by_layers_trained_on_the_other(monkeypatch):
 
 def test_cases_have_one_wrong_word_that_the_photo_does_not_support(seen):
     photos = seen.of_split("calibrate")
-    cases = calibrate.make_cases(seen, draws_of(seen, photos, len(photos), captions=8, rare=2), 0)
+    cases = calibrate.make_cases(draws_of(seen, photos, len(photos), captions=8, rare=2), 0)
     kinds = Counter(case.kind for case in cases)
     assert kinds["right"] == 3 * len(photos) and kinds["planted"] > kinds["right"] and kinds["other"] > 5
     for case in cases:
