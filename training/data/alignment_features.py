@@ -33,7 +33,7 @@ from training.data.photos import Photos, photos_of
 from training.data.pictures import Pictures, raise_first
 from training.data.rows import Row
 from training.data.stored import StoredRows, whole_folder
-from training.data.word_pollution import Polluted, Replacements, frequent_words, pollute
+from training.data.word_pollution import DrawnChoices, Polluted, any_frequent, frequent_words, pollute
 
 GIVEN = "given"  # regions are the boxes that the rows give
 # How the seed of a row's wrong words has its region texts.
@@ -68,9 +68,10 @@ class FeatureOptions:
         if not 0 < self.overlap <= 1:
             raise CapscoreError(Setting("overlap", self.overlap), ": expected a share above 0, at most 1")
 
-    def replacements(self, captions: Sequence[Sequence[CaptionWord]], embed: Embed) -> Replacements:
+    def replacements(self, captions: Sequence[Sequence[CaptionWord]], embed: Embed) -> DrawnChoices:
         """What may replace a word, from the words of all captions of a language, which `embed` embeds."""
-        return Replacements(frequent_words(captions, most=self.frequent))
+        frequent = frequent_words(captions, most=self.frequent)
+        return lambda rng: any_frequent(frequent)
 
 
 def prepare(
@@ -336,7 +337,7 @@ class _Captions:
             language, avoid, drawn = row.language, right[photo, row.language], {}
             for number in range(options.pollutions):
                 rng = np.random.default_rng([options.seed, seed, number])
-                choices = replacements[language].draw(rng)
+                choices = replacements[language](rng)
                 item = pollute(row.caption, language, self.words[text], choices, rng, avoid=avoid)
                 if item is not None:
                     drawn[item.caption] = item

@@ -19,6 +19,8 @@ from capscore.text.letters import folded, lower
 
 # A word → the words that may replace it.
 Choices = Callable[[CaptionWord], Sequence[str]]
+# Chance → what may replace each word of one caption.
+DrawnChoices = Callable[[np.random.Generator], Choices]
 
 # Endings that distinguish the forms of a class (dog, dogs; runs, running): a word is replaced by a word of
 # the same form if possible, so that the image, and not the grammar, shows which word is wrong.
@@ -67,15 +69,9 @@ def frequent_words(captions: Sequence[Sequence[CaptionWord]], *, most: int = 300
     return frequent
 
 
-@dataclass(frozen=True)
-class Replacements:
-    """The words that may replace one of a language's words: the `frequent_words` of its class."""
-
-    frequent: Mapping[str, Sequence[str]]
-
-    def draw(self, rng: np.random.Generator) -> Choices:
-        """What may replace each word of one caption, which may depend on chance."""
-        return lambda word: self.frequent.get(word.word_class, ())
+def any_frequent(frequent: Mapping[str, Sequence[str]]) -> Choices:
+    """The words that may replace a word: the `frequent_words` of its class."""
+    return lambda word: frequent.get(word.word_class, ())
 
 
 def pollute(

@@ -29,7 +29,7 @@ from training.data.alignment_data import AlignmentData
 from training.data.alignment_features import Embed, FeatureOptions, embedded, prepare
 from training.data.rows import Row
 from training.data.stored import StoredRows
-from training.data.word_pollution import Choices, Replacements
+from training.data.word_pollution import Choices, DrawnChoices, any_frequent, frequent_words
 from training.engine import recipe
 from training.engine.config import main as run_as_command
 from training.engine.infometic_losses import AlignmentLoss, hard_negative_loss
@@ -73,11 +73,6 @@ class Settings(infometic.Settings):
         require_range(self, ["false_alarms"], ABOVE_ZERO, 1, "a share between 0 and 1")
         if not self.validation_share:
             raise CapscoreError("false_alarms is set on validation captions, but validation_share is 0")
-        _ = self.weights
-
-    @property
-    def weights(self) -> dict[str, float]:
-        return named_numbers(self.terms, "terms", float)
 
     @property
     def features(self) -> FeatureOptions:
@@ -90,23 +85,18 @@ class LikeOptions(FeatureOptions):
 
     alike: float = 0.0
 
-    def replacements(self, captions: Sequence[Sequence[CaptionWord]], embed: Embed) -> Replacements:
-        frequent = super().replacements(captions, embed).frequent
-        return LikeReplacements(frequent, like_words(frequent, embed), self.alike)
+    def replacements(self, captions: Sequence[Sequence[CaptionWord]], embed: Embed) -> DrawnChoices:
+        frequent = frequent_words(captions, most=self.frequent)
+        return partial(alike_or_frequent, any_frequent(frequent), like_words(frequent, embed), self.alike)
 
 
-@dataclass(frozen=True)
-class LikeReplacements(Replacements):
+def alike_or_frequent(
+    frequent: Choices, like: Mapping[str, Mapping[str, Sequence[str]]], share: float, rng: np.random.Generator
+) -> Choices:
     """The words that may replace a word: a share of the draws has those most like it (`like_words`)."""
-
-    like: Mapping[str, Mapping[str, Sequence[str]]]
-    share: float
-
-    def draw(self, rng: np.random.Generator) -> Choices:
-        frequent = super().draw(rng)
-        if rng.random() >= self.share:
-            return frequent
-        return lambda word: self.like.get(word.word_class, {}).get(folded(word.text), frequent(word))
+    if rng.random() >= share:
+        return frequent
+    return lambda word: like.get(word.word_class, {}).get(folded(word.text), frequent(word))
 
 
 def like_words(frequent: Mapping[str, Sequence[str]], embed: Embed) -> dict[str, dict[str, list[str]]]:
@@ -220,7 +210,7 @@ def train(settings: Settings) -> recipe.Trained:
         settings,
         prepare=prepare_context,
         batches=partial(UntouchedBatches, untouched=settings.untouched),
-        loss=partial(WeightedLoss, weights=settings.weights),
+        loss=partial(WeightedLoss, weights=named_numbers(settings.terms, "terms", float)),
         finish=partial(set_sharpness, share=settings.false_alarms),
     )
 

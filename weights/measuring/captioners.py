@@ -39,32 +39,28 @@ def read_captions(path: Path) -> dict[str, Any]:
     return dict(ChainMap(*found)) if isinstance(found, list) else found
 
 
-def rows_by_system(captions: Path, photos: Path) -> dict[str, list[dict[str, Any]]]:
-    """System → five rows per photo, each beside the four references that are not the person's caption."""
-    references = read_captions(captions / "reference_captions.json")
-    files = {path.stem: path for path in sorted(photos.iterdir())}
-    known = KnownNames([*references]).match([*files]).matches
-    systems = {name: read_captions(captions / file) for name, file in SYSTEMS.items()}
-    found: dict[str, list[dict[str, Any]]] = {name: [] for name in (*systems, PEOPLE)}
-    for stem, number in sorted(known.items()):
-        listed = [text.strip() for text in references[number][:N_REFERENCES]]
-        for at, of_person in enumerate(listed):
-            shared = {"id": f"{number}-{at}", "image": str(files[stem].absolute())}
-            others = [*listed[:at], *listed[at + 1 :]]
-            for name, rows in found.items():
-                caption = of_person if name == PEOPLE else systems[name][number].strip()
-                rows.append({**shared, "caption": caption, "references": others})
-    return found
-
-
 def main(argv: Sequence[str] | None = None) -> None:
     required = {
         "captions": "folder of the released captions",
         "photos": "folder of photos of COCO val2014",
         "rows": "folder for a file of rows per captioner",
     }
-    given = read_options(__doc__, argv, required, {})
-    for name, rows in rows_by_system(given.captions, given.photos).items():
+    given = read_options(__doc__, argv, required)
+    references = read_captions(given.captions / "reference_captions.json")
+    files = {path.stem: path for path in sorted(given.photos.iterdir())}
+    known = KnownNames([*references]).match([*files]).matches
+    systems = {name: read_captions(given.captions / file) for name, file in SYSTEMS.items()}
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in (*systems, PEOPLE)}
+    for stem, number in sorted(known.items()):
+        listed = [text.strip() for text in references[number][:N_REFERENCES]]
+        # each person's caption is scored beside the four others
+        for at, of_person in enumerate(listed):
+            shared = {"id": f"{number}-{at}", "image": str(files[stem].absolute())}
+            others = [*listed[:at], *listed[at + 1 :]]
+            for name, rows in found.items():
+                caption = of_person if name == PEOPLE else systems[name][number].strip()
+                rows.append({**shared, "caption": caption, "references": others})
+    for name, rows in found.items():
         write_lines(given.rows / f"{name}.jsonl", rows)
         print(f"{given.rows / name}.jsonl: {len(rows):,} captions")
 

@@ -65,7 +65,7 @@ def ranks(texts: np.ndarray, photos: np.ndarray, own: np.ndarray) -> np.ndarray:
     return (cosines >= right[:, None] - COSINE_TIE).sum(axis=1)
 
 
-def ratio(columns: Sequence[np.ndarray], sampling: Sampling) -> Figure:
+def ratio(columns: Sequence[np.ndarray], sampling: Sampling = Sampling()) -> Figure:
     """Of columns a and b, one number per photo, Σa / Σb; of a, b, c and d, (Σa / Σb) / (Σc / Σd).
 
     The interval is that of a bootstrap that draws photos; None where there is none.
@@ -115,18 +115,13 @@ def packaged(sources: Path | None, name: str, photos: Collection[str]) -> Captio
 
 
 def search(
-    embedder: Embedder,
-    data: Path,
-    photos: Path,
-    sources: Path | None,
-    missing: dict[str, str],
-    sampling: Sampling = Sampling(),
-) -> dict[str, dict[str, Figure]]:
+    embedder: Embedder, data: Path, photos: Path, sources: Path | None, missing: dict[str, str]
+) -> dict[str, dict[str, Any]]:
     """Language → R@k among Flickr8k's test photos, and the share of English R@5 on photos that both have."""
     names = listed_photos(AnnotationSource(data / "flickr8k" / "Flickr_8k.testImages.txt"))
     images = embedder.images([photos / "flickr8k" / name for name in names])
     index = {name: number for number, name in enumerate(names)}
-    found: dict[str, dict[str, Figure]] = {}
+    found: dict[str, dict[str, Any]] = {}
     hits: dict[str, np.ndarray] = {}  # (4, photos): captions that find them among the first k, and all
     for code, read, english in languages(data, sources, index):
         with noting(missing, f"text → image, {embedder.backbone.name}, {code}"):
@@ -140,11 +135,11 @@ def search(
             shown = counts[-1] > 0
             found[code] = {"captions": len(captions), "photos": int(shown.sum())}
             for k, count in zip(KS, counts, strict=False):
-                found[code][f"r@{k}"] = ratio([count[shown], counts[-1][shown]], sampling)
+                found[code][f"r@{k}"] = ratio([count[shown], counts[-1][shown]])
             if english in hits:
                 both = shown & (hits[english][-1] > 0)
                 columns = [*counts[[1, -1]][:, both], *hits[english][[1, -1]][:, both]]
-                found[code]["share of English r@5"] = ratio(columns, sampling)
+                found[code]["share of English r@5"] = ratio(columns)
             hits[code] = counts
     return found
 

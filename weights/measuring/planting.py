@@ -77,25 +77,16 @@ def _concepts(table: str) -> Iterator[Concept]:
 
 
 def _variant(text: str, table: str, language: str) -> Variant:
-    """ "m Hund Hunde" → its forms."""
-    words, measures = text.removeprefix("+").split(), ""
-    slots = RULES["slots"][table].get(language) or RULES["slots"][table]["others"]
+    """ "m chien chiens" → its forms."""
+    words, gender, measures = text.removeprefix("+").split(), "", ""
     if table == "nouns" and language == "zh":
-        words, measures = words[:1], words[1]
-    elif table == "nouns":
-        gender = "" if language == "en" else words.pop(0)
-        if words[0].startswith("="):
-            words, slots = [words[0][1:]], ["mass"]
-        elif language == "de":
-            (direct, _, oblique), plural = words[0].partition("/"), words[1]
-            dative = plural if plural.endswith(("n", "s")) else plural + "n"
-            words = [direct, oblique or direct, plural, dative]
-        slots = [f"{gender} {slot}" for slot in slots]
-    elif table == "colours" and language == "de":
-        words = [text + ending for ending in slots]
-    elif table == "verbs" and language == "zh" and len(words) == 1:
-        slots = ["with an object"]
-    forms = {slot: form for slot, form in zip(slots, words, strict=True) if form != "-"}
+        measures = words.pop(0)
+    elif table == "nouns" and language != "en":
+        gender = words.pop(0) + " "
+    slots = RULES["slots"][table].get(language) or RULES["slots"][table]["others"]
+    if words[0].startswith("="):
+        words, slots = [words[0][1:]], ["mass"]
+    forms = {gender + slot: form for slot, form in zip(slots, words, strict=True) if form != "-"}
     return Variant(forms, not text.startswith("+"), measures)
 
 

@@ -29,13 +29,7 @@ import numpy as np
 import capscore
 from capscore.benchmarks.data.load import load_benchmark
 from capscore.benchmarks.reading import Configuration, read_benchmark
-from capscore.benchmarks.robustness import (
-    CaptionSet,
-    Robustness,
-    RobustnessOptions,
-    SetResult,
-    file_captions,
-)
+from capscore.benchmarks.robustness import CaptionSet, Robustness, RobustnessOptions, SetResult, file_captions
 from capscore.benchmarks.robustness.run import alarms, measure, measure_degrees, measure_styles
 from capscore.embedding.cache import resolve_cache
 from capscore.embedding.embedder import EmbeddedRows, Embedder

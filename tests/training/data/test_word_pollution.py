@@ -3,7 +3,7 @@
 import numpy as np
 
 from capscore.infometic.words import CaptionWord, caption_words
-from training.data.word_pollution import Replacements, frequent_words, pollute
+from training.data.word_pollution import any_frequent, frequent_words, pollute
 
 
 def words_of(*parts: tuple[str, str]) -> list[CaptionWord]:
@@ -22,7 +22,7 @@ WORDS = words_of(*zip(CAPTION.split(), CLASSES, strict=True))
 
 def draw(frequent, seed=0, **options):
     rng = np.random.default_rng(seed)
-    return pollute(CAPTION, "en", WORDS, Replacements(frequent).draw(rng), rng, **options)
+    return pollute(CAPTION, "en", WORDS, any_frequent(frequent), rng, **options)
 
 
 def put_in(frequent, n=40, **options):
@@ -73,7 +73,7 @@ def test_a_language_that_is_written_without_blanks():
     (words,) = caption_words([caption], "zh")
     frequent = frequent_words(caption_words(["一个男孩在海滩上玩球。"], "zh"))
     rng = np.random.default_rng(0)
-    drawn = pollute(caption, "zh", words, Replacements(frequent).draw(rng), rng)
+    drawn = pollute(caption, "zh", words, any_frequent(frequent), rng)
     new, old = drawn.words[drawn.replaced], words[drawn.replaced]
     assert new.text in frequent[old.word_class]
     assert drawn.caption == caption[: new.start] + new.text + caption[old.end :]

@@ -168,6 +168,6 @@ GOOD = json.dumps({"id": "flickr8k/111", "language": "en", "caption": "A dog run
 )
 def test_a_file_that_is_damaged_is_named_and_none_is_half_written(folder, path, content, message):
     (folder / path).write_text(content, encoding="utf-8")
-    with pytest.raises(InputError, match=message) as caught:
+    with pytest.raises(InputError, match=message):
         write_rows(settings(folder))
-    assert caught.value.field == path.split(".")[0].split("/")[0] and not (folder / "rows.jsonl").exists()
+    assert not (folder / "rows.jsonl").exists()

@@ -108,8 +108,7 @@ def out(tmp_path_factory, embedded_is_read_once, prepared_here):
         patch.setitem(second._TEXT_SETTINGS, "batch_size", 8)
         for module, name, value in (
             (calibrate, "LEAST", 2), (calibrate, "_STEPS", 4), (draws, "NOUN_COUNT", 1),
-            (objects, "_LEAST", 1), (objects, "_STEPS", 10),
-            (objects, "_NAMING", 0.4), (objects, "_CURVE", 0.75),
+            (objects, "_STEPS", 10), (objects, "_NAMING", 0.4), (objects, "_CURVE", 0.75),
         ):  # fmt: skip
             patch.setattr(module, name, value)
         steps = commands()

@@ -74,10 +74,10 @@ def train(settings: MarkCalibrationSettings) -> RunResult:
         return result
     out, seed = Path(settings.out).expanduser(), settings.seed
     things = things_of(features, boxes, backbone)
-    train_naming(network, features, things, seed)
+    train_naming(network, things, seed)
     embed = partial(embedded, Embedder(backbone, cache=EmbeddingCache(None)))
     alone, words, fits = calibrate(network, features, embed, settings)
-    mentions = mention_curve(network, features, things, seed)
+    mentions = mention_curve(network, things, seed)
     notes = {
         "recipe": "mark_calibration",
         "step": result.step,

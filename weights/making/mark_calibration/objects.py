@@ -39,8 +39,6 @@ _OWN, _STRANGE = 24, 24
 # What a photo's captions say, or nearly say, is no noun of another photo.
 _UNLIKE = 0.5
 _DROPOUT = 0.2
-# Examples that training needs, of words or captions and regions that fit and of such that do not.
-_LEAST = 100
 _TOO_FEW = "too few boxes of things that captions mention, or do not mention: give more boxes"
 # Overlap with a box from which a window shows its thing.
 _SHOWN = 0.5
@@ -56,6 +54,7 @@ _CURVE = 0.25
 class Things:
     """What boxes show, the `MOST` most confident of each photo, and the words that are like it."""
 
+    features: MarkFeatures
     boxes: Mapping[int, np.ndarray]  # those of `read_boxes`
     rows: np.ndarray  # float16 (t, d), embeddings of unit length
     photo: np.ndarray  # int64 (t,), places of the photos, in ascending order
@@ -81,6 +80,7 @@ def things_of(features: MarkFeatures, boxes: Mapping[int, np.ndarray], backbone:
         rows.append(backbone.encode_map_regions(maps, [own[:, :4] for own in listed[part]]))
     joined = np.concatenate([*listed, np.zeros((0, 6))])
     return Things(
+        features,
         boxes,
         np.concatenate(rows).astype(np.float16),
         np.repeat(np.array([*kept], np.int64), [len(own) for own in listed]),
@@ -101,26 +101,24 @@ def like_things(words: np.ndarray, backbone: Backbone) -> np.ndarray:
     return found
 
 
-def train_naming(network: MarkNetwork, features: MarkFeatures, things: Things, seed: int) -> None:
+def train_naming(network: MarkNetwork, things: Things, seed: int) -> None:
     """Train the layers that tell which word names which region, in place."""
-    nouns, chance = nouns_of_photos(features), np.random.default_rng([seed, 4])
+    nouns, chance = nouns_of_photos(things.features), np.random.default_rng([seed, 4])
     photos = np.array([photo for photo in things.photos(seed)[0] if len(nouns[photo])], np.int64)
     layers = [network.named_word.weight, network.named_region.weight, network.named_cosine]
     for parameter in layers:
         parameter.requires_grad_(True)
     optimiser = torch.optim.AdamW(layers, lr=2e-3, weight_decay=0.1)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 2e-3, total_steps=_STEPS)
-    counted = np.zeros(2)
     network.train()
     network.dropout = _DROPOUT
     for _ in range(_STEPS if len(photos) else 0):
         drawn = chance.choice(photos, min(_AT_ONCE, len(photos)), replace=False)
-        words, labels, regions = _batch(features, things, nouns, drawn, chance)
+        words, labels, regions = _batch(things, nouns, drawn, chance)
         right, wrong = (torch.from_numpy(labels == value).float() for value in (1, 0))
-        counted += [right.sum().item(), wrong.sum().item()]
         if not (right.any() and wrong.any()):
             continue
-        logits = network.naming_logits(words, regions, rows_at(features.whole, drawn))
+        logits = network.naming_logits(words, regions, rows_at(things.features.whole, drawn))
         weight = 0.5 * right / right.sum() + 0.5 * wrong / wrong.sum()
         loss = (F.binary_cross_entropy_with_logits(logits, right, reduction="none") * weight).sum()
         optimiser.zero_grad()
@@ -128,8 +126,6 @@ def train_naming(network: MarkNetwork, features: MarkFeatures, things: Things, s
         optimiser.step()
         schedule.step()
     network.eval()
-    if counted.min() < _LEAST:
-        raise CapscoreError(_TOO_FEW)
 
 
 def nouns_of_photos(features: MarkFeatures) -> list[np.ndarray]:
@@ -142,13 +138,10 @@ def nouns_of_photos(features: MarkFeatures) -> list[np.ndarray]:
 
 
 def _batch(
-    features: MarkFeatures,
-    things: Things,
-    nouns: Sequence[np.ndarray],
-    photos: np.ndarray,
-    chance: np.random.Generator,
+    things: Things, nouns: Sequence[np.ndarray], photos: np.ndarray, chance: np.random.Generator
 ) -> tuple[torch.Tensor, np.ndarray, torch.Tensor]:
     """Words (n, m, d), labels (n, m, k): 1, 0, or -1 for unknown, and regions (n, k, d)."""
+    features = things.features
     parts = [things.of_photo(photo) for photo in photos.tolist()]
     regions, _ = padded([things.rows[part] for part in parts], "cpu")
     words = np.zeros((len(photos), _OWN + _STRANGE), np.int64)
@@ -166,12 +159,12 @@ def _batch(
     return rows_at(features.embeddings, words), labels, regions
 
 
-def mention_curve(network: MarkNetwork, features: MarkFeatures, things: Things, seed: int) -> MarkCurve:
+def mention_curve(network: MarkNetwork, things: Things, seed: int) -> MarkCurve:
     """Train the layer that tells what is mentioned, and calibrate it, on the photos that naming leaves.
 
     The network is in eval mode, with trained layers for naming.
     """
-    chance, photos = np.random.default_rng([seed, 2]), things.photos(seed)[1]
+    features, chance, photos = things.features, np.random.default_rng([seed, 2]), things.photos(seed)[1]
     pairs: list[tuple[int, int]] = []
     for photo in photos:
         own = features.captions_of[photo]
@@ -179,7 +172,7 @@ def mention_curve(network: MarkNetwork, features: MarkFeatures, things: Things, 
         pairs += [(photo, caption) for caption in (*picked, int(chance.choice(len(features.captions))))]
     inputs, labels, of_photo = [torch.zeros(0, MENTION_FEATURES)], [np.zeros(0)], [np.zeros(0)]
     for part in in_batches(pairs, 256):
-        seen = _mentions(network, features, things, part)
+        seen = _mentions(network, things, part)
         for (photo, caption), found, shares in zip(part, *seen, strict=True):
             spoken = features.words_of(caption)
             nouns = features.word[spoken][features.word_class[spoken] == NOUN]
@@ -202,9 +195,10 @@ def mention_curve(network: MarkNetwork, features: MarkFeatures, things: Things, 
 
 
 def _mentions(
-    network: MarkNetwork, features: MarkFeatures, things: Things, pairs: Sequence[tuple[int, int]]
+    network: MarkNetwork, things: Things, pairs: Sequence[tuple[int, int]]
 ) -> tuple[torch.Tensor, list[np.ndarray]]:
     """The layer's inputs for pairs of photo and caption, and the shares of each photo's regions."""
+    features = things.features
     photos, captions = map(list, zip(*pairs, strict=True))
     spoken = [features.words_of(caption) for caption in captions]
     index, judged = padded([features.word[part] for part in spoken], "cpu")

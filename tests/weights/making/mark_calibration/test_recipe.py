@@ -54,7 +54,6 @@ def small(embedded, embedded_free):
         patch.setattr(calibrate, "LEAST", 2)
         patch.setattr(calibrate, "_STEPS", 10)
         patch.setattr(draws, "NOUN_COUNT", 1)
-        patch.setattr(objects, "_LEAST", 2)
         patch.setattr(objects, "_STEPS", 60)
         yield
 
