@@ -17,6 +17,7 @@ import json
 import random
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -89,22 +90,19 @@ class Case(NamedTuple):
 
 def language_cases(photos: Photos, language: str, max_photos: int, seed: int) -> list[Case]:
     """What is measured of one language; a photo's errors depend on its name, captions and the seed alone."""
-
-    def chance(file: str) -> random.Random:
-        return random.Random(f"{seed} {Path(file).name} {language}")
-
     files = [file for file in sorted(photos) if photos[file].get(language)]
     random.Random(f"{seed} {language}").shuffle(files)
     files, first, cases = files[:max_photos], [], []
     for file in files:
-        mixed = shuffled(photos[file][language], chance(file))
+        chance = partial(random.Random, f"{seed} {Path(file).name} {language}")
+        mixed = shuffled(photos[file][language], chance())
         cases += [Case("right", file, language, caption) for caption in mixed[:_CAPTIONS]]
         first.append(mixed[0])
         if len(mixed) > 2:
             cases.append(Case("long", file, language, _joined(mixed[:3], language)))
         if language in LANGUAGES:
             for kind in KINDS:
-                if found := plant(photos[file], language, kind, chance(file)):
+                if found := plant(photos[file], language, kind, chance()):
                     cases.append(Case(kind, file, language, *found[:4]))
             for caption in mixed:
                 if text := drop_clause(caption, language):

@@ -86,7 +86,7 @@ def ratio(columns: Sequence[np.ndarray], sampling: Sampling = Sampling()) -> Fig
 
 
 def languages(
-    data: Path, sources: Path | None, photos: Collection[str]
+    data: Path, sources: Path, photos: Collection[str]
 ) -> Iterator[tuple[str, Callable[[], Captions], str]]:
     """What is searched for, its captions, and the English ones that it is compared with."""
 
@@ -102,10 +102,8 @@ def languages(
         yield f"{language}, Multi30k", read, "en, Multi30k"
 
 
-def packaged(sources: Path | None, name: str, photos: Collection[str]) -> Captions:
+def packaged(sources: Path, name: str, photos: Collection[str]) -> Captions:
     """The captions of some photos in a source of texts, whose ids name the photo."""
-    if sources is None:
-        raise InputError(f"{name}: no folder of sources is given; name it with --sources")
     found = []
     for row in source_texts(source_named(name), sources):
         photo = row["id"].removeprefix(f"{name}/").partition("#")[0]
@@ -115,7 +113,7 @@ def packaged(sources: Path | None, name: str, photos: Collection[str]) -> Captio
 
 
 def search(
-    embedder: Embedder, data: Path, photos: Path, sources: Path | None, missing: dict[str, str]
+    embedder: Embedder, data: Path, photos: Path, sources: Path, missing: dict[str, str]
 ) -> dict[str, dict[str, Any]]:
     """Language → R@k among Flickr8k's test photos, and the share of English R@5 on photos that both have."""
     names = listed_photos(AnnotationSource(data / "flickr8k" / "Flickr_8k.testImages.txt"))
@@ -186,9 +184,12 @@ def _cell(value: float | None, low: float | None, high: float | None) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    required = {"data": "folder of the official files", "photos": "folder of the photos"}
-    others = {
+    required = {
+        "data": "folder of the official files",
+        "photos": "folder of the photos",
         "sources": "folder of weights.making.sources",
+    }
+    others = {
         "backbone": f"name or folder; repeatable; default: {', '.join(BACKBONES)}",
         **FILES,
     }

@@ -29,8 +29,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     right.sort(key=lambda row: (row["image"], LANGUAGES.index(row["language"])))
     draws, swapped = random.Random(SEED), []
     for row in draws.choices(right, k=SWAPPED):
-        same = (other for other in right if other["language"] == row["language"])
-        others = [other for other in same if other["image"] != row["image"]]
+        spoken, image = row["language"], row["image"]
+        others = [other for other in right if other["language"] == spoken and other["image"] != image]
         swapped.append({**row, "caption": draws.choice(others)["caption"]})
     lines = []
     for metrics in METRICS:

@@ -21,7 +21,6 @@ import xxhash
 from capscore.backbones.base import Backbone
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
-from capscore.errors import InputError
 from capscore.files.console import progress_bar
 from capscore.images.boxes import normalised
 from capscore.images.load import load_image
@@ -154,8 +153,6 @@ def _see(rows: Sequence[dict[str, Any]], backbone: Backbone, reduced: int, folde
     """Write the arrays of photos."""
     files, split = [row["file"] for row in rows], np.array([row["split"] for row in rows])
     trained = np.flatnonzero(split == "train")
-    if len(trained) < 2:
-        raise InputError(f"{len(trained)} photos to train on: expected more", field="rows")
     chosen = np.random.default_rng(0).choice(trained, min(_SAMPLE, len(trained)), replace=False)
     sample = [maps for _, maps, _ in feature_maps([files[place] for place in np.sort(chosen)], backbone)]
     side, channels = sample[0].shape[2:], sample[0].shape[1]

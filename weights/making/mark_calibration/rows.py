@@ -123,8 +123,8 @@ def write_rows(data: Path, texts: Path, folder: Path, out: Path) -> dict[str, Co
         if split is None:
             continue
         listed = [[caption, language, source] for (language, caption), source in captions[photo].items()]
-        shown = {"photo": str(photo), "file": str(folder / files[photo])}
-        rows.append({**shown, "split": split, "captions": listed})
+        file = str(folder / files[photo])
+        rows.append({"photo": str(photo), "file": file, "split": split, "captions": listed})
         counts[split].update(language for _, language, _ in listed)
         if split == "train":
             trained.update(source for _, _, source in listed)
