@@ -31,7 +31,7 @@ from capscore.benchmarks.data.caption_files import listed_photos, token_captions
 from capscore.benchmarks.data.load import benchmark_builder
 from capscore.errors import InputError
 from training.engine.config import main as run_as_command
-from weights.making.held_out import Photo, photo_files, photo_of
+from weights.making.held_out import photo_files, photo_of
 from weights.making.jsonl import write_lines
 from weights.making.package_texts import photo_name
 
@@ -109,7 +109,11 @@ def dutch_rows(folder: Path, multi30k: Path) -> Rows:
 
 def xtd10_rows(folder: Path, trained: Path) -> Rows:
     """One caption per photo and language, of photos that no caption in the file `trained` describes."""
-    known = {described_photo(row["id"]) for row in read_rows(trained, "id")}
+    known = set()
+    for row in read_rows(trained, "id"):
+        # source/number, or source/id of `package_texts`, such as jsts/jsts/31-7
+        _, _, rest = row["id"].partition("/")
+        known.add(photo_of(photo_name(rest) if "/" in rest else rest))
     if known <= {None}:
         raise InputError(f"{trained}: no id names a photo, so nothing tells which photos were trained on")
     photos, english = _lines(folder / "test_image_names.txt"), _lines(folder / "test_1kcaptions_en.txt")
@@ -118,18 +122,6 @@ def xtd10_rows(folder: Path, trained: Path) -> Rows:
         for photo, stand_in, caption in zip(photos, english, captions, strict=True):
             if photo_of(photo) not in known:
                 yield _row(photo, stand_in, caption, language)
-
-
-def described_photo(name: str) -> Photo | None:
-    """The photo that a caption of the training describes, by its id; None if it names none.
-
-    >>> str(described_photo("mscoco-it/mscoco-it/COCO_val2014_000000303550.jpg#345"))
-    'COCO 303550'
-    >>> str(described_photo("jsts/jsts/31-7")), described_photo("tatoeba/tatoeba/15ea04a1271438ed")
-    ('COCO 31', None)
-    """
-    _, _, rest = name.partition("/")
-    return photo_of(photo_name(rest) if "/" in rest else rest)
 
 
 def translated(

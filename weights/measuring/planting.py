@@ -13,7 +13,6 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,8 +36,7 @@ _MEASURED = re.compile(
 _COUNTED, _CHINESE_NUMBERS = "个只条名位辆匹张头艘人", "一二两三四五六七八九十"
 
 
-@dataclass(frozen=True, eq=False)
-class Variant:
+class Variant(NamedTuple):
     """One way to write a concept in a language: slot → form, and Chinese measure words that go with it."""
 
     forms: dict[str, str]
@@ -46,8 +44,7 @@ class Variant:
     measures: str
 
 
-@dataclass(frozen=True, eq=False)
-class Concept:
+class Concept(NamedTuple):
     """A concept that can be planted, by its English name, in a group of similar things."""
 
     name: str

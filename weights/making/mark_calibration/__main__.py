@@ -83,8 +83,6 @@ def train(settings: MarkCalibrationSettings) -> RunResult:
         "step": result.step,
         "photos": {name: len(own) for name, own in splits.items()},
         "found": {language: _shares_found(own) for language, own in words.items()},
-        "captions_found": _shares_found(fits),
-        "mentions_found": round(mentions.found, 4),
     }
     nouns, made_for = common_nouns(features, splits["train"]), (backbone.name, backbone.revision)
     calibration = MarkCalibration(network, alone, words, fits, mentions, nouns, *made_for, notes=notes)
