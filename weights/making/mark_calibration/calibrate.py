@@ -103,7 +103,8 @@ def _curves(
 
 def _curves_of_words_alone(network: MarkNetwork, draws: WordDraws, seed: int) -> dict[str, MarkCurve]:
     """Class → curve of its words alone, in all languages."""
-    features, chance, found = draws.features, np.random.default_rng(seed), [np.zeros((3, 0))]
+    features = draws.features
+    chance, found = np.random.default_rng(seed), [np.zeros((3, 0))]
     for start in range(0, len(draws.photos), _PHOTOS):
         rows = draws.draw(draws.photos[start : start + _PHOTOS], chance)
         words, classes, right, there = padded(rows)
@@ -172,7 +173,8 @@ def _marked_rows(features: MarkFeatures, cases: Sequence[Case], embed: Embed) ->
 
 def _planted(draws: WordDraws, case: Case, drawn: str, chance: np.random.Generator) -> Case | None:
     """A right caption with a word exchanged for one of its class that the photo does not support."""
-    features, (photo, whole, language, words, labels, _) = draws.features, case
+    features = draws.features
+    photo, whole, language, words, labels, _ = case
     is_noun = np.array([word.word_class == "noun" for word in words], bool)
     choices = np.flatnonzero((labels == _RIGHT) & (is_noun == (drawn != "other")))
     if not len(choices):
@@ -262,7 +264,7 @@ def fit_curve(right: np.ndarray, wrong: np.ndarray, prior: np.ndarray | None = N
     curve = MarkCurve(*Curve.of(right, wrong), (0.0,) * len(RATES), 0.0)
     p_right, p_wrong = curve.probabilities(right), curve.probabilities(wrong)
     quantiles = np.quantile(p_right, RATES)
-    if prior is not None and len(prior):
+    if prior is not None:
         quantiles = _quantiles(p_right, curve.probabilities(prior))
     found = float((p_wrong < np.interp(0.05, RATES, quantiles)).mean())
     return replace(curve, quantiles=tuple(quantiles.tolist()), found=found)

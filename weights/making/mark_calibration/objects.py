@@ -164,7 +164,8 @@ def mention_curve(network: MarkNetwork, things: Things, seed: int) -> MarkCurve:
 
     The network is in eval mode, with trained layers for naming.
     """
-    features, chance, photos = things.features, np.random.default_rng([seed, 2]), things.photos(seed)[1]
+    features = things.features
+    chance, photos = np.random.default_rng([seed, 2]), things.photos(seed)[1]
     pairs: list[tuple[int, int]] = []
     for photo in photos:
         own = features.captions_of[photo]
