@@ -80,6 +80,7 @@ class TowerSettings(MadeSettings):
         data: Folder of the official files: flickr8k, multi30k, xflickrco, and the sets that are held out.
         photos: Folder of the photos: flickr8k, and COCO's in folders such as coco_train2014.
         texts: Folder of `weights.making.package_texts`.
+        frozen_blocks: Number of the trunk's blocks, from the first, that stay as they are, with its stem.
         half_precision: Whether random views are computed, and trunk and head trained, in bfloat16.
         head_learning_rate: Highest learning rate of what is not the trunk; `learning_rate` is the trunk's.
         average_decay: Decay of the moving average of the weights.
@@ -99,6 +100,7 @@ class TowerSettings(MadeSettings):
     data: str = ""
     photos: str = ""
     texts: str = ""
+    frozen_blocks: int = 11
     half_precision: bool = True
     head_learning_rate: float = 5e-4
     average_decay: float = 0.998
@@ -119,18 +121,14 @@ class ImageTowerSettings(TowerSettings):
     Attributes:
         views: Number of views of a photo: the whole photo and random ones.
         least_part: Smallest side of the random part of a view's features that a step reads, as a share of
-            theirs; half of the parts are mirrored. 1 for the features as they are.
-        train_depthwise: Whether the trunk's depthwise convolutions are trained too, which takes a CPU long.
-        frozen_stages: Number of the trunk's stages, from the first, that are not trained.
+            theirs; half of the parts are mirrored.
         names_weight: Weight of the contrast of each photo with the names of ImageNet's classes; its target
             are the shares that the trunk as published gives them, by how sure it is.
         adapter_share: Share of the learned text adapter that is kept.
     """
 
     views: int = 4
-    least_part: float = 1.0
-    train_depthwise: bool = False
-    frozen_stages: int = 4
+    least_part: float = 0.75
     names_weight: float = 0.0
     adapter_share: float = 0.5
 
@@ -143,7 +141,6 @@ class SecondStageSettings(TowerSettings):
         start: Folder of the image tower to start from, with its card.
         text_hidden: Width of the hidden layer of the text place.
         text_steps: Steps of the training of the text place, before the tower's.
-        frozen_blocks: Number of the trunk's blocks, from the first, that stay as they are, with its stem.
         least_area: Smallest share of a photo's area in the random part of it that a step reads.
         damaged_share: Share of the photos that a step reads rescaled and compressed.
         pool: Number of random captions in a step, besides the two of each photo.
@@ -159,7 +156,6 @@ class SecondStageSettings(TowerSettings):
     start: str = ""
     text_hidden: int = 768
     text_steps: int = 1500
-    frozen_blocks: int = 2
     least_area: float = 0.35
     damaged_share: float = 0.5
     pool: int = 4096

@@ -25,7 +25,6 @@ from capscore.backbones import load_backbone
 from capscore.backbones.base import PUBLISHED_W
 from capscore.backbones.embedded.backbone import centred, load_classes, load_efficientnet
 from capscore.backbones.embedded.image_tower import ImageTower
-from capscore.backbones.embedded.text_encoder import LANGUAGES
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from training.engine.loop import RunResult
@@ -62,7 +61,7 @@ def train(settings: ImageTowerSettings) -> RunResult:
     tower.head.names.data.copy_(names)
     encoder = load_backbone(ENCODER, device=device(), dtype="float32")
     folder, half = settings.features_folder, settings.half_precision
-    frozen = FrozenHalf(tower.trunk, frozen_blocks(settings, tower))
+    frozen = FrozenHalf(tower.trunk, settings.frozen_blocks)
     with main_process_first():  # the others find the files
         say(f"features of {len(rows.photos):,} photos, {settings.views} views each, in {folder}")
         views, digest = photo_features(rows.photos, frozen, folder, settings.views, half_precision=half)
@@ -73,10 +72,6 @@ def train(settings: ImageTowerSettings) -> RunResult:
         card = image_tower_card(settings, rows, held, w=w, compute=compute)
         contrast.save(settings, tower, result.step, card, w)
     return result
-
-
-def frozen_blocks(settings: ImageTowerSettings, tower: ImageTower) -> int:
-    return sum(stage[0] for stage in tower.config.stages[: settings.frozen_stages])
 
 
 def fit(
@@ -93,26 +88,27 @@ def fit(
     photos, `texts` of rows without pixels. Returns how far the run has come, and w, the factor on cosines of
     photos and captions.
     """
-    half = TrainedHalf(tower, frozen_blocks(settings, tower), train_depthwise=settings.train_depthwise)
+    # depthwise convolutions stay as published: their gradients take a CPU long
+    half = TrainedHalf(tower, settings.frozen_blocks, train_depthwise=False)
     half.to(memory_format=torch.channels_last)
-    draws = CaptionDraws(captions, LANGUAGES, settings.english_share)
+    draws = CaptionDraws(captions, settings.english_share)
     made = f"{digest} {settings.views} {captions.digest} {texts.digest}"
     digest = xxhash.xxh3_128_hexdigest(made.encode())
     with main_process_first():  # the others find the file
         shares = _shares(settings, tower, half, views[0], digest)
     say("learning the text adapter")
     # as much English as any other language, because the adapter is for all of them
-    even = [CaptionDraws(found, LANGUAGES) for found in (captions, texts)]
+    even = [CaptionDraws(found) for found in (captions, texts)]
     adapter = learned_adapter(even, tower.config.dim, settings.adapter_share, seed=settings.seed)
     with torch.no_grad():
         tower.text.adapter.weight.copy_(adapter)
         tower.head.names.copy_(tower.text.adapted(tower.head.names))
     loss = FirstStageLoss(settings, tower, half, draws, views, shares)
     identity = {**own_settings(settings, contrast.NO_IDENTITY), "data_digest": digest}
-    result = contrast.train_tower(settings, tower, half, loss, loss.captioned.tolist(), identity)
+    result = contrast.train_tower(settings, tower, half, loss, len(shares), identity)
     if not result.finished:
         return result, PUBLISHED_W
-    return result, contrast.measured_w(tower, maps_of(tower, half, views[0]), draws, loss.captioned)
+    return result, contrast.measured_w(tower, maps_of(tower, half, views[0]), draws, loss.photos)
 
 
 def maps_of(tower: ImageTower, half: TrainedHalf, view: np.ndarray) -> Callable[[np.ndarray], Tensor]:
@@ -145,8 +141,7 @@ def _shares(
 class FirstStageLoss(Contrast):
     """The loss of a batch of photos, given by their numbers; the text adapter of `tower` is fixed.
 
-    `shares` (n, classes) are those of ImageNet's classes in each photo; `captioned` (n,) are the numbers of
-    the photos with a caption, those to train on.
+    `shares` (n, classes) are those of ImageNet's classes in each photo.
     """
 
     settings: ImageTowerSettings
@@ -161,13 +156,10 @@ class FirstStageLoss(Contrast):
         shares: np.ndarray,
     ):
         self.half, self.draws, self.views, self.shares = half, draws, views, shares
-        self.captioned = np.flatnonzero(draws.counts > 0)
-        # number of a photo → its place among the captioned
-        self.place_of = np.full(len(draws.counts), -1, dtype=np.int64)
-        self.place_of[self.captioned] = np.arange(len(self.captioned))
+        self.photos = np.arange(len(shares))
         with torch.no_grad():
             text, device = tower.text, device_of(tower)
-            means = draws.means(self.captioned).to(device)
+            means = draws.means(self.photos).to(device)
             super().__init__(settings, text.adapted(F.normalize(means, dim=-1)))
             # the head's own names are trained, and these stay
             self.names = F.normalize(tower.head.names.detach().clone(), dim=-1)
@@ -181,13 +173,13 @@ class FirstStageLoss(Contrast):
         views = chance.integers(len(self.views), size=len(rows))
         # rows of float16 are read as they are, and computed with in the precision of the loop
         read = torch.from_numpy(self._features(rows, views, chance)).to(device).float()
-        drawn = torch.from_numpy(self.draws.places(self.captioned, chance)).to(device)
+        drawn = torch.from_numpy(self.draws.places(self.photos, chance)).to(device)
         boxes = contrast.random_boxes(len(rows), chance).to(device)
         with torch.autocast(device.type, torch.bfloat16, enabled=settings.half_precision):
             maps = self.half(read.contiguous(memory_format=torch.channels_last))
             seen = tower.head(maps, boxes).float()
         # cosines are compared in full precision
-        own = torch.from_numpy(self.place_of[numbers]).to(device)
+        own = torch.from_numpy(numbers).to(device)
         captions = self.captions[drawn]
         of_photos = Drawn(captions, torch.arange(len(captions), device=device), own, captions[own])
         losses = self.contrasts(learner, gather, own, seen, of_photos, captions[:0])
@@ -206,8 +198,6 @@ class FirstStageLoss(Contrast):
         A part of the map is nearly the map of a part of the photo, and costs no pass through the frozen half.
         """
         whole = [self.views[view][row] for view, row in zip(views, rows, strict=True)]
-        if self.settings.least_part >= 1:
-            return np.stack(whole)
         _, height, width = whole[0].shape
         # the parts of one batch have one size, so that they are computed together
         h, w = (round(side * chance.uniform(self.settings.least_part, 1.0)) for side in (height, width))

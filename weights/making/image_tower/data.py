@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from capscore.backbones.base import Backbone
+from capscore.backbones.embedded.text_encoder import LANGUAGES
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
-from capscore.errors import CapscoreError
 from weights.making.image_tower.features import stored
 from weights.making.image_tower.rows import PhotoRow
 
@@ -37,7 +37,7 @@ class CaptionEmbeddings:
 
 
 def caption_embeddings(rows: Sequence[PhotoRow], encoder: Backbone, folder: Path) -> CaptionEmbeddings:
-    """The embeddings of all captions, an error if one is not finite."""
+    """The embeddings of all captions."""
     languages = sorted({language for row in rows for language in row.captions})
     offsets, texts = {}, []
     for language in languages:
@@ -49,34 +49,30 @@ def caption_embeddings(rows: Sequence[PhotoRow], encoder: Backbone, folder: Path
 
     def computed() -> np.ndarray:
         found = Embedder(encoder, cache=EmbeddingCache(None)).texts(texts)
-        matrix = found.matrix[found.index]
-        for bad in np.flatnonzero(~np.isfinite(matrix).all(axis=1)).tolist():
-            raise CapscoreError(f"the embedding of the caption {texts[bad]!r:.80} is not finite")
-        return matrix.astype(np.float16)
+        return found.matrix[found.index].astype(np.float16)
 
     return CaptionEmbeddings(stored(folder / f"captions-{digest}.npy", computed), offsets, digest)
 
 
 class CaptionDraws:
-    """The captions of n rows in some languages.
+    """The captions of n rows in the languages of the text encoder.
 
     `english` is the chance that a row's English is drawn where it has other languages too; those share the
     rest. None for the same chance as any other language.
     """
 
-    def __init__(
-        self, embeddings: CaptionEmbeddings, languages: Collection[str], english: float | None = None
-    ):
+    def __init__(self, embeddings: CaptionEmbeddings, english: float | None = None):
         self.matrix = embeddings.matrix
-        self.languages = [language for language in embeddings.offsets if language in languages]
-        # (languages, n + 1)
-        self.offsets = np.array([embeddings.offsets[language] for language in self.languages], dtype=np.int64)
+        languages = [language for language in embeddings.offsets if language in LANGUAGES]
+        self.offsets = np.array(
+            [embeddings.offsets[language] for language in languages]
+        )  # (languages, n + 1)
         counts = np.diff(self.offsets)
         self.counts = counts.sum(axis=0)  # captions of each row
         # (languages, n): odds of each language, at first the same for all
         odds = (counts > 0).astype(np.float64)
-        if "en" in self.languages and english is not None:
-            row = self.languages.index("en")
+        if "en" in languages and english is not None:
+            row = languages.index("en")
             others = odds.sum(axis=0) - odds[row]
             odds[row] *= np.where(others > 0, others * english / (1.0 - english), 1.0)
         self._bounds = odds.cumsum(axis=0)

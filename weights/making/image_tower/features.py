@@ -31,7 +31,6 @@ from capscore.backbones.embedded.image_tower import (
     photo_pixels,
 )
 from capscore.embedding.photos import in_batches
-from capscore.errors import ImageError, InputError
 from capscore.files.console import progress_bar
 from capscore.files.write import whole_file
 from capscore.images.load import load_image
@@ -65,8 +64,7 @@ def photo_features(
 ) -> tuple[list[np.ndarray], str]:
     """Per view, the whole photo and `views` − 1 random ones, the features of all photos; and their digest.
 
-    `network` is the frozen half of the trunk. Random views are computed in bfloat16 if wanted. InputError if
-    a photo cannot be read, or its features are not finite.
+    `network` is the frozen half of the trunk. Random views are computed in bfloat16 if wanted.
     """
     network = network.eval().to(memory_format=torch.channels_last)
     photos = [[row.name, row.file.stat().st_size] for row in rows if row.file]
@@ -74,10 +72,7 @@ def photo_features(
     digest = xxhash.xxh3_64_hexdigest(described.encode())
 
     def read(row: PhotoRow, view: int) -> np.ndarray:
-        try:
-            return view_pixels(load_image(row.file), row.photo, view, side)
-        except ImageError as error:
-            raise InputError(f"{row.photo}: {error.message}", field="photos") from None
+        return view_pixels(load_image(row.file), row.photo, view, side)
 
     def computed(view: int) -> np.ndarray:
         parts, half = [], half_precision and view > 0
@@ -86,11 +81,7 @@ def photo_features(
                 pixels = torch.from_numpy(np.stack(list(threads.map(partial(read, view=view), part))))
                 with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=half):
                     maps = network(pixels.contiguous(memory_format=torch.channels_last)).float().contiguous()
-                with np.errstate(over="ignore"):
-                    parts.append(maps.numpy().astype(np.float16))
-                for number in np.flatnonzero(~np.isfinite(parts[-1]).all(axis=(1, 2, 3))).tolist():
-                    row, problem = part[number], f"has features that are not finite in view {view}"
-                    raise InputError(f"{row.photo} ({row.name}) {problem}", field="photos")
+                parts.append(maps.numpy().astype(np.float16))
                 advance(len(part))
         return np.concatenate(parts)
 

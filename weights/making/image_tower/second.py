@@ -31,7 +31,7 @@ from capscore.backbones import load_backbone
 from capscore.backbones.base import weights_digest
 from capscore.backbones.embedded.backbone import load_image_tower
 from capscore.backbones.embedded.image_tower import ImageTower, TextPlace, photo_pixels
-from capscore.backbones.embedded.text_encoder import LANGUAGES, folded
+from capscore.backbones.embedded.text_encoder import folded
 from capscore.images.load import load_image
 from training.data.batches import ShuffledBatches
 from training.engine.config import main as run_as_command
@@ -169,12 +169,12 @@ class SecondStageLoss(Contrast):
         self.start, self.photos, self.anchors = start, photos, anchors
         self.early = FrozenHalf(tower.trunk, settings.frozen_blocks)
         self.half = TrainedHalf(tower, settings.frozen_blocks)
-        self.english = CaptionDraws(captions, LANGUAGES, _ENGLISH)
-        self.draws = CaptionDraws(captions, LANGUAGES, settings.english_share)
+        self.english = CaptionDraws(captions, _ENGLISH)
+        self.draws = CaptionDraws(captions, settings.english_share)
+        self.pool = np.concatenate([np.arange(own[0], own[-1]) for own in self.draws.offsets])
         owner = np.zeros(len(captions.matrix), dtype=np.int64)  # place of a caption → number of its photo
         for own in self.draws.offsets:
             owner[own[0] : own[-1]] = np.repeat(np.arange(len(photos)), np.diff(own))
-        self.pool = np.concatenate([np.arange(own[0], own[-1]) for own in self.draws.offsets])
         self.near_starts = [near.offsets[name] for name in ("right", "wrong")]
         self.threads = ThreadPoolExecutor()
         where = device_of(tower)
@@ -184,9 +184,8 @@ class SecondStageLoss(Contrast):
                 tower.text.adapted(torch.from_numpy(part.matrix.astype(np.float32)).to(where))
                 for part in (captions, near)
             )
-            pool = torch.from_numpy(self.pool).to(where)
             sums = torch.zeros(len(photos), tower.config.dim, device=where)
-            sums.index_add_(0, self.owner[pool], self.captions[pool])
+            sums.index_add_(0, self.owner[self.pool], self.captions[self.pool])
         super().__init__(settings, F.normalize(sums, dim=-1))
 
     def __call__(self, average: nn.Module, rows: Sequence[int], gather: Gather) -> Mapping[str, Tensor]:
@@ -205,11 +204,8 @@ class SecondStageLoss(Contrast):
         places = [draws.places(numbers, chance) for draws in (self.english, self.draws)]
         places.append(chance.choice(self.pool, size=settings.pool))
         drawn = torch.from_numpy(np.concatenate(places)).to(pixels.device)
-        captions, owner, asked = (
-            self.captions[drawn],
-            self.owner[drawn],
-            torch.arange(2 * n, device=own.device),
-        )
+        captions, owner = self.captions[drawn], self.owner[drawn]
+        asked = torch.arange(2 * n, device=own.device)
         which, right, wrong = self._near(numbers, chance)
         of_photos = Drawn(captions, owner, asked, self.means[owner[asked]])
         losses = self.contrasts(learner, gather, own, seen, of_photos, wrong)
@@ -259,8 +255,7 @@ def train(settings: SecondStageSettings) -> RunResult:
     own, hidden = start.config.text_hidden, settings.text_hidden
     require(own in (0, hidden), "text_hidden", hidden, f"{own}, the start's")
     rows, held = rows_of(settings)
-    photos = [row for row in rows.photos if LANGUAGES & row.captions.keys()]
-    anchors = anchor_photos(settings, rows, held)
+    photos, anchors = rows.photos, anchor_photos(settings, rows, held)
     encoder = load_backbone(ENCODER, device=device(), dtype="float32")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
@@ -281,13 +276,12 @@ def train(settings: SecondStageSettings) -> RunResult:
 
     say("training the place of texts")
     matrices = [captions.matrix, texts.matrix, near.matrix, opened.matrix[slice(*opened.offsets["plain"])]]
-    kept = [part for part in matrices if len(part)]
-    result = learn_text_place(tower.text, start.text, np.concatenate(kept), opened, settings, identity)
+    result = learn_text_place(tower.text, start.text, np.concatenate(matrices), opened, settings, identity)
     if not result.finished:
         return result
     say(f"training with {len(photos):,} photos, and {len(anchors):,} that keep their similarities")
     loss = SecondStageLoss(settings, tower, start, photos, anchors, captions, near)
-    result = contrast.train_tower(settings, tower, loss.half, loss, range(len(photos)), identity)
+    result = contrast.train_tower(settings, tower, loss.half, loss, len(photos), identity)
     if not result.finished or not is_main_process():
         return result
     with torch.no_grad():
