@@ -20,12 +20,11 @@ from typing import Any, NamedTuple
 
 from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.benchmarks.data.caption_files import listed_photos, token_captions
-from capscore.benchmarks.data.load import load_benchmark
 from capscore.text.segmentation import words
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from weights.making.caption_grammar import generate
-from weights.making.held_out import TESTED, Photo, held_out_photos, photo_of
+from weights.making.held_out import TESTED, Photo, held_out_photos, official_rows, photo_of
 from weights.making.jsonl import beside, print_counts, write_lines, write_sources
 from weights.making.noise_gate.texts import MarkedText, marked
 from weights.making.package_texts import photo_name, read_texts
@@ -98,7 +97,7 @@ def training_captions(data: Path) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _references(slug: str, config: str, split: str, data: Path) -> Iterator[tuple[str, list[str]]]:
-    rows = load_benchmark(slug, config, split=split, data_dir=data / slug, images=False)
+    rows = official_rows(data, slug, config, split)
     return zip(rows["image_id"], rows["references"], strict=True)
 
 

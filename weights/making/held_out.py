@@ -14,16 +14,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.benchmarks.data.caption_files import listed_photos
 from capscore.benchmarks.data.load import load_benchmark
 from capscore.errors import InputError
+from weights.making.jsonl import beside
 
 _COCO = re.compile(r"COCO_(train|val|test)(20\d\d)_(?P<number>\d+)", re.IGNORECASE)
 # COCO's names since 2017; the folder tells the split
@@ -79,51 +80,32 @@ def first_names(files: Mapping[str, Photo]) -> dict[Photo, str]:
     return {photo: name for name, photo in reversed(files.items())}
 
 
-# Folder of the official files → names of a set's photos.
-Names = Callable[[Path], Iterable[str]]
+# Name of a set → where the names of its photos are.
+Sets = Mapping[str, Mapping[str, Any]]
+_SETS: Mapping[str, Sets] = beside(__file__, "held_out.yaml")
+TESTED: Sets = _SETS["tested"]
+SETS: Sets = {**TESTED, **_SETS["others"]}
 
 
-def measured_images(data: Path) -> Iterable[str]:
-    return (path.name for path in (data / "flickr8k" / "images").glob("*.jpg"))
+def measured_images(data: Path) -> list[str]:
+    return [path.name for path in (data / "flickr8k" / "images").glob("*.jpg")]
 
 
-def _list(file: str) -> Names:
-    return lambda data: listed_photos(AnnotationSource(data / "flickr8k" / file))
+def _names(data: Path, where: Mapping[str, Any]) -> list[str]:
+    """The names of a set's photos, out of the folder of the official files."""
+    if "folder" in where:
+        return measured_images(data)
+    if "list" in where:
+        return listed_photos(AnnotationSource(data / "flickr8k" / where["list"]))
+    names: list[str] = []
+    for split in where["splits"]:
+        names += official_rows(data, where["benchmark"], where.get("config"), split)["image_id"]
+    return names
 
 
-def _benchmark(slug: str, config: str | None, *splits: str) -> Names:
-    def read(data: Path) -> Iterator[str]:
-        for split in splits:
-            rows = load_benchmark(slug, config, split=split, data_dir=data / slug, images=False)
-            yield from rows["image_id"]
-
-    return read
-
-
-# What is measured on by everything that ships.
-TESTED: Mapping[str, Names] = {
-    "Multi30k, test splits": _benchmark(
-        "multi30k", "en", "test_2016_flickr", "test_2017_flickr", "test_2017_mscoco", "test_2018_flickr"
-    ),
-    "xFlickr&CO, test split": _benchmark("xflickrco", "en", "test"),
-    "Flickr8k, test split": _list("Flickr_8k.testImages.txt"),
-    "Flickr8k-Expert": _list("ExpertAnnotations.txt"),
-    "Flickr8k-CF": _list("CrowdFlowerAnnotations.txt"),
-    "the photos in flickr8k/images": measured_images,
-}
-# With these, every set of rated or tested photos whose numbers are known.
-SETS: Mapping[str, Names] = {
-    **TESTED,
-    "Flickr8k, development split": _list("Flickr_8k.devImages.txt"),
-    "Multi30k, validation split": _benchmark("multi30k", "en", "validation"),
-    "Composite": _benchmark("composite", "all", "test"),
-    "VICR": _benchmark("vicr", None, "train", "validation", "test"),
-    "THumB": _benchmark("thumb", None, "test"),
-    "CapEval1k": _benchmark("capeval1k", None, "test"),
-    "Pascal-50S": _benchmark("pascal50s", None, "test"),
-    "VALSE": _benchmark("valse", None, "test"),
-    "XVNLI": _benchmark("xvnli", "en", "test"),
-}
+def official_rows(data: Path, slug: str, config: str | None, split: str) -> Any:
+    """The rows of a benchmark, a `datasets.Dataset`, without photos."""
+    return load_benchmark(slug, config, split=split, data_dir=data / slug, images=False)
 
 
 @dataclass(frozen=True)
@@ -157,14 +139,14 @@ class HeldOut:
         )
 
 
-def held_out_photos(data: Path, names: Iterable[str] = (), sets: Mapping[str, Names] = SETS) -> HeldOut:
+def held_out_photos(data: Path, names: Iterable[str] = (), sets: Sets = SETS) -> HeldOut:
     """Read which photos of some sets are held out; further `names` may tell the splits of COCO photos.
 
     CapscoreError if an official file is missing or damaged, or no name of a set has a photo's number.
     """
     told: list[tuple[str, str]] = []  # set, name of a photo
-    for title, read in sets.items():
-        listed = list(read(data))
+    for title, where in sets.items():
+        listed = _names(data, where)
         if listed and not any(map(photo_of, listed)):  # some may be of other collections
             raise InputError(f"{title}: no name of a photo has its number, such as {listed[0]!r:.60}")
         told += [(title, name) for name in listed]

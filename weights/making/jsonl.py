@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import yaml
 
+from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.errors import InputError
 from capscore.files.write import whole_file, write_text
 from training.data.source import SOURCES
@@ -24,19 +25,12 @@ def beside(module: str, name: str) -> Any:
 
 def read_lines(path: str | Path, convert: Callable[[Any], T], field: str, expected: str) -> Iterator[T]:
     """The rows of a JSONL file, converted; an InputError of the setting `field` says where that fails."""
-    number = 0
-    try:
-        with open(path, encoding="utf-8") as lines:
-            for line in lines:
-                number += 1
-                if line.strip():
-                    yield convert(json.loads(line))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}", field=field) from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not UTF-8", field=field) from None
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise InputError(f"{path}, line {number}: expected a {expected}", field=field) from None
+    for line, text in AnnotationSource(Path(path)).text_lines():
+        try:
+            if text.strip():
+                yield convert(json.loads(text))
+        except (ValueError, KeyError, TypeError):
+            raise InputError(f"{path}, line {line}: expected a {expected}", field=field) from None
 
 
 def with_texts(*names: str) -> Callable[[Any], dict[str, Any]]:

@@ -16,18 +16,16 @@ import json
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from capscore.errors import CapscoreError
 from capscore.files.write import write_text
 from training.engine.config import main as run_as_command
-from training.engine.config import parse
 from weights.making.caption_grammar import LANGUAGES
 from weights.making.jsonl import beside, print_counts, read_lines, with_texts
 from weights.making.sources import SOURCES, TEST, Source
+from weights.measuring.figures import read_options
 
 _STATED = beside(__file__, "package_texts.yaml")
 Files = Mapping[str, bytes]
@@ -92,8 +90,6 @@ def _tatoeba(path: str, content: str, files: Files) -> Texts:
     labels = [code] * len(lines)
     if (labelled := files.get(f"{path}.labels")) is not None:
         labels = labelled.decode("utf-8").removesuffix("\n").split("\n")
-    if len(labels) != len(lines):
-        raise CapscoreError(f"tatoeba: {path} is not line-aligned with its labels")
     for line, label in zip(map(_clean, lines), labels, strict=True):
         if label in _STATED["labels"].get(code, [code]):
             said = f"{language}\t{line}".encode()
@@ -113,19 +109,6 @@ READERS: dict[str, Callable[[str, str, Files], Texts]] = {
 }
 # Sources of texts, without those that are for measuring alone; a text that several have is of the first.
 TEXTS = tuple(source for source in SOURCES if source.form and not source.name.endswith(TEST))
-
-
-@dataclass
-class Settings:
-    """Settings of the files of texts.
-
-    Attributes:
-        sources: Folder of `weights.making.sources`.
-        out: Folder to write to.
-    """
-
-    sources: str
-    out: str
 
 
 @cache  # packages repeat many sentences
@@ -186,8 +169,9 @@ def photo_name(row_id: str) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    settings = parse(Settings, argv, __doc__ or "")
-    print_counts(write_texts(Path(settings.sources), Path(settings.out)))
+    required = {"sources": "folder of weights.making.sources", "out": "folder to write to"}
+    given = read_options(__doc__, argv, required)
+    print_counts(write_texts(given.sources, given.out))
 
 
 if __name__ == "__main__":

@@ -54,9 +54,7 @@ class MadeSettings(LoopSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name, value in vars(self).items():
-            if isinstance(value, str) and name != "name":
-                require(bool(value.strip()), name, value, "a text, such as a file or a folder")
-            elif name == "dropout" or name.endswith("_share"):
+            if name == "dropout" or name.endswith("_share"):
                 require(0 <= value <= 1, name, value, "a share from 0 to 1")
             elif name in _COUNTS:
                 require_whole(self, name, 1)
@@ -72,7 +70,7 @@ class MadeSettings(LoopSettings):
         return Path(self.out).expanduser() / "features"
 
 
-@dataclass
+@dataclass(kw_only=True)
 class TowerSettings(MadeSettings):
     """What the recipes of the image tower have in common.
 
@@ -97,9 +95,9 @@ class TowerSettings(MadeSettings):
     recipe_name: ClassVar[str] = "image_tower"
     module: ClassVar[str] = "weights.making.image_tower"
 
-    data: str = ""
-    photos: str = ""
-    texts: str = ""
+    data: str
+    photos: str
+    texts: str
     frozen_blocks: int = 11
     half_precision: bool = True
     head_learning_rate: float = 5e-4
@@ -114,7 +112,7 @@ class TowerSettings(MadeSettings):
     dropout: float = 0.3
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ImageTowerSettings(TowerSettings):
     """Settings of the first stage, besides `TowerSettings`.
 
@@ -133,7 +131,7 @@ class ImageTowerSettings(TowerSettings):
     adapter_share: float = 0.5
 
 
-@dataclass
+@dataclass(kw_only=True)
 class SecondStageSettings(TowerSettings):
     """Settings of the second stage, besides `TowerSettings`.
 
@@ -153,7 +151,7 @@ class SecondStageSettings(TowerSettings):
 
     module: ClassVar[str] = "weights.making.image_tower.second"
 
-    start: str = ""
+    start: str
     text_hidden: int = 768
     text_steps: int = 1500
     least_area: float = 0.35
@@ -166,7 +164,7 @@ class SecondStageSettings(TowerSettings):
     start_share: float = 0.4
 
 
-@dataclass
+@dataclass(kw_only=True)
 class MarkCalibrationSettings(MadeSettings):
     """Settings of the network of marks.
 
@@ -186,8 +184,8 @@ class MarkCalibrationSettings(MadeSettings):
     module: ClassVar[str] = "weights.making.mark_calibration"
 
     base: str = "embedded"
-    rows: str = ""
-    boxes: str = ""
+    rows: str
+    boxes: str
     languages: list[str] = field(default_factory=list)
     captions: int = 3
     others: int = 2

@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -80,11 +80,9 @@ class Source:
                 found[name] = path.read_bytes()
         return found
 
-    def problem(self, folder: Path, names: Iterable[str] = ()) -> str:
-        """What is wrong with the files in a folder, of which `names` may be known; "" if they are whole."""
+    def problem(self, folder: Path) -> str:
+        """What is wrong with the files in a folder; "" if they are whole."""
         there = self._there(folder)
-        if missing := sorted(set(names) - there.keys()):
-            return f"{len(missing):,} of {self.files:,} files are missing, such as {self.to}/{missing[0]}"
         if len(there) != self.files:
             return f"{counted(len(there), 'file')} in {folder / self.to}, expected {self.files:,}"
         if (digest := listed_digest(there)) != self.sha256:
@@ -119,17 +117,14 @@ def fetch(source: Source, folder: Path, mirror: Path | None = None) -> None:
         return
     if source.request:
         raise CapscoreError(f"no program can fetch it: {source.request}")
-    names: list[str] = []
     with tempfile.TemporaryDirectory() as beside:
         files = _packed(source, Path(beside)) if source.package else _committed(source, Path(beside), mirror)
         for path, content in files:
             if (name := source.named(path)) is not None:
-                names.append(name)
                 target = folder / source.to / name
                 target.parent.mkdir(parents=True, exist_ok=True)
-                if content is not None:
-                    target.write_bytes(content)
-    if problem := source.problem(folder, names):
+                target.write_bytes(content)
+    if problem := source.problem(folder):
         raise CapscoreError(problem)
 
 
@@ -142,8 +137,8 @@ def _packed(source: Source, beside: Path) -> Iterator[tuple[str, bytes]]:
                 yield member.name, file.read()
 
 
-def _committed(source: Source, beside: Path, mirror: Path | None) -> Iterator[tuple[str, bytes | None]]:
-    """Path and content of the wanted files of a commit; None for content that the repository lacks."""
+def _committed(source: Source, beside: Path, mirror: Path | None) -> Iterator[tuple[str, bytes]]:
+    """Path and content of the wanted files of a commit, without those whose content the repository lacks."""
     place = "+".join(source.repository.rstrip("/").split("/")[-2:])
     if mirror is not None:
         known = [mirror / f"{place}{end}" for end in ("/repo", ".git", "")]
@@ -161,9 +156,7 @@ def _committed(source: Source, beside: Path, mirror: Path | None) -> Iterator[tu
     stream = io.BytesIO(_run(["git", "cat-file", "--batch"], repository, asked))
     for path in wanted:
         *_, size = stream.readline().split()
-        if size == b"missing":
-            yield path, None
-        else:
+        if size != b"missing":
             yield path, stream.read(int(size))
             stream.read(1)
 

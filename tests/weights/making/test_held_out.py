@@ -128,5 +128,6 @@ def test_an_official_file_that_is_missing_is_named(tmp_path, path, message):
 
 
 def test_a_set_without_a_known_photo_is_refused(tmp_path):
-    with pytest.raises(CapscoreError, match=r"test split: no name of .* 'sunset\.jpg'"):
-        held_out_photos(tmp_path, sets={"Flickr8k, test split": lambda data: ["sunset.jpg"]})
+    (write_data(tmp_path) / "flickr8k" / "own.txt").write_text("sunset.jpg\n")
+    with pytest.raises(CapscoreError, match=r"own: no name of .* 'sunset\.jpg'"):
+        held_out_photos(tmp_path, sets={"own": {"list": "own.txt"}})

@@ -86,9 +86,6 @@ def test_sentences_of_other_languages_are_left_out(tmp_path):
     assert set(found) == {("en", "A hen."), ("zh", "一只母鸡。"), ("en", "A goat.")}
     # printf 'en\tA hen.' | sha1sum
     assert found["en", "A hen."] == "tatoeba/f66c0d6c1971b627" != found["zh", "一只母鸡。"]
-    source = put(tmp_path, source, {**files, f"{stem}.zho.labels": "cmn_Hans\n"})
-    with pytest.raises(CapscoreError, match=r"zho is not line-aligned with its labels"):
-        list(source_texts(source, tmp_path))
 
 
 def test_the_command_writes_a_file_per_language_with_each_text_once(tmp_path, monkeypatch, capsys):

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from capscore.errors import CapscoreError
 from weights.making import sources
 from weights.making.caption_grammar import LANGUAGES
 from weights.making.held_out import SETS
@@ -84,13 +83,6 @@ def test_what_is_wrong_is_one_clear_line(tmp_path, source, run, change, mirror, 
     arguments = ("fetch", "--to", tmp_path / "to", "--mirror", tmp_path / mirror)
     status, lines = run(replace(source, **change), *arguments)
     assert status == 1 and re.fullmatch(f"texts: .*{named}.*\n", lines)
-
-
-def test_a_file_that_the_repository_lacks_is_named(tmp_path, source, monkeypatch):
-    listed = [("data/a b.txt", b"one"), ("data/deep/c.txt", None)]
-    monkeypatch.setattr(sources, "_committed", lambda *_: listed)
-    with pytest.raises(CapscoreError, match=r"1 of 2 files are missing, such as texts/own/deep/c\.txt"):
-        sources.fetch(source, tmp_path / "to")
 
 
 def test_every_source_is_pinned_and_says_what_is_held_out():

@@ -167,19 +167,14 @@ def _strided(block: FoldedBlock, rows: torch.Tensor) -> torch.Tensor:
 def folded(network: EfficientNetLite2) -> FoldedTrunk:
     """The trunk of a network with its batch norms, as in eval mode, folded into the convolutions; a copy."""
     trunk = FoldedTrunk().to(network.conv_stem.weight)
-    # convolution to fill, convolution and batch norm to fill it from
-    pairs: list[tuple[Any, Any, Any]] = [(trunk.stem, network.conv_stem, network.bn1)]
-    stages: Any = network.blocks
-    blocks = [block for stage in stages for block in stage]
-    for own, block in zip(trunk.blocks, blocks, strict=True):
-        if hasattr(block, "conv_pwl"):
-            pairs += [(own.expand, block.conv_pw, block.bn1), (own.depthwise, block.conv_dw, block.bn2)]
-            pairs.append((own.project, block.conv_pwl, block.bn3))
-        else:
-            pairs += [(own.depthwise, block.conv_dw, block.bn1), (own.project, block.conv_pw, block.bn2)]
-    pairs.append((trunk.last, network.conv_head, network.bn2))
+
+    def parts(whole: nn.Module, kind: type) -> list[Any]:
+        return [part for part in whole.modules() if isinstance(part, kind)]
+
+    # both have their convolutions in one order, and the network a batch norm for each
+    convolutions, norms = parts(network, nn.Conv2d), parts(network, nn.BatchNorm2d)
     with torch.no_grad():
-        for target, convolution, norm in pairs:
+        for target, convolution, norm in zip(parts(trunk, nn.Conv2d), convolutions, norms, strict=True):
             factor = norm.weight / (norm.running_var + norm.eps).sqrt()
             target.weight.copy_(convolution.weight * factor.view(-1, 1, 1, 1))
             target.bias.copy_(norm.bias - norm.running_mean * factor)

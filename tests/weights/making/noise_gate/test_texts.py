@@ -49,13 +49,6 @@ def test_a_row_of_another_form_is_named(tmp_path, change):
         read_texts([str(path)])
 
 
-def test_files_that_cannot_be_read(tmp_path):
-    (tmp_path / "rows.jsonl").write_bytes(b"\xff\xfe{}")
-    for name, message in (("rows.jsonl", "is not UTF-8"), ("gone.jsonl", "cannot be read: No such file")):
-        with pytest.raises(InputError, match=message):
-            read_texts([str(tmp_path / name)])
-
-
 @pytest.mark.parametrize(
     ("part", "caption", "language", "expected"),
     [
