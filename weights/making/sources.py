@@ -23,6 +23,7 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -71,30 +72,18 @@ class Source:
         """Where a file of the repository lies in `to`; None for one that is not wanted."""
         return path.removeprefix(self.under) if re.fullmatch(self.paths, path) else None
 
-    def _there(self, folder: Path) -> dict[str, bytes]:
-        """The wanted files in a folder, by their names in `to`."""
+    def read(self, folder: Path) -> dict[str, bytes]:
+        """The source's files by their paths in the repository; CapscoreError if they are not whole."""
         found, here = {}, folder / self.to
         for path in sorted(here.rglob("*")):
             name = path.relative_to(here).as_posix()
             if path.is_file() and self.named(self.under + name) == name:
                 found[name] = path.read_bytes()
-        return found
-
-    def problem(self, folder: Path) -> str:
-        """What is wrong with the files in a folder; "" if they are whole."""
-        there = self._there(folder)
-        if len(there) != self.files:
-            return f"{counted(len(there), 'file')} in {folder / self.to}, expected {self.files:,}"
-        if (digest := listed_digest(there)) != self.sha256:
-            return f"the files have the checksum {digest}, expected {self.sha256}"
-        return ""
-
-    def read(self, folder: Path) -> dict[str, bytes]:
-        """The source's files by their paths in the repository; CapscoreError if they are not whole."""
-        if problem := self.problem(folder):
-            how = f"python -m weights.making.sources fetch --to {folder}"
-            raise CapscoreError(f"{self.name}: {problem}; {how}")
-        return {self.under + name: content for name, content in self._there(folder).items()}
+        if len(found) != self.files:
+            raise CapscoreError(f"{counted(len(found), 'file')} in {here}, expected {self.files:,}")
+        if (digest := listed_digest(found)) != self.sha256:
+            raise CapscoreError(f"the files in {here} have the checksum {digest}, expected {self.sha256}")
+        return {self.under + name: content for name, content in found.items()}
 
 
 def listed_digest(files: Mapping[str, bytes]) -> str:
@@ -113,7 +102,8 @@ def source_named(name: str) -> Source:
 
 def fetch(source: Source, folder: Path, mirror: Path | None = None) -> None:
     """Write a source's files into a folder, unless they are there and whole; CapscoreError if that fails."""
-    if not source.problem(folder):
+    with suppress(CapscoreError):
+        source.read(folder)
         return
     if source.request:
         raise CapscoreError(f"no program can fetch it: {source.request}")
@@ -124,8 +114,7 @@ def fetch(source: Source, folder: Path, mirror: Path | None = None) -> None:
                 target = folder / source.to / name
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(content)
-    if problem := source.problem(folder):
-        raise CapscoreError(problem)
+    source.read(folder)
 
 
 def _packed(source: Source, beside: Path) -> Iterator[tuple[str, bytes]]:
@@ -180,19 +169,19 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--only", nargs="+", default=sources, choices=sources, metavar="NAME", help="default: all"
     )
     given = parser.parse_args(argv)
-    problems = []
+    is_whole = True
     for name in given.only:
         source = sources[name]
+        said = f"{counted(source.files, 'file')} in {given.to / source.to}"
         try:
             if given.what == "fetch":
                 fetch(source, given.to, given.mirror)
-            problem = source.problem(given.to)
+            else:
+                source.read(given.to)
         except CapscoreError as error:
-            problem = str(error)
-        problems += [problem] if problem else []
-        whole = f"{counted(source.files, 'file')} in {given.to / source.to}"
-        print(f"{name}: {problem or whole}", flush=True)
-    if problems:
+            said, is_whole = str(error), False
+        print(f"{name}: {said}", flush=True)
+    if not is_whole:
         raise SystemExit(1)
 
 

@@ -69,7 +69,7 @@ def test_texts_are_cleaned_and_a_source_that_is_not_whole_is_named(tmp_path):
         ("dutch-descriptions/validation-0-1", "nl", "Een bruine kip."),
     ]
     (tmp_path / source.to / "Data/Dutch/Val/val.0").unlink()
-    with pytest.raises(CapscoreError, match=r"dutch-descriptions: 1 file in .*, expected 2"):
+    with pytest.raises(CapscoreError, match=r"1 file in .*dutch-descriptions, expected 2"):
         list(source_texts(source, tmp_path))
 
 

@@ -110,19 +110,14 @@ class SampleBatches:
             places = np.searchsorted(weights, spots[row] * weights[-1], side="right")
             chosen = [self.texts[language][place] for place in places]
             made += [(language, text) for text in draw_pair(chosen, chance)]
-        samples = self._samples(made)
+        samples, most = [], LONGEST + 2
+        tokenized = self._tokenizer([row.text for _, row in made])
+        for (language, row), ids in zip(made, tokenized, strict=True):
+            marks = token_marks(self._tokenizer, ids, row.text, row.touched)
+            samples.append(Sample(language, ids[:most], marks[:most], row.taken, FOUND.index(row.kind)))
         samples.sort(key=lambda sample: len(sample.ids))
         batches = [samples[start : start + self.batch_size] for start in range(0, n, self.batch_size)]
         return [batches[place] for place in draw.permutation(_TOGETHER)]
-
-    def _samples(self, made: Sequence[tuple[str, Damaged]]) -> list[Sample]:
-        texts, touched = [row.text for _, row in made], [row.touched for _, row in made]
-        tokenized = tokens_with_marks(self._tokenizer, texts, touched)
-        most = LONGEST + 2
-        return [
-            Sample(language, ids[:most], marks[:most], row.taken, FOUND.index(row.kind))
-            for (language, row), (ids, marks) in zip(made, tokenized, strict=True)
-        ]
 
 
 # Shares of parts that are written as a sentence, with a capital and a full stop, or with a year.
@@ -290,20 +285,14 @@ def _drawn(shares: Mapping[Any, float], chance: random.Random) -> Any:
     return name
 
 
-def tokens_with_marks(
-    tokenizer: PieceTokenizer, texts: Sequence[str], touched: Sequence[Sequence[Span]]
-) -> list[tuple[list[int], list[int]]]:
-    """Texts and places in them → token ids, and for each token whether it lies in a place: 1 or 0.
+def token_marks(tokenizer: PieceTokenizer, ids: Sequence[int], text: str, spans: Sequence[Span]) -> list[int]:
+    """For each token of a text, whether it lies in one of the places: 1 or 0.
 
-    Start and end tokens have 0; where the tokenizer has rewritten a text, all others have −1.
+    Start and end tokens have 0; where the tokenizer has rewritten the text, all others have −1.
     """
-    return [
-        (ids, [0, *_marks(tokenizer.pieces(ids[1:-1]), text, spans), 0] if spans else [0] * len(ids))
-        for ids, text, spans in zip(tokenizer(texts), texts, touched, strict=True)
-    ]
-
-
-def _marks(pieces: Sequence[str], text: str, spans: Sequence[Span]) -> list[int]:
+    if not spans:
+        return [0] * len(ids)
+    pieces = tokenizer.pieces(ids[1:-1])
     text, marks, place = folded(text), [], 0
     for piece in pieces:
         core = piece.lstrip(BLANK)
@@ -311,10 +300,10 @@ def _marks(pieces: Sequence[str], text: str, spans: Sequence[Span]) -> list[int]
             place += 1
         end = place + len(core)
         if text[place:end] != core:
-            return [-1] * len(pieces)
+            return [0, *[-1] * len(pieces), 0]
         marks.append(int(bool(core) and overlaps((place, end), spans)))
         place = end
-    return marks
+    return [0, *marks, 0]
 
 
 def damaged(text: Styled, kind: str, chance: random.Random) -> Damaged | None:

@@ -130,10 +130,8 @@ def test_a_run_writes_weights_and_card_and_continues_from_its_end(trained, rows,
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"boxes": ""}, "boxes"),
         ({"boxes": "nowhere.json"}, "nowhere.json' cannot be read"),
         ({"base": "embedded-free"}, "feature map"),
-        ({"rows": ""}, "rows"),
         ({"hidden": -1}, "hidden"),
         ({"dropout": 1.1}, "dropout"),
     ],
