@@ -59,11 +59,10 @@ def image_tower_card(
 
 
 def noise_gate_card(settings: NoiseGateSettings, *, results: Sequence[Result], compute: str) -> ModelCard:
-    share = f"{settings.validation_share:.0%}"
     return _card(
         settings,
         settings.texts,
-        f"the captions of {share} of the photos, for the validation below",
+        f"the captions of {settings.validation_share:.0%} of the photos, for the validation below",
         base=settings.base,
         languages=sorted(settings.numbers("languages")),
         results=results,

@@ -1,4 +1,4 @@
-"""Everything that the shipped weights learn from, by `sources.toml` → a folder of it, checked.
+"""Everything that the shipped weights learn from, by `sources.yaml` → a folder of it, checked.
 
     python -m weights.making.sources fetch --to build/sources [--mirror FOLDER] [--only NAME …]
     python -m weights.making.sources check --to build/sources
@@ -19,7 +19,6 @@ import hashlib
 import io
 import re
 import subprocess
-import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,11 +31,7 @@ from capscore.errors import CapscoreError
 from capscore.tables import counted
 from training.engine.config import main as run_as_command
 from weights.making.caption_grammar import LANGUAGES
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from weights.making.jsonl import beside
 
 # Marks the name of a source that is only for measuring.
 TEST = "-test"
@@ -92,8 +87,7 @@ def listed_digest(files: Mapping[str, bytes]) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-_MANIFEST = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-SOURCES = tuple(Source(**entry) for entry in _MANIFEST["source"])
+SOURCES = tuple(Source(**entry) for entry in beside(__file__, "sources.yaml"))
 
 
 def source_named(name: str) -> Source:
@@ -107,8 +101,8 @@ def fetch(source: Source, folder: Path, mirror: Path | None = None) -> None:
         return
     if source.request:
         raise CapscoreError(f"no program can fetch it: {source.request}")
-    with tempfile.TemporaryDirectory() as beside:
-        files = _packed(source, Path(beside)) if source.package else _committed(source, Path(beside), mirror)
+    with tempfile.TemporaryDirectory() as aside:
+        files = _packed(source, Path(aside)) if source.package else _committed(source, Path(aside), mirror)
         for path, content in files:
             if (name := source.named(path)) is not None:
                 target = folder / source.to / name
@@ -117,16 +111,16 @@ def fetch(source: Source, folder: Path, mirror: Path | None = None) -> None:
     source.read(folder)
 
 
-def _packed(source: Source, beside: Path) -> Iterator[tuple[str, bytes]]:
+def _packed(source: Source, aside: Path) -> Iterator[tuple[str, bytes]]:
     """Path and content of the files of an npm package."""
-    _run(["npm", "pack", "--silent", source.package], beside)
-    with tarfile.open(next(beside.glob("*.tgz"))) as archive:
+    _run(["npm", "pack", "--silent", source.package], aside)
+    with tarfile.open(next(aside.glob("*.tgz"))) as archive:
         for member in archive:
             if (file := archive.extractfile(member)) is not None:
                 yield member.name, file.read()
 
 
-def _committed(source: Source, beside: Path, mirror: Path | None) -> Iterator[tuple[str, bytes]]:
+def _committed(source: Source, aside: Path, mirror: Path | None) -> Iterator[tuple[str, bytes]]:
     """Path and content of the wanted files of a commit, without those whose content the repository lacks."""
     place = "+".join(source.repository.rstrip("/").split("/")[-2:])
     if mirror is not None:
@@ -135,8 +129,8 @@ def _committed(source: Source, beside: Path, mirror: Path | None) -> Iterator[tu
         if repository is None:
             raise CapscoreError(f"not reached: {mirror} has no {place}/repo")
     else:
-        repository = beside / "repository"
-        _run(["git", "init", "--quiet", "--bare", str(repository)], beside)
+        repository = aside / "repository"
+        _run(["git", "init", "--quiet", "--bare", str(repository)], aside)
         _run(["git", "fetch", "--quiet", "--depth", "1", source.repository, source.commit], repository)
     listed = _run(["git", "ls-tree", "-r", "-z", source.commit], repository).decode().split("\0")
     entries = (entry.partition("\t") for entry in listed if entry)

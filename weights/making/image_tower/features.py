@@ -71,14 +71,15 @@ def photo_features(
     described = json.dumps([weights_digest(network), side, half_precision, photos])
     digest = xxhash.xxh3_64_hexdigest(described.encode())
 
-    def read(row: PhotoRow, view: int) -> np.ndarray:
-        return view_pixels(load_image(row.file), row.photo, view, side)
-
     def computed(view: int) -> np.ndarray:
         parts, half = [], half_precision and view > 0
+
+        def read(row: PhotoRow) -> np.ndarray:
+            return view_pixels(load_image(row.file), row.photo, view, side)
+
         with progress_bar(f"View {view}", len(rows)) as advance, ThreadPoolExecutor() as threads:
             for part in in_batches(rows, _AT_ONCE):
-                pixels = torch.from_numpy(np.stack(list(threads.map(partial(read, view=view), part))))
+                pixels = torch.from_numpy(np.stack(list(threads.map(read, part))))
                 with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=half):
                     maps = network(pixels.contiguous(memory_format=torch.channels_last)).float().contiguous()
                 parts.append(maps.numpy().astype(np.float16))

@@ -46,9 +46,8 @@ class TrainingRows:
 
 
 def rows_of(settings: TowerSettings) -> tuple[TrainingRows, HeldOut]:
-    data, folder, texts = (
-        Path(given).expanduser() for given in (settings.data, settings.photos, settings.texts)
-    )
+    given = settings.data, settings.photos, settings.texts
+    data, folder, texts = (Path(path).expanduser() for path in given)
     files, captions = photo_files(folder), read_captions(data, texts)
     held = held_out_photos(data, [*files, *(name for _, name, *_ in captions)])
     rows = training_rows(captions, folder, files, held)

@@ -109,13 +109,10 @@ class NoiseGateCheck:
     @torch.inference_mode()
     def openness(self, model: nn.Module) -> np.ndarray:
         """1 − σ(noise) of each sample, (n,), in the order of `samples`."""
-        was = model.training
-        model.eval()
         found = [
             torch.sigmoid(-read(model, self.samples[start : start + _AT_ONCE]).noise.float()).cpu().numpy()
             for start in range(0, len(self.samples), _AT_ONCE)
         ]
-        model.train(was)
         return np.concatenate(found)
 
     def numbers(self, kept: np.ndarray) -> dict[str, float]:

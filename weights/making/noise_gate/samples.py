@@ -28,18 +28,10 @@ from weights.making.noise_gate.styles import UNSPACED, Styled, as_written
 from weights.making.noise_gate.texts import MarkedText
 from weights.making.settings import NoiseGateSettings
 
-# Kinds of damage, parts of captions and ways of writing, and how often each is drawn.
-_SHARES: dict[str, dict[str, float]] = beside(__file__, "shares.yaml")
+# What samples are drawn by, the shares of kinds of damage, parts of captions and ways of writing among it.
+_STATED: dict[str, Any] = beside(__file__, "samples.yaml")
 # Batches that are drawn together and sorted by length, so that little is padded.
 _TOGETHER = 16
-# The share of a score that is kept falls with the share s of words that are touched, as (1 − s) to the power:
-# one word of ten takes about half of it, four of ten take nearly all. Of a substitution, s is the share of
-# the objects that moved, each of which says what the caption is about.
-POWERS = {"repetition": 6.0, "removal": 3.0, "masking": 6.0, "jumble": 5.0, "substitution": 1.5}
-# What a caption takes that ends too early or goes on into nothing, words in a list, and the same said twice.
-_CUT_TAKES, _LIST_TAKES, _TWICE_TAKES = 0.85, 0.97, 0.9
-# Share of damaged texts with the paper's own draws.
-_PUBLISHED = 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,24 +112,13 @@ class SampleBatches:
         return [batches[place] for place in draw.permutation(_TOGETHER)]
 
 
-# Shares of parts that are written as a sentence, with a capital and a full stop, or with a year.
-FINISHED, DATED = 0.4, 0.02
-# Share of joined texts that list noun phrases of several words: "an old man, a beard, a black hat".
-LISTED = 0.35
-_BETWEEN = (" ", ", ", ". ", " ")
-_BETWEEN_LISTED = (", ", ", ", ". ", "; ")
-_BETWEEN_UNSPACED = ("", "，", "。", "、")
-_BETWEEN_WORDS = (", ", ", ", ", ", "; ", " ")
-_BETWEEN_TWICE = (" ", ", ", "; ")
-
-
 def draw_pair(chosen: Sequence[MarkedText], chance: random.Random) -> tuple[Damaged, Damaged]:
     """Captions of one language → a text in a drawn style, right and damaged.
 
     The first caption is the sample; the others are joined to it where the drawn style asks for it. A text
     that no kind of damage fits, such as a single word that is no object, comes back right twice.
     """
-    part, way = _drawn(_SHARES["parts"], chance), _drawn(_SHARES["ways"], chance)
+    part, way = _drawn(_STATED["parts"], chance), _drawn(_STATED["ways"], chance)
     ill_made = _drawn(ILL_MADE, chance)(chosen, way, chance)
     text = as_written(chosen[0])
     if ill_made is not None:
@@ -145,7 +126,7 @@ def draw_pair(chosen: Sequence[MarkedText], chance: random.Random) -> tuple[Dama
     if part not in ("whole", "joined"):
         found = getattr(styles, part)(chosen[0], chance)
         text = text if found is None else _ended(found, chance)
-    listed = part == "joined" and chance.random() < LISTED
+    listed = part == "joined" and chance.random() < _STATED["listed"]
     if listed:
         text = _phrase(chosen[0], chance)
     written = _written(text, way, chance)
@@ -159,8 +140,7 @@ def draw_pair(chosen: Sequence[MarkedText], chance: random.Random) -> tuple[Dama
     others = [_written(other, way, chance) for other in whole]
     if chance.random() < 0.5:
         others = others[:1]
-    spaced = _BETWEEN_LISTED if listed else _BETWEEN
-    between = chance.choice(_BETWEEN_UNSPACED if written.language in UNSPACED else spaced)
+    between = _between("listed" if listed else "texts", written.language, chance)
     index = chance.randrange(len(others) + 1)
     # the whole loses the share of its damaged part
     share = len(written.words) / (len(written.words) + sum(len(other.words) for other in others))
@@ -180,9 +160,9 @@ def draw_pair(chosen: Sequence[MarkedText], chance: random.Random) -> tuple[Dama
 def _ended(text: Styled, chance: random.Random) -> Styled:
     """A part of a caption, now and then as a sentence, or with a year."""
     end = chance.random()
-    if end < FINISHED:
+    if end < _STATED["finished"]:
         return styles.finished(text, chance) or text
-    if end < FINISHED + DATED:
+    if end < _STATED["finished"] + _STATED["dated"]:
         return styles.dated(text, chance) or text
     return text
 
@@ -224,7 +204,7 @@ def _dangling(chosen: Sequence[MarkedText], way: str, chance: random.Random) -> 
 
 def _ill_ended(text: Styled, way: str, chance: random.Random) -> Damaged:
     written = _written(text, way, chance)
-    return Damaged(written.text, written.words[-1:], _CUT_TAKES, "removal")
+    return Damaged(written.text, written.words[-1:], _STATED["takes"]["cut"], "removal")
 
 
 def _words_listed(chosen: Sequence[MarkedText], way: str, chance: random.Random) -> Damaged | None:
@@ -241,17 +221,23 @@ def _words_listed(chosen: Sequence[MarkedText], way: str, chance: random.Random)
         return None
     if chance.random() < 0.2:
         chance.shuffle(words)
-    listed = chance.choice(("，", "、") if text.language in UNSPACED else _BETWEEN_WORDS).join(words)
-    return Damaged(listed, ((0, len(listed)),), _LIST_TAKES, "removal")
+    listed = _between("words", text.language, chance).join(words)
+    return Damaged(listed, ((0, len(listed)),), _STATED["takes"]["words_listed"], "removal")
 
 
 def _twice(chosen: Sequence[MarkedText], way: str, chance: random.Random) -> Damaged | None:
     """The caption, and once more the caption, in one sentence: sentences are read one by one."""
     whole = as_written(chosen[0])
     text = _written(styles.unstopped(whole) or whole, way, chance).text.rstrip()
-    between = chance.choice(("", "，", "、") if whole.language in UNSPACED else _BETWEEN_TWICE)
-    start = len(text) + len(between)
-    return Damaged(text + between + text, ((start, start + len(text)),), _TWICE_TAKES, "repetition")
+    between = _between("twice", whole.language, chance)
+    said = text + between + text
+    again = (len(text) + len(between), len(said))
+    return Damaged(said, (again,), _STATED["takes"]["twice"], "repetition")
+
+
+def _between(texts: str, language: str, chance: random.Random) -> str:
+    spacing = "unspaced" if language in UNSPACED else "spaced"
+    return chance.choice(_STATED["between"][texts][spacing])
 
 
 # What captioning models and people who game a metric write, and the share of pairs with it.
@@ -266,7 +252,7 @@ ILL_MADE: Mapping[Callable[..., Damaged | None], float] = {
 
 def _damage(text: Styled, chance: random.Random) -> Damaged | None:
     """A random kind of damage; another where it cannot damage the text."""
-    left = dict(_SHARES["kinds"])
+    left = dict(_STATED["kinds"])
     while left:
         kind = _drawn(left, chance)
         found = damaged(text, kind, chance)
@@ -308,7 +294,7 @@ def token_marks(tokenizer: PieceTokenizer, ids: Sequence[int], text: str, spans:
 
 def damaged(text: Styled, kind: str, chance: random.Random) -> Damaged | None:
     """Damage a well-formed text by a random degree of a kind of `KINDS`; None where this cannot damage it."""
-    p = P if chance.random() < _PUBLISHED else chance.uniform(0.05, 0.9)
+    p = P if chance.random() < _STATED["published"] else chance.uniform(0.05, 0.9)
     if kind == "substitution":
         return _substituted(text, p, chance)
     if kind == "jumble":
@@ -330,7 +316,7 @@ def taken_of(kind: str, share: float) -> float:
     >>> round(taken_of("repetition", 0.1), 2), round(taken_of("repetition", 0.4), 2)
     (0.47, 0.95)
     """
-    return 1 - (1 - share) ** POWERS[kind]
+    return 1 - (1 - share) ** _STATED["powers"][kind]
 
 
 def _put(
