@@ -135,8 +135,10 @@ def test_damaged_photos_are_other_pixels_of_the_same_photo():
 
 def test_settings_are_checked(made):
     given = "--start s --data d --photos p --texts t --out o".split()
-    for name, value in (("start", ""), ("start_share", "1.5"), ("near_weight", "-1"), ("dropout", "2")):
+    for name, value in (("start_share", "1.5"), ("near_weight", "-1"), ("dropout", "2")):
         with pytest.raises(CapscoreError, match=name):
-            parse(SecondStageSettings, [*given, f"--{name}", value][2 * (name == "start") :], "")
+            parse(SecondStageSettings, [*given, f"--{name}", value], "")
+    with pytest.raises(CapscoreError, match="no start: give --start"):
+        parse(SecondStageSettings, given[2:], "")
     with pytest.raises(CapscoreError, match=r"text_hidden=32.*expected 64, the start's"):
         second.main(flags(made, start=made / "run", text_hidden=32, out=made / "none"))
