@@ -1,4 +1,4 @@
-"""Everything that the shipped weights learn from, by `sources.yaml` → a folder of it, checked.
+"""Everything that the shipped weights learn from, by `sources.toml` → a folder of it, checked.
 
     python -m weights.making.sources fetch --to build/sources [--mirror FOLDER] [--only NAME …]
     python -m weights.making.sources check --to build/sources
@@ -19,6 +19,7 @@ import hashlib
 import io
 import re
 import subprocess
+import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +32,11 @@ from capscore.errors import CapscoreError
 from capscore.tables import counted
 from training.engine.config import main as run_as_command
 from weights.making.caption_grammar import LANGUAGES
-from weights.making.jsonl import beside
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 # Marks the name of a source that is only for measuring.
 TEST = "-test"
@@ -87,7 +92,8 @@ def listed_digest(files: Mapping[str, bytes]) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-SOURCES = tuple(Source(**entry) for entry in beside(__file__, "sources.yaml"))
+_MANIFEST = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+SOURCES = tuple(Source(**entry) for entry in _MANIFEST["source"])
 
 
 def source_named(name: str) -> Source:
