@@ -124,7 +124,7 @@ def train(settings: Settings) -> recipe.Trained:
         identity={"base_fingerprint": backbone.fingerprint, "training_data": digest},
         early_stopping=stopping,
     )
-    if trained.run.finished and is_main_process():
+    if trained.finished and is_main_process():
         part.merge()
         now = _mean_cosine(texts, pictures, rows, split)
         notes = {"base": settings.base, "best_step": trained.run.best_step, "validation": trained.numbers}

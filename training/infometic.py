@@ -161,7 +161,7 @@ def train(
     trained = recipe.run_measured(
         settings, model, drawn, minimised, split=split, check=check, measured=[model], identity=identity
     )
-    if trained.run.finished and is_main_process():
+    if trained.finished and is_main_process():
         if finish is not None and check is not None:
             finish(model, check)
             trained = replace(trained, evaluation=check(model))

@@ -128,7 +128,7 @@ def train(settings: Settings) -> recipe.Trained:
     trained = recipe.run_measured(
         settings, network, batches, loss, split=split, check=check, measured=[backbone], identity=identity
     )
-    if trained.run.finished and is_main_process():
+    if trained.finished and is_main_process():
         shown = {"logit_scale": scale, "nouns": batches.noun_finders}
         _save(settings, trained, backbone, captions, sources, shown)
     return trained

@@ -83,7 +83,7 @@ class RecipeSettings(LoopSettings, SourceSettings):
         return split_by_image(photos, validation_share=share, hold_out=hold_out, seed=seed, **how)
 
 
-SettingsType = TypeVar("SettingsType", bound=RecipeSettings)
+SettingsType = TypeVar("SettingsType", bound=LoopSettings)
 
 
 class Check(Protocol):
@@ -108,6 +108,10 @@ class Trained:
     base: dict[str, float]
     split: Split
     n_measured: int
+
+    @property
+    def finished(self) -> bool:
+        return self.run.finished
 
     @property
     def numbers(self) -> dict[str, dict[str, float | None]]:
@@ -164,14 +168,14 @@ def run_folder(settings: LoopSettings) -> Path:
 
 def run_recipe(
     settings: type[SettingsType],
-    train: Callable[[SettingsType], Trained],
+    train: Callable[[SettingsType], Trained | RunResult],
     argv: Sequence[str] | None,
     description: str,
 ) -> None:
     """Run a recipe with the settings of a command line (`parse`), and say on stderr how it ended."""
-    trained = train(parse(settings, argv, description))
-    finished = f"saved to {trained.folder}"
-    say(finished if trained.run.finished else "not finished: the same command continues")
+    given = parse(settings, argv, description)
+    finished = train(given).finished
+    say(f"saved to {given.out}" if finished else "not finished: the same command continues")
 
 
 def own_settings(settings: LoopSettings, besides: Collection[str]) -> dict[str, object]:

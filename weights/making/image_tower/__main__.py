@@ -26,10 +26,9 @@ from capscore.backbones.base import PUBLISHED_W
 from capscore.backbones.embedded.backbone import centred, load_classes, load_efficientnet
 from capscore.backbones.embedded.image_tower import ImageTower
 from training.engine.config import main as run_as_command
-from training.engine.config import parse
 from training.engine.loop import RunResult
 from training.engine.processes import Gather, device, is_main_process, main_process_first, say
-from training.engine.recipe import compute_of, own_settings
+from training.engine.recipe import compute_of, own_settings, run_recipe
 from weights.making.cards import image_tower_card
 from weights.making.image_tower import contrast
 from weights.making.image_tower.contrast import Contrast, Drawn, device_of
@@ -209,9 +208,7 @@ class FirstStageLoss(Contrast):
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    settings = parse(ImageTowerSettings, argv, "Train the image side of the backbone `embedded`.")
-    finished = train(settings).finished
-    say(f"saved to {settings.out}" if finished else "not finished: the same command continues")
+    run_recipe(ImageTowerSettings, train, argv, "Train the image side of the backbone `embedded`.")
 
 
 if __name__ == "__main__":

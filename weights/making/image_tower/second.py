@@ -35,12 +35,11 @@ from capscore.backbones.embedded.text_encoder import folded
 from capscore.images.load import load_image
 from training.data.batches import ShuffledBatches
 from training.engine.config import main as run_as_command
-from training.engine.config import parse
 from training.engine.loop import RunResult, run
 from training.engine.loop_settings import require
 from training.engine.model_card import read_card
 from training.engine.processes import Gather, device, is_main_process, main_process_first, say
-from training.engine.recipe import compute_of, own_settings
+from training.engine.recipe import compute_of, own_settings, run_recipe
 from weights.making.caption_grammar import generate
 from weights.making.cards import image_tower_card
 from weights.making.held_out import HeldOut, photo_files
@@ -302,9 +301,7 @@ def train(settings: SecondStageSettings) -> RunResult:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    settings = parse(SecondStageSettings, argv, "Train the image tower of `embedded` further.")
-    finished = train(settings).finished
-    say(f"saved to {settings.out}" if finished else "not finished: the same command continues")
+    run_recipe(SecondStageSettings, train, argv, "Train the image tower of `embedded` further.")
 
 
 if __name__ == "__main__":

@@ -29,11 +29,10 @@ from capscore.infometic import mark_calibration as marks
 from capscore.infometic.mark_calibration import MarkCalibration, MarkCurve, MarkNetwork
 from training.data.alignment_features import embedded
 from training.engine.config import main as run_as_command
-from training.engine.config import parse
 from training.engine.loop import RunResult, run
 from training.engine.model_card import write_card
 from training.engine.processes import device, is_main_process, say
-from training.engine.recipe import RESULT, compute_of, own_settings, write_settings
+from training.engine.recipe import RESULT, compute_of, own_settings, run_recipe, write_settings
 from weights.making.cards import mark_calibration_card
 from weights.making.mark_calibration.calibrate import calibrate
 from weights.making.mark_calibration.draws import MarkLoss, WordDraws, common_nouns
@@ -148,9 +147,7 @@ def background_of(features: MarkFeatures, number: int, seed: int) -> torch.Tenso
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    settings = parse(MarkCalibrationSettings, argv, "Train the network of InfoMetIC's marks.")
-    finished = train(settings).finished
-    say(f"saved to {settings.out}" if finished else "not finished: the same command continues")
+    run_recipe(MarkCalibrationSettings, train, argv, "Train the network of InfoMetIC's marks.")
 
 
 if __name__ == "__main__":

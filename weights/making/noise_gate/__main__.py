@@ -28,11 +28,10 @@ from capscore.backbones.embedded.backbone import SentenceEncoderBackbone
 from capscore.errors import CapscoreError, InputError, Setting
 from capscore.files.write import write_text
 from training.engine.config import main as run_as_command
-from training.engine.config import parse
 from training.engine.loop import RunResult, run
 from training.engine.model_card import write_card
 from training.engine.processes import device, is_main_process, say
-from training.engine.recipe import RESULT, compute_of, own_settings, run_folder, write_settings
+from training.engine.recipe import RESULT, compute_of, own_settings, run_folder, run_recipe, write_settings
 from training.engine.saved_towers import save_tuned
 from weights.making.cards import noise_gate_card, validation_results
 from weights.making.held_out import photo_of
@@ -141,9 +140,7 @@ def split_texts(settings: NoiseGateSettings) -> tuple[list[MarkedText], list[Mar
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    settings = parse(NoiseGateSettings, argv, "Train the noise gate of PR-MCS behind an embedded backbone.")
-    finished = train(settings).finished
-    say(f"saved to {settings.out}" if finished else "not finished: the same command continues")
+    run_recipe(NoiseGateSettings, train, argv, "Train the noise gate of PR-MCS behind an embedded backbone.")
 
 
 if __name__ == "__main__":
