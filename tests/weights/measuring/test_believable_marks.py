@@ -10,7 +10,6 @@ from capscore.errors import InputError
 from tools.tiny.official import write_json, write_jsonl, write_lines
 from weights.measuring import believable_marks as study
 from weights.measuring.believable_marks import Case, calibration_error, language_cases, report
-from weights.measuring.summary import of_marks
 
 PHOTOS = {
     f"{number}.jpg": {
@@ -160,11 +159,10 @@ def test_the_command_measures_languages_photos_of_coco_and_regions(tmp_path, mon
     monkeypatch.chdir(tmp_path)
     study.main(given)
     found = json.loads((tmp_path / "out.json").read_text())
-    figures = dict(of_marks(found))  # what the summary of all studies takes from it
     assert list(found["languages"]) == ["en", "en, COCO"]
-    assert (figures["marks/en/right_without_mark"], figures["marks/en/blatant_marked"]) == (100, 0)
-    assert figures["marks/en, COCO/right_without_mark"] == 100
-    assert found["languages"]["en, COCO"]["photos"] == 1
+    english, coco = found["languages"].values()
+    assert (english["right_without_mark"], english["blatant_marked"]) == (1, 0)
+    assert (coco["right_without_mark"], coco["photos"]) == (1, 1)
     # named: dog, dog, cat, of which the two dogs are found; unnamed: the car twice
     regions = found["regions"]
     assert (regions["photos"], regions["named"], regions["unnamed"]) == (1, 3, 2)

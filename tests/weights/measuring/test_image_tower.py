@@ -15,7 +15,7 @@ from tools.tiny.colours import WORDS, ColourBackbone
 from tools.tiny.official import write_json, write_lines
 from weights.measuring import image_tower as study
 from weights.measuring.image_tower import ranks, ratio
-from weights.measuring.summary import of_image_tower
+from weights.measuring.summary import values_at
 
 # photo → its colour; no two are alike but for the order of their parts, whose cosines would be tied
 COLOURS = {
@@ -135,7 +135,7 @@ def test_agreement_is_that_of_the_benchmark_also_on_the_captions_of_machines_alo
     assert every["config"] == "flickr8k" and set(every["skipped"]) == {"fit@toy"}
     names = ["mcs@toy", "ref_clip_score@toy", "text_score@toy"]
     assert [result["metric"] for run in (every, machines) for result in run["results"]] == names * 2
-    figures = dict(of_image_tower(document))
+    figures = dict(values_at(document["runs"], "runs"))
     for config, rated in (("flickr8k", 3), ("flickr8k, captions of machines alone", 2)):
         cosines, ratings = [], []
         for photo, colour in zip(ENGLISH, unit_rows(COLOURS.values()), strict=True):
@@ -143,7 +143,8 @@ def test_agreement_is_that_of_the_benchmark_also_on_the_captions_of_machines_alo
                 cosines.append(colour @ text_rows([text])[0])
                 ratings.append(rating)
         expected = kendalltau(np.round(cosines, 6), ratings, variant="c").statistic
-        assert figures[f"composite/{config}/mcs/tau_c"] == pytest.approx(100 * expected, abs=1e-6)
+        found = figures[f"runs/composite/{config}/results/mcs@toy/statistics/tau_c/measured"]
+        assert found == pytest.approx(expected, abs=1e-8)
     assert {"flickr8k_human, expert", "pascal50s, default"} <= document["missing"].keys()
     assert "composite · flickr8k, captions of machines alone" in table
 

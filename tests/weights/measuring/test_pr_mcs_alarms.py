@@ -13,7 +13,7 @@ from tools.tiny.colours import BLUE, RED, ColourBackbone
 from tools.tiny.official import write_json, write_jsonl
 from tools.tiny.official.polaris import EXPLANATION
 from weights.measuring import pr_mcs_alarms as study
-from weights.measuring.summary import of_pr_mcs
+from weights.measuring.summary import values_at
 
 pytestmark = pytest.mark.filterwarnings("ignore::capscore.TruncationWarning")
 
@@ -98,9 +98,10 @@ def test_the_command_measures_what_is_there_and_lists_what_is_missing(tmp_path, 
     found, table = (Path(f"out.{end}").read_text(encoding="utf-8") for end in ("json", "md"))
     found = json.loads(found)
     assert [part["every_kind"]["runs"][0]["data"] for part in found["sets"]] == ["english.jsonl"]
-    figures = dict(of_pr_mcs(found))  # what the summary of all studies takes from it
-    assert f"−{figures['pr_mcs/english.jsonl/en/drop']:.1f} |" in table
-    assert "pr_mcs/english.jsonl/en/below half/given" in figures
+    figures = dict(values_at(found["sets"], "sets"))  # as the summary of all studies reads it
+    drop = figures["sets/every_kind/runs/english.jsonl/en/results/harsh/statistics/drop_average/measured"]
+    assert f"−{-100 * drop:.1f} |" in table
+    assert "sets/every_kind/styles/english.jsonl/en/results/harsh/styles/given/below_half" in figures
     assert found["texts"]["polaris"] == found["texts"]["all"]
     assert {"captions of captioning models, thumb", "photos"} <= set(found["missing"])
     assert "## english.jsonl" in table and "### Right captions in other styles, harsh" in table
