@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from capscore.errors import InputError
-from weights.making.caption_scenes import FOLDER, Scene, Scenes, read_grammar
+from weights.making.caption_scenes import Scene, Scenes, read_grammar
 
 LANGUAGES = ("ar", "cs", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "tr", "zh")
 
@@ -70,7 +70,7 @@ def load(language: str) -> Grammar:
     """The grammar of a language, read once; raises InputError if it has none."""
     if language not in LANGUAGES:
         raise InputError(f"no caption grammar for {language!r}, only for {', '.join(LANGUAGES)}")
-    return Grammar(language, read_grammar(FOLDER / f"{language}.json"))
+    return Grammar(language, read_grammar(language))
 
 
 class Grammar:
