@@ -184,7 +184,7 @@ def _marks(texts: Iterable[Text]) -> dict[tuple[str, str], MarkedText]:
 
 def describe(counts: Mapping[str, Counter[str]]) -> list[dict[str, Any]]:
     """Language → source → number of captions → each source's name, license, url and rows."""
-    known = {source.name: source for source in (*SOURCES, _GRAMMAR)}
+    known = {**SOURCES, _GRAMMAR.name: _GRAMMAR}
     total = sum(counts.values(), Counter())
     return [known[source].described(rows) for source, rows in total.most_common()]
 

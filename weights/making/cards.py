@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from capscore.backbones.embedded.text_encoder import LANGUAGES
-from capscore.benchmarks.data.annotation_files import AnnotationSource
 from training.data.source import DataSource, Origin
 from training.engine.model_card import ModelCard, Result
 from training.engine.recipe import card_of, command_of
@@ -18,11 +17,11 @@ from weights.making.captions import describe
 from weights.making.held_out import HeldOut
 from weights.making.image_tower.rows import TrainingRows
 from weights.making.settings import MarkCalibrationSettings, NoiseGateSettings, TowerSettings
-from weights.making.sources import source_named
+from weights.making.sources import SOURCES
 
 _PHOTOS = {"flickr": "flickr8k-photos", "coco": "coco-train2014-photos"}
 _NOT_ON_CARD = ("out", "name", "license", "texts", "rows", "boxes")
-_DETECTOR = DataSource(**source_named("yolox-nano").described(None), used_for="finding things")
+_DETECTOR = DataSource(**SOURCES["yolox-nano"].described(None), used_for="finding things")
 _NAMES = DataSource(
     "names of emoji (Unicode CLDR)",
     "Unicode-3.0",
@@ -42,7 +41,7 @@ def image_tower_card(
     settings: TowerSettings, rows: TrainingRows, held: HeldOut, *, w: float, compute: str
 ) -> ModelCard:
     photos = Counter(row.photo.collection for row in rows.photos)
-    listed = [source_named(name).described(photos[of]) for of, name in _PHOTOS.items() if photos[of]]
+    listed = [SOURCES[name].described(photos[of]) for of, name in _PHOTOS.items() if photos[of]]
     languages = set(chain.from_iterable(row.captions for row in (*rows.photos, *rows.texts)))
     seen = f"It was trained with {len(rows.photos):,} photos and the captions of {len(rows.texts):,} more."
     card = _card(
@@ -97,13 +96,11 @@ def mark_calibration_card(
             results.append(Result(*measured))
     card = _card(
         settings,
-        [settings.rows],
+        [settings.rows, settings.boxes],
         f"{n:,} of the held-out photos set the thresholds; nothing is measured on them",
         base=settings.base,
         languages=sorted(language for language in notes["found"] if language != "shared"),
         results=results,
         compute=compute,
     )
-    boxes = AnnotationSource(Path(settings.boxes))
-    inputs = {**card.inputs, boxes.path.name: boxes.sha256()}
-    return replace(card, data=[*card.data, _DETECTOR, _NAMES], inputs=inputs)
+    return replace(card, data=[*card.data, _DETECTOR, _NAMES])

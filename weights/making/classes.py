@@ -9,8 +9,6 @@ of its names and of its names with their definition. It takes seconds; nothing i
 
 from __future__ import annotations
 
-from itertools import chain
-
 import torch
 from safetensors.torch import save_file
 
@@ -32,10 +30,10 @@ def class_descriptions() -> tuple[list[str], list[str]]:
 def embed_classes() -> torch.Tensor:
     """Class embeddings, float32 (1000, 512), not centred."""
     network, tokenizer = text_encoder()
-    texts = list(chain(*class_descriptions()))
+    names, defined = class_descriptions()
+    texts = [*names, *defined]
     batches = (tokenizer(texts[start : start + 50]) for start in range(0, len(texts), 50))
-    names, defined = torch.cat([network(*pad_batch(ids, pad_id=0)) for ids in batches]).chunk(2)
-    return (names + defined) / 2
+    return sum(torch.cat([network(*pad_batch(ids, pad_id=0)) for ids in batches]).chunk(2)) / 2
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from weights.making.jsonl import beside
 _COCO = re.compile(r"COCO_(train|val|test)(20\d\d)_(?P<number>\d+)", re.IGNORECASE)
 # COCO's names since 2017; the folder tells the split
 _COCO_2017 = re.compile(r"(?:.*?(train|val|test)2017/)?(?:.*/)?(?P<number>\d{12})(?:\.\w+)?")
+_SPLITS_2017 = {"val": "val2014", "test": "test2017"}
 _VOC = re.compile(r"(20(?:0[7-9]|1[0-2]))_(\d{6})(?!\d)")
 _FLICKR = re.compile(r"(\d+)(?:_[0-9a-z]+)?(?:\.\w+)*")
 _TITLES = {"flickr": "Flickr", "coco": "COCO", "voc": "VOC"}
@@ -47,23 +48,21 @@ class Photo(NamedTuple):
 
 def photo_of(name: str) -> Photo | None:
     """The photo that a file name or caption id names; None if it names none."""
+    return _photo_and_split(name)[0]
+
+
+def _photo_and_split(name: str) -> tuple[Photo | None, str]:
+    """The photo that a name names, and the split of COCO of 2014 that it tells, "" if it tells none."""
     path = name.partition("#")[0].strip()
     last = path.rpartition("/")[2]
-    if coco := _COCO.match(last) or _COCO_2017.fullmatch(path):
-        return Photo("coco", int(coco["number"]))
+    if coco := _COCO.match(last):
+        return Photo("coco", int(coco["number"])), f"{coco[1].lower()}{coco[2]}"
+    if coco := _COCO_2017.fullmatch(path):
+        return Photo("coco", int(coco["number"])), _SPLITS_2017.get(coco[1], "")
     if voc := _VOC.match(last):
-        return Photo("voc", int(voc[1] + voc[2]))
+        return Photo("voc", int(voc[1] + voc[2])), ""
     flickr = _FLICKR.fullmatch(last)
-    return Photo("flickr", int(flickr[1])) if flickr else None
-
-
-def coco_split(name: str) -> str:
-    """The split of 2014 that the file name of a COCO photo tells; "" if it tells none."""
-    path = name.partition("#")[0].strip()
-    if coco := _COCO.match(path.rpartition("/")[2]):
-        return f"{coco[1].lower()}{coco[2]}"
-    coco = _COCO_2017.fullmatch(path)
-    return {"val": "val2014", "test": "test2017"}.get(coco[1] or "", "") if coco else ""
+    return Photo("flickr", int(flickr[1])) if flickr else None, ""
 
 
 def photo_files(folder: Path) -> dict[str, Photo]:
@@ -122,7 +121,7 @@ class HeldOut:
             return f"it is in {', '.join(self.sets[photo])}"
         if photo.collection != "coco":
             return ""
-        split = coco_split(name)
+        split = _photo_and_split(name)[1]
         if split and split != "train2014":
             return f"it is in COCO {split}"
         if split or photo.number in self.train2014 or self.val2014_is_complete:
@@ -153,7 +152,7 @@ def held_out_photos(data: Path, names: Iterable[str] = (), sets: Sets = SETS) ->
     found: dict[Photo, dict[str, None]] = defaultdict(dict)
     train2014: set[int] = set()
     for title, name in (*told, *(("", name) for name in names)):
-        photo, split = photo_of(name), coco_split(name)
+        photo, split = _photo_and_split(name)
         if photo is None:
             continue
         if title:

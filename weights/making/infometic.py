@@ -24,7 +24,7 @@ from weights.making.captions import describe
 from weights.making.held_out import first_names, held_out_photos, photo_files, photo_of
 from weights.making.jsonl import print_counts, read_lines, with_texts, write_lines, write_sources
 from weights.making.settings import named_numbers
-from weights.making.sources import source_named
+from weights.making.sources import SOURCES
 
 # Sources whose photos may be in Flickr8k.
 OF_PHOTOS = ("flickr8k", "multi30k", "xflickrco", "arabic-flickr8k", "flickr8k-cn", "framed-multi30k")
@@ -117,7 +117,7 @@ def write_rows(settings: Settings) -> dict[str, Counter[str]]:
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for row in rows:
         counts[row["language"]][row["id"].partition("/")[0]] += 1
-    described = [source_named("flickr8k-photos").described(len(boxes)), *describe(counts)]
+    described = [SOURCES["flickr8k-photos"].described(len(boxes)), *describe(counts)]
     write_sources(settings.out, described, held_out)
     return counts
 

@@ -108,7 +108,7 @@ READERS: dict[str, Callable[[str, str, Files], Texts]] = {
     "tatoeba": _tatoeba,
 }
 # Sources of texts, without those that are for measuring alone; a text that several have is of the first.
-TEXTS = tuple(source for source in SOURCES if source.form and not source.name.endswith(TEST))
+TEXTS = tuple(source for source in SOURCES.values() if source.form and not source.name.endswith(TEST))
 
 
 @cache  # packages repeat many sentences

@@ -9,13 +9,7 @@ from pathlib import Path
 from typing import ClassVar, Literal, TypeVar
 
 from capscore.errors import InputError
-from training.engine.loop_settings import (
-    ABOVE_ZERO,
-    LoopSettings,
-    require,
-    require_range,
-    require_whole,
-)
+from training.engine.loop_settings import ABOVE_ZERO, LoopSettings, require, require_range, require_whole
 
 Number = TypeVar("Number", int, float)
 # Settings that count something: there must be at least one.
@@ -195,10 +189,6 @@ class MarkCalibrationSettings(MadeSettings):
     inner: int = 320
     dropout: float = 0.2
     thing_weight: float = 0.5
-
-    @property
-    def weights(self) -> dict[str, float]:
-        return named_numbers(self.languages, "languages", float)
 
 
 @dataclass(kw_only=True)

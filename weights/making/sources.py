@@ -24,7 +24,7 @@ import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,7 @@ class Source:
     title: str = ""  # for cards; "" for `name`
     url: str = ""  # for cards; "" for the repository
     form: str = ""  # what reads its texts (`weights.making.package_texts.READERS`)
-    languages: Sequence[str] = field(default=LANGUAGES)
+    languages: Sequence[str] = LANGUAGES
 
     def described(self, rows: int | None) -> dict[str, Any]:
         """What a card says of so many rows of it: name, license, url and rows."""
@@ -93,11 +93,7 @@ def listed_digest(files: Mapping[str, bytes]) -> str:
 
 
 _MANIFEST = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-SOURCES = tuple(Source(**entry) for entry in _MANIFEST["source"])
-
-
-def source_named(name: str) -> Source:
-    return next(source for source in SOURCES if source.name == name)
+SOURCES = {entry["name"]: Source(**entry) for entry in _MANIFEST["source"]}
 
 
 def fetch(source: Source, folder: Path, mirror: Path | None = None) -> None:
@@ -164,14 +160,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("what", choices=("fetch", "check"))
     parser.add_argument("--to", type=Path, required=True, help="folder of the sources")
     parser.add_argument("--mirror", type=Path, help="folder of git directories to read in its place")
-    sources = {source.name: source for source in SOURCES}
     parser.add_argument(
-        "--only", nargs="+", default=sources, choices=sources, metavar="NAME", help="default: all"
+        "--only", nargs="+", default=SOURCES, choices=SOURCES, metavar="NAME", help="default: all"
     )
     given = parser.parse_args(argv)
     is_whole = True
     for name in given.only:
-        source = sources[name]
+        source = SOURCES[name]
         said = f"{counted(source.files, 'file')} in {given.to / source.to}"
         try:
             if given.what == "fetch":

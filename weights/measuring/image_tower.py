@@ -38,7 +38,7 @@ from capscore.tables import Report, Table, fixed
 from training.engine.config import main as run_as_command
 from weights.making.jsonl import beside
 from weights.making.package_texts import source_texts
-from weights.making.sources import source_named
+from weights.making.sources import SOURCES
 
 from .figures import FILES, noting, read_options, write_results
 from .held_out import translated
@@ -105,7 +105,7 @@ def languages(
 def packaged(sources: Path, name: str, photos: Collection[str]) -> Captions:
     """The captions of some photos in a source of texts, whose ids name the photo."""
     found = []
-    for row in source_texts(source_named(name), sources):
+    for row in source_texts(SOURCES[name], sources):
         photo = row["id"].removeprefix(f"{name}/").partition("#")[0]
         if photo in photos:
             found.append((photo, row["text"]))

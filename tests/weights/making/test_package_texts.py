@@ -9,7 +9,7 @@ import pytest
 from capscore.errors import CapscoreError
 from weights.making import package_texts
 from weights.making.package_texts import LANGUAGES, TEXTS, source_texts
-from weights.making.sources import listed_digest, source_named
+from weights.making.sources import SOURCES, listed_digest
 
 PAIRS = """{"yjcaptions_id": "31-7-8", "sentence1": "犬", "sentence2": "白 犬"}
 {"yjcaptions_id": "31_45-7-9", "sentence1": "犬", "sentence2": "皿"}
@@ -53,7 +53,7 @@ CAPTIONS = [
 
 @pytest.mark.parametrize(("name", "path", "content", "expected"), CAPTIONS)
 def test_captions_in_one_language(tmp_path, name, path, content, expected):
-    source = source_named(name)
+    source = SOURCES[name]
     file = gzip.compress(content.encode()) if path.endswith(".gz") else content.encode()
     assert source.named(path) == path
     rows = source_texts(put(tmp_path, source, {path: file}), tmp_path)
@@ -63,7 +63,7 @@ def test_captions_in_one_language(tmp_path, name, path, content, expected):
 
 def test_texts_are_cleaned_and_a_source_that_is_not_whole_is_named(tmp_path):
     files = {"Data/Dutch/Val/val.1": "Een bruine  kip.\n\n", "Data/Dutch/Val/val.0": "Een kip.\n"}
-    source = put(tmp_path, source_named("dutch-descriptions"), files)
+    source = put(tmp_path, SOURCES["dutch-descriptions"], files)
     assert [(row["id"], row["language"], row["text"]) for row in source_texts(source, tmp_path)] == [
         ("dutch-descriptions/validation-0-0", "nl", "Een kip."),
         ("dutch-descriptions/validation-0-1", "nl", "Een bruine kip."),
@@ -81,7 +81,7 @@ def test_sentences_of_other_languages_are_left_out(tmp_path):
         "zho.labels": "cmn_Hans\nyue_Hant\n",
     }
     files = {f"{stem}.{name}": text for name, text in lines.items()}
-    source = put(tmp_path, source_named("tatoeba"), files)
+    source = put(tmp_path, SOURCES["tatoeba"], files)
     found = {(row["language"], row["text"]): row["id"] for row in source_texts(source, tmp_path)}
     assert set(found) == {("en", "A hen."), ("zh", "一只母鸡。"), ("en", "A goat.")}
     # printf 'en\tA hen.' | sha1sum
@@ -94,7 +94,7 @@ def test_the_command_writes_a_file_per_language_with_each_text_once(tmp_path, mo
         table = {sign: {"tts": [name]} for sign, name in names.items()}
         content = json.dumps({"annotations": {"annotations": table}})
         files[f"package/annotations/{language}/annotations.json"] = content
-    emoji = put(tmp_path, replace(source_named("cldr-annotations"), languages=("en", "es")), files)
+    emoji = put(tmp_path, replace(SOURCES["cldr-annotations"], languages=("en", "es")), files)
     read = {"en": [], "es": [("1", "en", "a hen"), ("2", "es", "pollo")]}
     monkeypatch.setitem(package_texts.READERS, "listed", lambda path, *_: read[path.split("/")[2]])
     monkeypatch.setattr(package_texts, "TEXTS", (emoji, replace(emoji, name="derived", form="listed")))

@@ -42,7 +42,7 @@ def run(monkeypatch, capsys):
     """A function from a source and arguments to the exit status and the lines of the command."""
 
     def run(source, *arguments) -> tuple[int, str]:
-        monkeypatch.setattr(sources, "SOURCES", (source,))
+        monkeypatch.setattr(sources, "SOURCES", {source.name: source})
         status = 0
         try:
             sources.main(list(map(str, arguments)))
@@ -86,11 +86,12 @@ def test_what_is_wrong_is_one_clear_line(tmp_path, source, run, change, mirror, 
 
 
 def test_every_source_is_pinned_and_says_what_is_held_out():
-    for source in SOURCES:
+    for source in SOURCES.values():
         assert re.fullmatch("[0-9a-f]{64}", source.sha256) and source.licence and source.files > 0
         assert set(source.languages) <= set(LANGUAGES)
         reached = [bool(source.repository), bool(source.package), bool(source.request)]
         assert sum(reached) == 1 and (not source.repository or re.fullmatch("[0-9a-f]{40}", source.commit))
         assert not source.name.endswith("-test") or source.held_out
     # whatever the code holds out of a set is read from an official file of the manifest
-    assert len({source.to for source in SOURCES if source.to.startswith("data/")}) == 10 and len(SETS) == 15
+    folders = {source.to for source in SOURCES.values() if source.to.startswith("data/")}
+    assert len(folders) == 10 and len(SETS) == 15

@@ -57,7 +57,7 @@ class WordDraws:
     def __init__(self, features: MarkFeatures, photos: Sequence[int], settings: MarkCalibrationSettings):
         self.features, self.settings = features, settings
         self.rare, self.alike = rare_things(features), like_words(features)
-        weights = settings.weights
+        weights = settings.numbers("languages")
         has_words = np.diff(features.start) > 0
         self.own: dict[int, np.ndarray] = {}
         self.chances: dict[int, np.ndarray] = {}
