@@ -137,16 +137,14 @@ def write_texts(folder: Path, out: Path) -> dict[str, Counter[str]]:
 
     The first source of a repeated text is kept.
     """
-    lines: dict[str, dict[str, str]] = {language: {} for language in LANGUAGES}
-    counts: dict[str, Counter[str]] = {language: Counter() for language in LANGUAGES}
+    rows: dict[str, dict[str, dict[str, str]]] = {language: {} for language in LANGUAGES}
     for source in TEXTS:
         for row in source_texts(source, folder):
-            if row["text"] not in (known := lines[row["language"]]):
-                known[row["text"]] = json.dumps(row, ensure_ascii=False) + "\n"
-                counts[row["language"]][source.name] += 1
-    for language, found in lines.items():
-        write_text(out / f"{language}.jsonl", "".join(found.values()), "texts")
-    return counts
+            rows[row["language"]].setdefault(row["text"], row)
+    for language, found in rows.items():
+        lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in found.values()]
+        write_text(out / f"{language}.jsonl", "".join(lines), "texts")
+    return {language: Counter(row["source"] for row in found.values()) for language, found in rows.items()}
 
 
 def read_texts(path: Path) -> Iterator[dict[str, Any]]:

@@ -39,7 +39,7 @@ from weights.making.image_tower.data import (
     caption_embeddings,
     learned_adapter,
 )
-from weights.making.image_tower.features import FrozenHalf, TrainedHalf, folded, photo_features, stored
+from weights.making.image_tower.features import TrainedHalf, folded, frozen_half, photo_features, stored
 from weights.making.image_tower.rows import rows_of
 from weights.making.settings import ImageTowerSettings
 
@@ -59,11 +59,10 @@ def train(settings: ImageTowerSettings) -> RunResult:
     tower.text.centre.copy_(centre)
     tower.head.names.data.copy_(names)
     encoder = load_backbone(ENCODER, device=device(), dtype="float32")
-    folder, half = settings.features_folder, settings.half_precision
-    frozen = FrozenHalf(tower.trunk, settings.frozen_blocks)
+    folder, frozen = settings.features_folder, frozen_half(tower.trunk, settings.frozen_blocks)
     with main_process_first():  # the others find the files
         say(f"features of {len(rows.photos):,} photos, {settings.views} views each, in {folder}")
-        views, digest = photo_features(rows.photos, frozen, folder, settings.views, half_precision=half)
+        views, digest = photo_features(settings, rows.photos, frozen)
         captions, texts = (caption_embeddings(part, encoder, folder) for part in (rows.photos, rows.texts))
     result, w = fit(settings, tower, views, digest, captions, texts)
     if result.finished and is_main_process():
@@ -104,7 +103,7 @@ def fit(
         tower.head.names.copy_(tower.text.adapted(tower.head.names))
     loss = FirstStageLoss(settings, tower, half, draws, views, shares)
     identity = {**own_settings(settings, contrast.NO_IDENTITY), "data_digest": digest}
-    result = contrast.train_tower(settings, tower, half, loss, len(shares), identity)
+    result = contrast.train_tower(settings, tower, loss, len(shares), identity)
     if not result.finished:
         return result, PUBLISHED_W
     return result, contrast.measured_w(tower, maps_of(tower, half, views[0]), draws, loss.photos)

@@ -26,7 +26,6 @@ from training.engine.processes import Gather
 from training.engine.recipe import write_settings
 from training.engine.saved_towers import save_image_tower
 from weights.making.image_tower.data import CaptionDraws
-from weights.making.image_tower.features import TrainedHalf
 from weights.making.settings import TowerSettings
 
 # Settings that do not change the weights, or that the digest of the data covers.
@@ -147,9 +146,6 @@ class WeightAverage(nn.Module):
                 self._averages.append((name, f"average_{number}"))
                 self.register_buffer(f"average_{number}", parameter.detach().clone())
 
-    def forward(self, *args: Any, **options: Any) -> Any:
-        return self.model(*args, **options)
-
     @torch.no_grad()
     def update(self) -> None:
         n = int(self.steps)
@@ -167,14 +163,12 @@ class WeightAverage(nn.Module):
 
 
 def train_tower(
-    settings: TowerSettings,
-    tower: ImageTower,
-    half: TrainedHalf,
-    loss: Loss,
-    photos: int,
-    identity: Mapping[str, Any],
+    settings: TowerSettings, tower: ImageTower, loss: Loss, photos: int, identity: Mapping[str, Any]
 ) -> RunResult:
-    """Train half of the trunk, and the head, on so many photos; the tower gets the average of its weights."""
+    """Train what is not frozen of the trunk, and the head, on so many photos, by `run`.
+
+    The tower gets the average of its weights.
+    """
     tower.head.dropout = settings.dropout
     average = WeightAverage(Learner(tower, settings.recent), settings.average_decay).train()
     result = run(
@@ -183,7 +177,7 @@ def train_tower(
         loss,
         settings,
         parameters=[
-            {"params": [item for item in half.parameters() if item.requires_grad]},
+            {"params": [item for item in tower.trunk.parameters() if item.requires_grad]},
             {"params": list(tower.head.parameters()), "lr": settings.head_learning_rate},
         ],
         identity=identity,

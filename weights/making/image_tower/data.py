@@ -64,9 +64,8 @@ class CaptionDraws:
     def __init__(self, embeddings: CaptionEmbeddings, english: float | None = None):
         self.matrix = embeddings.matrix
         languages = [language for language in embeddings.offsets if language in LANGUAGES]
-        self.offsets = np.array(
-            [embeddings.offsets[language] for language in languages]
-        )  # (languages, n + 1)
+        offsets = [embeddings.offsets[language] for language in languages]
+        self.offsets = np.array(offsets)  # (languages, n + 1)
         counts = np.diff(self.offsets)
         self.counts = counts.sum(axis=0)  # captions of each row
         # (languages, n): odds of each language, at first the same for all

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import zlib
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -36,6 +37,7 @@ from capscore.files.write import whole_file
 from capscore.images.load import load_image
 from weights.making.held_out import Photo
 from weights.making.image_tower.rows import PhotoRow
+from weights.making.settings import ImageTowerSettings
 
 _AT_ONCE = 32
 # Smallest share of the photo's area in a crop; largest logarithm of its stretch, relative to the photo's.
@@ -54,25 +56,19 @@ def stored(path: Path, computed: Callable[[], np.ndarray]) -> np.ndarray:
 
 
 def photo_features(
-    rows: Sequence[PhotoRow],
-    network: nn.Module,
-    folder: Path,
-    views: int,
-    *,
-    side: int = 256,
-    half_precision: bool = True,
+    settings: ImageTowerSettings, rows: Sequence[PhotoRow], network: nn.Module, side: int = 256
 ) -> tuple[list[np.ndarray], str]:
-    """Per view, the whole photo and `views` − 1 random ones, the features of all photos; and their digest.
+    """Per view, the whole photo and random ones, the features of all photos; and their digest.
 
-    `network` is the frozen half of the trunk. Random views are computed in bfloat16 if wanted.
+    `network` is the frozen half of the trunk.
     """
     network = network.eval().to(memory_format=torch.channels_last)
     photos = [[row.name, row.file.stat().st_size] for row in rows if row.file]
-    described = json.dumps([weights_digest(network), side, half_precision, photos])
+    described = json.dumps([weights_digest(network), side, settings.half_precision, photos])
     digest = xxhash.xxh3_64_hexdigest(described.encode())
 
     def computed(view: int) -> np.ndarray:
-        parts, half = [], half_precision and view > 0
+        parts, half = [], settings.half_precision and view > 0
 
         def read(row: PhotoRow) -> np.ndarray:
             return view_pixels(load_image(row.file), row.photo, view, side)
@@ -86,7 +82,7 @@ def photo_features(
                 advance(len(part))
         return np.concatenate(parts)
 
-    files = [folder / f"view-{view}-{digest}.npy" for view in range(views)]
+    files = [settings.features_folder / f"view-{view}-{digest}.npy" for view in range(settings.views)]
     return [stored(file, partial(computed, view)) for view, file in enumerate(files)], digest
 
 
@@ -126,19 +122,13 @@ def _crop(
     return left * width, top * height, (left + across) * width, (top + down) * height
 
 
-class FrozenHalf(nn.Module):
-    """Pixels (n, 3, side, side) → what the first blocks give, (n, 88, side / 16, side / 16) after four."""
-
-    def __init__(self, trunk: FoldedTrunk, blocks: int):
-        super().__init__()
-        self.stem, self.blocks = trunk.stem, trunk.blocks[:blocks]
-
-    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
-        return self.blocks(F.relu6(self.stem(pixels)))
+def frozen_half(trunk: FoldedTrunk, blocks: int) -> nn.Module:
+    """Pixels (n, 3, side, side) → what the first blocks give, (n, 88, side / 16, side / 16) after eleven."""
+    return nn.Sequential(OrderedDict(stem=trunk.stem, relu=nn.ReLU6(), blocks=trunk.blocks[:blocks]))
 
 
 class TrainedHalf(nn.Module):
-    """What `FrozenHalf` gives → the feature map of the trunk, (n, features, h, w).
+    """What `frozen_half` gives → the feature map of the trunk, (n, features, h, w).
 
     The rest of the trunk, and the tower's text place, are frozen.
     """

@@ -46,7 +46,7 @@ from weights.making.held_out import HeldOut, photo_files
 from weights.making.image_tower import contrast
 from weights.making.image_tower.contrast import Contrast, Drawn, cross_entropy, device_of
 from weights.making.image_tower.data import ENCODER, CaptionDraws, CaptionEmbeddings, caption_embeddings
-from weights.making.image_tower.features import FrozenHalf, TrainedHalf, view_pixels
+from weights.making.image_tower.features import TrainedHalf, frozen_half, view_pixels
 from weights.making.image_tower.rows import PhotoRow, TrainingRows, rows_of
 from weights.making.jsonl import beside
 from weights.making.settings import SecondStageSettings
@@ -166,14 +166,14 @@ class SecondStageLoss(Contrast):
         near: CaptionEmbeddings,
     ):
         self.start, self.photos, self.anchors = start, photos, anchors
-        self.early = FrozenHalf(tower.trunk, settings.frozen_blocks)
+        self.early = frozen_half(tower.trunk, settings.frozen_blocks)
         self.half = TrainedHalf(tower, settings.frozen_blocks)
         self.english = CaptionDraws(captions, _ENGLISH)
         self.draws = CaptionDraws(captions, settings.english_share)
-        self.pool = np.concatenate([np.arange(own[0], own[-1]) for own in self.draws.offsets])
-        owner = np.zeros(len(captions.matrix), dtype=np.int64)  # place of a caption → number of its photo
+        owner = np.full(len(captions.matrix), -1)  # place of a caption → number of its photo
         for own in self.draws.offsets:
             owner[own[0] : own[-1]] = np.repeat(np.arange(len(photos)), np.diff(own))
+        self.pool = np.flatnonzero(owner >= 0)
         self.near_starts = [near.offsets[name] for name in ("right", "wrong")]
         self.threads = ThreadPoolExecutor()
         where = device_of(tower)
@@ -280,7 +280,7 @@ def train(settings: SecondStageSettings) -> RunResult:
         return result
     say(f"training with {len(photos):,} photos, and {len(anchors):,} that keep their similarities")
     loss = SecondStageLoss(settings, tower, start, photos, anchors, captions, near)
-    result = contrast.train_tower(settings, tower, loss.half, loss, len(photos), identity)
+    result = contrast.train_tower(settings, tower, loss, len(photos), identity)
     if not result.finished or not is_main_process():
         return result
     with torch.no_grad():

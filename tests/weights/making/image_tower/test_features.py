@@ -1,5 +1,7 @@
 """Views of photos and their features on disk."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -13,7 +15,7 @@ from capscore.images.load import load_image
 from tools.tiny.sources_of_weights import draw_photo
 from weights.making.held_out import Photo
 from weights.making.image_tower import features
-from weights.making.image_tower.features import FrozenHalf, TrainedHalf, folded, photo_features, view_pixels
+from weights.making.image_tower.features import TrainedHalf, folded, frozen_half, photo_features, view_pixels
 from weights.making.image_tower.rows import PhotoRow
 
 PHOTO = Photo("flickr", 1000268201)
@@ -92,7 +94,8 @@ def _small_batches(monkeypatch):
 
 
 def made(rows, network, folder, views, half_precision=False):
-    return photo_features(rows, network, folder, views, side=16, half_precision=half_precision)[0]
+    given = SimpleNamespace(features_folder=folder, views=views, half_precision=half_precision)
+    return photo_features(given, rows, network, side=16)[0]
 
 
 def test_features_are_those_of_each_view_and_computed_once(rows, tmp_path):
@@ -129,5 +132,5 @@ def test_both_halves_are_the_published_trunk():
     tower.trunk = folded(load_efficientnet())
     pixels = torch.rand(1, 3, 64, 64) * 2 - 1
     with torch.inference_mode():
-        found = TrainedHalf(tower, blocks)(FrozenHalf(tower.trunk, blocks)(pixels))
+        found = TrainedHalf(tower, blocks)(frozen_half(tower.trunk, blocks)(pixels))
         torch.testing.assert_close(found, tower.trunk(pixels), atol=1e-5, rtol=1e-5)
