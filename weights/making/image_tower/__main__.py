@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -46,6 +48,15 @@ from weights.making.settings import ImageTowerSettings
 _AT_ONCE = 64
 
 
+class FirstStageData(NamedTuple):
+    """What the tower learns from."""
+
+    views: Sequence[np.ndarray]  # the photos' features, and their digest, as `photo_features` gives them
+    digest: str
+    captions: CaptionEmbeddings  # of the photos
+    texts: CaptionEmbeddings  # of rows without pixels
+
+
 def train(settings: ImageTowerSettings) -> RunResult:
     """Run the recipe: read rows, compute features, train, save."""
     rows, held = rows_of(settings)
@@ -62,9 +73,10 @@ def train(settings: ImageTowerSettings) -> RunResult:
     folder, frozen = settings.features_folder, frozen_half(tower.trunk, settings.frozen_blocks)
     with main_process_first():  # the others find the files
         say(f"features of {len(rows.photos):,} photos, {settings.views} views each, in {folder}")
-        views, digest = photo_features(settings, rows.photos, frozen)
-        captions, texts = (caption_embeddings(part, encoder, folder) for part in (rows.photos, rows.texts))
-    result, w = fit(settings, tower, views, digest, captions, texts)
+        views = photo_features(settings, rows.photos, frozen)
+        captions = (caption_embeddings(part, encoder, folder) for part in (rows.photos, rows.texts))
+        data = FirstStageData(*views, *captions)
+    result, w = fit(settings, tower, data)
     if result.finished and is_main_process():
         compute = f"{compute_of(result, 0)}, features not counted"
         card = image_tower_card(settings, rows, held, w=w, compute=compute)
@@ -72,91 +84,52 @@ def train(settings: ImageTowerSettings) -> RunResult:
     return result
 
 
-def fit(
-    settings: ImageTowerSettings,
-    tower: ImageTower,
-    views: Sequence[np.ndarray],
-    digest: str,
-    captions: CaptionEmbeddings,
-    texts: CaptionEmbeddings,
-) -> tuple[RunResult, float]:
+def fit(settings: ImageTowerSettings, tower: ImageTower, data: FirstStageData) -> tuple[RunResult, float]:
     """Train the image tower in place, from the newest checkpoint or from the start.
 
-    `views` are the photos' features, and their digest, as `photo_features` gives them; `captions` are of the
-    photos, `texts` of rows without pixels. Returns how far the run has come, and w, the factor on cosines of
-    photos and captions.
+    Returns how far the run has come, and w, the factor on cosines of photos and captions.
     """
-    # depthwise convolutions stay as published: their gradients take a CPU long
-    half = TrainedHalf(tower, settings.frozen_blocks, train_depthwise=False)
-    half.to(memory_format=torch.channels_last)
-    draws = CaptionDraws(captions, settings.english_share)
-    made = f"{digest} {settings.views} {captions.digest} {texts.digest}"
-    digest = xxhash.xxh3_128_hexdigest(made.encode())
-    with main_process_first():  # the others find the file
-        shares = _shares(settings, tower, half, views[0], digest)
     say("learning the text adapter")
     # as much English as any other language, because the adapter is for all of them
-    even = [CaptionDraws(found) for found in (captions, texts)]
+    even = [CaptionDraws(found) for found in (data.captions, data.texts)]
     adapter = learned_adapter(even, tower.config.dim, settings.adapter_share, seed=settings.seed)
     with torch.no_grad():
         tower.text.adapter.weight.copy_(adapter)
         tower.head.names.copy_(tower.text.adapted(tower.head.names))
-    loss = FirstStageLoss(settings, tower, half, draws, views, shares)
-    identity = {**own_settings(settings, contrast.NO_IDENTITY), "data_digest": digest}
-    result = contrast.train_tower(settings, tower, loss, len(shares), identity)
+    loss = FirstStageLoss(settings, tower, data)
+    identity = {**own_settings(settings, contrast.NO_IDENTITY), "data_digest": loss.digest}
+    result = contrast.train_tower(settings, tower, loss, len(loss.photos), identity)
     if not result.finished:
         return result, PUBLISHED_W
-    return result, contrast.measured_w(tower, maps_of(tower, half, views[0]), draws, loss.photos)
+    return result, contrast.measured_w(tower, maps_of(loss.half, data.views[0]), loss.draws, loss.photos)
 
 
-def maps_of(tower: ImageTower, half: TrainedHalf, view: np.ndarray) -> Callable[[np.ndarray], Tensor]:
-    return lambda rows: half(torch.from_numpy(view[rows]).to(device_of(tower)).float())
-
-
-def _shares(
-    settings: ImageTowerSettings, tower: ImageTower, half: TrainedHalf, view: np.ndarray, digest: str
-) -> np.ndarray:
-    """Shares of ImageNet's classes in each whole photo, float16 (photos, classes), by the trunk as published.
-
-    Learned from captions alone, the image tower forgets what no caption mentions; these shares keep it.
-    """
-
-    def computed() -> np.ndarray:
-        say("the classes of the photos, by the trunk as published")
-        found, device = [], device_of(tower)
-        in_half = torch.autocast(device.type, torch.bfloat16, enabled=settings.half_precision)
-        for start in range(0, len(view), _AT_ONCE):
-            rows = torch.from_numpy(np.array(view[start : start + _AT_ONCE])).to(device).float()
-            with torch.inference_mode(), in_half:
-                maps = half(rows.contiguous(memory_format=torch.channels_last)).float()
-                logits = tower.head.classes(maps.mean(dim=(2, 3))).float()
-            found.append(logits.softmax(dim=-1).cpu().numpy().astype(np.float16))
-        return np.concatenate(found)
-
-    return stored(Path(settings.out).expanduser() / f"shares-{digest}.npy", computed)
+def maps_of(half: TrainedHalf, view: np.ndarray) -> Callable[[np.ndarray], Tensor]:
+    return lambda rows: half(torch.from_numpy(view[rows]).to(device_of(half)).float())
 
 
 class FirstStageLoss(Contrast):
     """The loss of a batch of photos, given by their numbers; the text adapter of `tower` is fixed.
 
-    `shares` (n, classes) are those of ImageNet's classes in each photo.
+    Learned from captions alone, the image tower forgets what no caption mentions. `shares`, float16
+    (photos, classes), keep it: those of ImageNet's classes in each whole photo, by the trunk as published.
     """
 
     settings: ImageTowerSettings
 
-    def __init__(
-        self,
-        settings: ImageTowerSettings,
-        tower: ImageTower,
-        half: TrainedHalf,
-        draws: CaptionDraws,
-        views: Sequence[np.ndarray],
-        shares: np.ndarray,
-    ):
-        self.half, self.draws, self.views, self.shares = half, draws, views, shares
-        self.photos = np.arange(len(shares))
+    def __init__(self, settings: ImageTowerSettings, tower: ImageTower, data: FirstStageData):
+        # depthwise convolutions stay as published: their gradients take a CPU long
+        self.half = TrainedHalf(tower, settings.frozen_blocks, train_depthwise=False)
+        self.half.to(memory_format=torch.channels_last)
+        self.views, self.draws = data.views, CaptionDraws(data.captions, settings.english_share)
+        made = f"{data.digest} {settings.views} {data.captions.digest} {data.texts.digest}"
+        self.digest = xxhash.xxh3_128_hexdigest(made.encode())
+        file = Path(settings.out).expanduser() / f"shares-{self.digest}.npy"
+        with main_process_first():  # the others find the file
+            self.shares = stored(file, partial(self._shares, tower, settings.half_precision))
+        self.photos = np.arange(len(self.shares))
         with torch.no_grad():
-            text, device = tower.text, device_of(tower)
+            text, device, draws = tower.text, device_of(tower), self.draws
             means = draws.means(self.photos).to(device)
             super().__init__(settings, text.adapted(F.normalize(means, dim=-1)))
             # the head's own names are trained, and these stay
@@ -189,6 +162,18 @@ class FirstStageLoss(Contrast):
         loss = (losses["photo"] + losses["caption"]) / 2 + settings.names_weight * losses["names"]
         loss = loss + settings.region_weight * losses["region"] + settings.pair_weight * losses["pair"]
         return {"loss": loss, **losses}
+
+    def _shares(self, tower: ImageTower, half_precision: bool) -> np.ndarray:
+        say("the classes of the photos, by the trunk as published")
+        found, device, view = [], device_of(tower), self.views[0]
+        in_half = torch.autocast(device.type, torch.bfloat16, enabled=half_precision)
+        for start in range(0, len(view), _AT_ONCE):
+            rows = torch.from_numpy(np.array(view[start : start + _AT_ONCE])).to(device).float()
+            with torch.inference_mode(), in_half:
+                maps = self.half(rows.contiguous(memory_format=torch.channels_last)).float()
+                logits = tower.head.classes(maps.mean(dim=(2, 3))).float()
+            found.append(logits.softmax(dim=-1).cpu().numpy().astype(np.float16))
+        return np.concatenate(found)
 
     def _features(self, rows: Sequence[int], views: np.ndarray, chance: np.random.Generator) -> np.ndarray:
         """Features of views (n, channels, h, w): a random part of each, as often as not mirrored.

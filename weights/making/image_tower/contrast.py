@@ -121,8 +121,8 @@ def random_boxes(n: int, chance: np.random.Generator) -> Tensor:
     return torch.from_numpy(np.stack([whole, np.hstack([corner, corner + sides])], axis=1).astype(np.float32))
 
 
-def device_of(tower: ImageTower) -> torch.device:
-    return next(tower.parameters()).device
+def device_of(network: nn.Module) -> torch.device:
+    return next(network.parameters()).device
 
 
 class WeightAverage(nn.Module):
@@ -140,25 +140,24 @@ class WeightAverage(nn.Module):
         require(0 <= decay < 1, "average_decay", decay, "a number from 0 to below 1")
         self.model, self.decay = model, decay
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
-        self._averages: list[tuple[str, str]] = []  # names of parameter and buffer, which has no dots
-        for number, (name, parameter) in enumerate(model.named_parameters()):
-            if parameter.requires_grad:
-                self._averages.append((name, f"average_{number}"))
-                self.register_buffer(f"average_{number}", parameter.detach().clone())
+        numbered = enumerate(model.parameters())
+        self._trained = {f"average_{number}": item for number, item in numbered if item.requires_grad}
+        for name, parameter in self._trained.items():
+            self.register_buffer(name, parameter.detach().clone())
 
     @torch.no_grad()
     def update(self) -> None:
         n = int(self.steps)
         decay = min(self.decay, (1 + n) / (10 + n))
-        for name, buffer in self._averages:
-            self.get_buffer(buffer).lerp_(self.model.get_parameter(name), 1 - decay)
+        for name, parameter in self._trained.items():
+            self.get_buffer(name).lerp_(parameter, 1 - decay)
         self.steps += 1
 
     @torch.no_grad()
     def keep(self) -> nn.Module:
         """Give the model its averaged weights for good; returns the model."""
-        for name, buffer in self._averages:
-            self.model.get_parameter(name).copy_(self.get_buffer(buffer))
+        for name, parameter in self._trained.items():
+            parameter.copy_(self.get_buffer(name))
         return self.model
 
 

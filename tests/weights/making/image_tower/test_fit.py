@@ -82,10 +82,10 @@ def contrast(tmp_path, **changes):
     """Data, the loss, what remembers photos, mean captions, and a step of it."""
     found = data()
     given = settings(tmp_path, **{"softness": 0.5, "region_weight": 0.7, "pair_weight": 0.5, **changes})
-    draws = CaptionDraws(found.captions, 0.5)
-    half = TrainedHalf(found.tower, 1)
+    draws = CaptionDraws(found.captions, given.english_share)
     found.tower.requires_grad_(False).eval()
-    loss = FirstStageLoss(given, found.tower, half, draws, found.views, SHARES)
+    loss = FirstStageLoss(given, found.tower, found)
+    loss.shares = SHARES
     learner = Learner(found.tower, given.recent).eval()
 
     def step(rows, seed):
@@ -96,7 +96,7 @@ def contrast(tmp_path, **changes):
         chance = np.random.default_rng(int(torch.randint(2**31, ())))
         views = chance.integers(3, size=len(rows))
         features = loss._features(rows, views, chance)
-        photos = found.tower.embed(half(torch.from_numpy(features).float())).double().numpy()
+        photos = found.tower.embed(loss.half(torch.from_numpy(features).float())).double().numpy()
         captions = unit(draws.at(draws.places(ALL, chance)).double().numpy())
         return {name: term.item() for name, term in terms.items()}, photos, captions
 
@@ -182,7 +182,7 @@ def test_depthwise_convolutions_stay_unless_they_are_trained(train_depthwise):
 def retrieved(given) -> float:
     tower = given.tower
     with torch.inference_mode():
-        photos = tower.embed(maps_of(tower, TrainedHalf(tower, 1), given.views[0])(ALL))
+        photos = tower.embed(maps_of(TrainedHalf(tower, 1), given.views[0])(ALL))
         first = given.captions.offsets["zh"][ALL]
         captions = tower.text.adapted(torch.from_numpy(given.captions.matrix[first].astype(np.float32)))
     return float(((photos @ captions.T).argmax(dim=1).numpy() == np.arange(PHOTOS)).mean())
@@ -191,7 +191,7 @@ def retrieved(given) -> float:
 def test_trained_photos_retrieve_their_captions(tmp_path):
     given = data()
     before, fresh = retrieved(given), copy.deepcopy(given.tower).eval()
-    run, w = fit(settings(tmp_path, epochs=20, names_weight=0.1), **vars(given))
+    run, w = fit(settings(tmp_path, epochs=20, names_weight=0.1), given.tower, given)
     assert run.finished and run.step == 20 * 3
     assert before < 0.3 and retrieved(given) > 0.5 and not given.tower.training
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
@@ -212,7 +212,7 @@ def test_trained_photos_retrieve_their_captions(tmp_path):
     with torch.inference_mode():
         photo = given.tower.embed(half(torch.from_numpy(given.views[0][3:4]).float()))[0].numpy()
         first, second = (unit((row + given.tower.text.adapter(row)).numpy())[0] for row in pair)
-    maps = maps_of(given.tower, half, given.views[0])
+    maps = maps_of(half, given.views[0])
     found = measured_w(given.tower, maps, draws, np.array([3]))
     assert found == pytest.approx(float(first @ second) / float(photo @ first), abs=1e-5)
     assert w == pytest.approx(measured_w(given.tower, maps, draws, ALL), abs=1e-6)
@@ -220,14 +220,14 @@ def test_trained_photos_retrieve_their_captions(tmp_path):
 
 def test_a_fit_that_is_stopped_ends_with_the_same_weights_and_other_data_do_not_continue(tmp_path):
     whole, stopped, goes_on = data(), data(), data()
-    run, w = fit(settings(tmp_path / "whole"), **vars(whole))
-    half, published = fit(settings(tmp_path / "part", max_minutes=1e-9), **vars(stopped))
+    run, w = fit(settings(tmp_path / "whole"), whole.tower, whole)
+    half, published = fit(settings(tmp_path / "part", max_minutes=1e-9), stopped.tower, stopped)
     assert not half.finished and published == 2.5
     with pytest.raises(CapscoreError, match="data_digest"):
-        fit(settings(tmp_path / "part"), **{**vars(data()), "digest": "other"})
+        fit(settings(tmp_path / "part"), data().tower, SimpleNamespace(**{**vars(data()), "digest": "other"}))
     with pytest.raises(CapscoreError, match="logit"):
-        fit(settings(tmp_path / "part", logit_scale=20.0), **vars(data()))
-    rest, same = fit(settings(tmp_path / "part"), **vars(goes_on))
+        fit(settings(tmp_path / "part", logit_scale=20.0), data().tower, data())
+    rest, same = fit(settings(tmp_path / "part"), goes_on.tower, goes_on)
     assert rest.resumed_from and rest.step == run.step == 6
     torch.testing.assert_close(goes_on.tower.state_dict(), whole.tower.state_dict(), atol=1e-6, rtol=0)
     assert same == pytest.approx(w, abs=1e-6)
@@ -235,6 +235,6 @@ def test_a_fit_that_is_stopped_ends_with_the_same_weights_and_other_data_do_not_
     learned = stopped.tower.text.adapter.weight
     torch.testing.assert_close(whole.tower.text.adapter.weight, learned, atol=0, rtol=0)
     given = data()
-    fit(settings(tmp_path / "own", max_minutes=1e-9, adapter_share=1.0), **vars(given))
+    fit(settings(tmp_path / "own", max_minutes=1e-9, adapter_share=1.0), given.tower, given)
     torch.testing.assert_close(given.tower.text.adapter.weight, 2 * learned, atol=1e-6, rtol=0)
     assert learned.abs().max() > 1e-3
