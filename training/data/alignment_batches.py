@@ -26,7 +26,7 @@ class AlignmentItem:
     """A row of a batch: its task, its place in the batch, numbers of pair, image and text, and the text.
 
     In text batches the text is a polluted one, and `other` the original caption; in coarse batches `other` is
-    the hard negative, −1 without any.
+    the hard negative. It is −1 without any.
     """
 
     task: str
@@ -42,7 +42,8 @@ class AlignmentBatches:
     """Batches of the tasks in turn; each task goes through its own pairs in its own order.
 
     A batch is a pure function of (seed, epoch, step). In an epoch every pair of the most frequent task
-    appears once. InputError if no pair has what a task needs.
+    appears once. InputError if no pair has what a task needs. `untouched` is the share of the rows of text
+    batches that keep their caption.
     """
 
     def __init__(
@@ -54,8 +55,9 @@ class AlignmentBatches:
         batch_size: int,
         hard_negatives: bool = True,
         seed: int = 0,
+        untouched: float = 0.0,
     ):
-        self.data, self.tasks, self.seed = data, list(tasks), seed
+        self.data, self.tasks, self.seed, self.untouched = data, list(tasks), seed, untouched
         self.hard_negatives = data.hard_negatives() if hard_negatives else []
         usable = {
             "coarse": pairs,
@@ -91,10 +93,6 @@ class AlignmentBatches:
         if task == "coarse" and self.hard_negatives:
             choices = self.hard_negatives[pair]
             other = int(chance.choice(choices)) if len(choices) else -1
-        elif task == "text":
-            text, other = self.drawn_text(pair, chance)
+        elif task == "text" and not (self.untouched and chance.random() < self.untouched):
+            text, other = int(chance.choice(data.polluted[pair])), text
         return AlignmentItem(task, position, pair, int(data.pair_image[pair]), text, other, data.texts[text])
-
-    def drawn_text(self, pair: int, chance: np.random.Generator) -> tuple[int, int]:
-        """Numbers of a text batch's text, a polluted one, and of the original caption; −1 for none."""
-        return int(chance.choice(self.data.polluted[pair])), int(self.data.pair_text[pair])

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from capscore.infometic.network import Alignment, InfoMetIC, States
+from capscore.infometic.network import InfoMetIC, States
 from training.data.alignment_batches import AlignmentItem
 from training.data.alignment_data import AlignmentData, ImageBatch, TextBatch
 from training.engine.pr_mcs_losses import masked_mean, nce
@@ -65,22 +65,28 @@ def word_shares(alpha: Tensor, shares: Tensor) -> Tensor:
 class AlignmentLoss:
     """The losses of InfoMetIC on rows of `AlignmentBatches`, as `training.engine.loop.run` calls it.
 
-    It is l_r + l_p + l_r^h of coarse rows, l_t^token of text rows, l_v^token of vision rows.
+    It is l_r + l_p + l_r^h of coarse rows, l_t^token of text rows, l_v^token of vision rows. `weights` are
+    those of terms by name; 1 for others. The term "pollution", which the paper lacks, is there if it has one.
     """
 
-    def __init__(self, data: AlignmentData, *, negatives: int | None = None, hard_negatives: bool = True):
+    def __init__(
+        self,
+        data: AlignmentData,
+        *,
+        negatives: int | None = None,
+        hard_negatives: bool = True,
+        weights: Mapping[str, float] = {},
+    ):
         self.data, self.negatives, self.hard_negatives = data, negatives, hard_negatives
+        self.weights = weights
 
     def __call__(self, model: nn.Module, rows: Sequence[AlignmentItem], gather: Gather) -> dict[str, Tensor]:
         assert isinstance(model, InfoMetIC)
         terms = {"coarse": self.coarse, "text": self.text, "vision": self.vision}
         found = terms[rows[0].task](model, rows, gather)
-        loss = {"loss": self.weighted(found), **found}
+        weighted = [self.weights.get(name, 1.0) * term for name, term in found.items()]
+        loss = {"loss": torch.stack(weighted).sum(), **found}
         return loss | {"scale": model.scale} if rows[0].task == "coarse" else loss
-
-    def weighted(self, terms: Mapping[str, Tensor]) -> Tensor:
-        """The terms in one."""
-        return torch.stack(list(terms.values())).sum()
 
     def coarse(self, model: InfoMetIC, rows: Sequence[AlignmentItem], gather: Gather) -> dict[str, Tensor]:
         """l_r and l_p (eqs. 5–7) over the batch of all processes, and l_r^h of rows with a hard negative."""
@@ -119,25 +125,21 @@ class AlignmentLoss:
         return terms
 
     def text(self, model: InfoMetIC, rows: Sequence[AlignmentItem], gather: Gather) -> dict[str, Tensor]:
-        """l_t^token of polluted captions, and the terms that stand beside it."""
+        """l_t^token of polluted captions; "pollution": their precision beside that of the captions."""
         _, images = self.images(model, rows)
         batch, texts = self.texts(model, [row.text for row in rows])
         here = torch.arange(len(rows), device=images.tokens.device)
         found = model.pairs(images, texts, here, here)
         alpha = word_shares(found.token_scores.float(), batch.shares)
         terms = {"text": gather(token_loss(alpha, batch.labels, batch.counted)).mean()}
-        return terms | self.beside(model, rows, images, found, gather)
-
-    def beside(
-        self,
-        model: InfoMetIC,
-        rows: Sequence[AlignmentItem],
-        images: States,
-        found: Alignment,
-        gather: Gather,
-    ) -> dict[str, Tensor]:
-        """Further terms of text rows, given their images and scores; none in the paper."""
-        return {}
+        if "pollution" in self.weights:
+            # a row that kept its caption is compared with itself, and does not count
+            _, before = self.texts(model, [row.other if row.other >= 0 else row.text for row in rows])
+            there = torch.tensor([row.other >= 0 for row in rows], device=here.device)
+            right = model.pairs(images, before, here, here).precision
+            scores = gather(right.float()), gather(found.precision.float())
+            terms["pollution"] = hard_negative_loss(*scores, there=gather(there))
+        return terms
 
     def vision(self, model: InfoMetIC, rows: Sequence[AlignmentItem], gather: Gather) -> dict[str, Tensor]:
         """l_v^token of the regions that captions mention."""

@@ -8,23 +8,23 @@ the right ones, and some captions of text batches stay right. At the end the sha
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError
-from capscore.infometic.network import Alignment, InfoMetIC, States, WordContext
+from capscore.infometic.network import InfoMetIC, WordContext
 from capscore.infometic.words import CaptionWord, added_by_words, spread
 from capscore.text.letters import folded
 from training import infometic
-from training.data.alignment_batches import AlignmentBatches, AlignmentItem
+from training.data.alignment_batches import AlignmentBatches
 from training.data.alignment_data import AlignmentData
 from training.data.alignment_features import Embed, FeatureOptions, embedded, prepare
 from training.data.rows import Row
@@ -32,15 +32,16 @@ from training.data.stored import StoredRows
 from training.data.word_pollution import Choices, DrawnChoices, any_frequent, frequent_words
 from training.engine import recipe
 from training.engine.config import main as run_as_command
-from training.engine.infometic_losses import AlignmentLoss, hard_negative_loss
+from training.engine.infometic_losses import AlignmentLoss
 from training.engine.loop_settings import ABOVE_ZERO, require_range
-from training.engine.processes import Gather
 from weights.making.image_tower.features import stored
 from weights.making.settings import named_numbers
 
 # Number of most similar words that may replace a word; the very first, SAME, are too often synonyms.
 LIKE, SAME = 24, 1
-_TEXTS_AT_ONCE, _HALVINGS = 16_384, 12
+_TEXTS_AT_ONCE = 16_384
+# Steps of the logarithm of the sharpness, of which there are as many on both sides of 1.
+_STEPS = 2048
 
 
 @dataclass
@@ -150,67 +151,30 @@ def prepare_context(
     return ContextData(**vars(data), added=stored(folder / data.digest / "added.npy", computed))
 
 
-class UntouchedBatches(AlignmentBatches):
-    def __init__(self, *arguments: Any, untouched: float, **options: Any):
-        super().__init__(*arguments, **options)
-        self.untouched = untouched
-
-    def drawn_text(self, pair: int, chance: np.random.Generator) -> tuple[int, int]:
-        if chance.random() < self.untouched:
-            return int(self.data.pair_text[pair]), -1
-        return super().drawn_text(pair, chance)
-
-
-class WeightedLoss(AlignmentLoss):
-    """The losses with weights, and the term "pollution" of text rows."""
-
-    def __init__(self, *arguments: Any, weights: Mapping[str, float], **options: Any):
-        super().__init__(*arguments, **options)
-        self.weights = weights
-
-    def weighted(self, terms: Mapping[str, Tensor]) -> Tensor:
-        return super().weighted({name: self.weights.get(name, 1.0) * term for name, term in terms.items()})
-
-    def beside(
-        self,
-        model: InfoMetIC,
-        rows: Sequence[AlignmentItem],
-        images: States,
-        found: Alignment,
-        gather: Gather,
-    ) -> dict[str, Tensor]:
-        """The precision of polluted captions beside that of the captions."""
-        here = torch.arange(len(rows), device=images.tokens.device)
-        # a row that kept its caption is compared with itself, and does not count
-        _, before = self.texts(model, [row.other if row.other >= 0 else row.text for row in rows])
-        there = torch.tensor([row.other >= 0 for row in rows], device=here.device)
-        right = model.pairs(images, before, here, here).precision
-        scores = gather(right.float()), gather(found.precision.float())
-        return {"pollution": hard_negative_loss(*scores, there=gather(there))}
-
-
 def set_sharpness(model: InfoMetIC, check: Callable[..., Mapping[str, float]], share: float) -> None:
     """Set a network's sharpness so that by `AlignmentCheck` at most a share of the right words is wrong.
 
     A sharper network has more of these words.
     """
-    low, high, plain = -1.0, 1.0, model.config
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        model.config = replace(plain, sharpness=float(10**middle))
-        too_sharp = check(model, alarms_only=True).get("false_alarms", 0.0) > share
-        low, high = (low, middle) if too_sharp else (middle, high)
+    plain = model.config
+
+    def is_too_sharp(step: int) -> bool:
+        model.config = replace(plain, sharpness=10 ** (step / _STEPS - 1))
+        return check(model, alarms_only=True).get("false_alarms", 0.0) > share
+
+    step = bisect_left(range(1, 2 * _STEPS), True, key=is_too_sharp)
     # rounded down: rounded up, it could exceed the share
-    model.config = replace(plain, sharpness=math.floor(10**low * 1e4) / 1e4)
+    model.config = replace(plain, sharpness=math.floor(10 ** (step / _STEPS - 1) * 1e4) / 1e4)
 
 
 def train(settings: Settings) -> recipe.Trained:
     """Run the recipe, as `training.infometic.train` does."""
+    weights = {"pollution": 1.0, **named_numbers(settings.terms, "terms", float)}
     return infometic.train(
         settings,
         prepare=prepare_context,
-        batches=partial(UntouchedBatches, untouched=settings.untouched),
-        loss=partial(WeightedLoss, weights=named_numbers(settings.terms, "terms", float)),
+        batches=partial(AlignmentBatches, untouched=settings.untouched),
+        loss=partial(AlignmentLoss, weights=weights),
         finish=partial(set_sharpness, share=settings.false_alarms),
     )
 

@@ -11,13 +11,13 @@ from capscore.errors import CapscoreError
 from capscore.infometic.network import InfoMetIC, InfoMetICConfig
 from tests.training.data.test_word_pollution import CAPTION, WORDS
 from tools.tiny.captions import EIGHT
+from training.data.alignment_batches import AlignmentBatches
 from training.data.rows import Row
 from training.data.word_pollution import any_frequent, pollute
+from training.engine.infometic_losses import AlignmentLoss
 from weights.making.infometic_network import (
     LikeOptions,
     Settings,
-    UntouchedBatches,
-    WeightedLoss,
     alike_or_frequent,
     like_words,
     prepare_context,
@@ -116,7 +116,7 @@ def test_the_context_of_words_written_out(embedded_free, tmp_path):
 def test_some_rows_of_text_batches_keep_their_caption(eight):
     options = {"tasks": ["text"], "batch_size": 8}
     for untouched, expected in ((0.0, {False}), (0.5, {True, False})):
-        rows = UntouchedBatches(eight, np.arange(8), untouched=untouched, **options).batch(0, 0)
+        rows = AlignmentBatches(eight, np.arange(8), untouched=untouched, **options).batch(0, 0)
         kept = [row.text == eight.pair_text[row.pair] for row in rows]
         assert {*kept} == expected and kept == [row.other == -1 for row in rows]
         assert all(row.caption == eight.texts[row.text] for row in rows)
@@ -126,8 +126,8 @@ def test_terms_have_weights_and_pollution_compares_precision(eight):
     torch.manual_seed(0)
     sizes = InfoMetICConfig(512, context_width=4, width=32, heads=2, intra_layers=1, inter_layers=1)
     network = InfoMetIC(sizes).eval()
-    loss = WeightedLoss(eight, weights={"text": 2.0, "pollution": 0.5})
-    rows = UntouchedBatches(eight, np.arange(8), untouched=0.4, tasks=["text"], batch_size=8).batch(0, 0)
+    loss = AlignmentLoss(eight, weights={"text": 2.0, "pollution": 0.5})
+    rows = AlignmentBatches(eight, np.arange(8), untouched=0.4, tasks=["text"], batch_size=8).batch(0, 0)
     changed = [row for row in rows if row.other >= 0]
     assert 0 < len(changed) < 8
     with torch.no_grad():
