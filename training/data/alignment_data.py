@@ -15,6 +15,7 @@ from torch import Tensor
 
 from capscore.errors import CapscoreError
 from capscore.infometic.network import WordContext
+from capscore.infometic.words import spread
 from training.data.photos import Photos
 
 # Files of the features.
@@ -84,6 +85,8 @@ class AlignmentData:
             0; empty where it is unknown what the caption mentions.
         polluted: For each pair numbers of texts; the wrong word of each is seen.
         photos: The photos of the pairs; one photo may be several images, with regions of their own.
+        added: float16 (…, d), what each entry of `words` adds to its text (`added_by_words`); None if the
+            network does not read it.
     """
 
     vectors: np.ndarray
@@ -105,6 +108,7 @@ class AlignmentData:
     polluted: Lists
     photos: Photos
     digest: str
+    added: np.ndarray | None = None
 
     def images(self, numbers: Sequence[int], device: str = "cpu") -> ImageBatch:
         """Images by their numbers, padded to the most regions among them."""
@@ -123,11 +127,17 @@ class AlignmentData:
             shares[row, piece.astype(np.int64), word.astype(np.int64)] = share
         whole = np.asarray(self.vectors[self.text_vector[list(numbers)]], dtype=np.float32)
         made = _tensors((whole, tokens, mask, shares, labels, counted), device)
-        return TextBatch(*made, context=self.context(numbers, shares, device))
+        return TextBatch(*made, context=self._context(numbers, shares, device))
 
-    def context(self, numbers: Sequence[int], shares: np.ndarray, device: str) -> WordContext | None:
+    def _context(self, numbers: Sequence[int], shares: np.ndarray, device: str) -> WordContext | None:
         """What the words of texts add, given the shares (b, l, w) of pieces; None if it is not stored."""
-        return None
+        if self.added is None:
+            return None
+        found = []
+        for number, parts in zip(numbers, shares, strict=True):
+            start, stop = self.words.start[number : number + 2]
+            found.append(spread(parts[:, : stop - start], self.added[start:stop].astype(np.float32)))
+        return WordContext(*_tensors(map(np.stack, zip(*found, strict=True)), device))
 
     @staticmethod
     def _padded(lists: Sequence[np.ndarray], length: int = 0) -> tuple[np.ndarray, np.ndarray]:

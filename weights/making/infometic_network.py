@@ -20,8 +20,8 @@ import torch
 
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError
-from capscore.infometic.network import InfoMetIC, WordContext
-from capscore.infometic.words import CaptionWord, added_by_words, spread
+from capscore.infometic.network import InfoMetIC
+from capscore.infometic.words import CaptionWord, added_by_words
 from capscore.text.letters import folded
 from training import infometic
 from training.data.alignment_batches import AlignmentBatches
@@ -113,25 +113,9 @@ def like_words(frequent: Mapping[str, Sequence[str]], embed: Embed) -> dict[str,
     return found
 
 
-@dataclass(frozen=True, eq=False)
-class ContextData(AlignmentData):
-    """Features with what words add to their texts."""
-
-    added: np.ndarray  # float16 (…, d), for each of `words` in a row; a memory map
-
-    def context(self, numbers: Sequence[int], shares: np.ndarray, device: str) -> WordContext:
-        shape = shares.shape[:2]
-        added, weight = np.zeros((*shape, self.added.shape[1]), np.float32), np.zeros(shape, np.float32)
-        for row, number in enumerate(numbers):
-            start, stop = self.words.start[number : number + 2]
-            own = self.added[start:stop].astype(np.float32)
-            added[row], weight[row] = spread(shares[row, :, : stop - start], own)
-        return WordContext(torch.from_numpy(added).to(device), torch.from_numpy(weight).to(device))
-
-
 def prepare_context(
     rows: Sequence[Row], embedder: Embedder, options: FeatureOptions, folder: Path
-) -> ContextData:
+) -> AlignmentData:
     """`training.data.alignment_features.prepare`, and what words add, which is beside its files."""
     data = prepare(rows, embedder, options, folder)
     # not cached: there are many texts, and nothing else needs them
@@ -148,7 +132,7 @@ def prepare_context(
             found.append(np.concatenate(added_by_words(texts, words, embed)))
         return found.finish()
 
-    return ContextData(**vars(data), added=stored(folder / data.digest / "added.npy", computed))
+    return replace(data, added=stored(folder / data.digest / "added.npy", computed))
 
 
 def set_sharpness(model: InfoMetIC, check: Callable[..., Mapping[str, float]], share: float) -> None:

@@ -37,7 +37,7 @@ from weights.making.cards import mark_calibration_card
 from weights.making.mark_calibration.calibrate import calibrate
 from weights.making.mark_calibration.draws import MarkLoss, WordDraws, common_nouns
 from weights.making.mark_calibration.features import MarkFeatures, prepare, rows_at
-from weights.making.mark_calibration.objects import mention_curve, read_boxes, things_of, train_naming
+from weights.making.mark_calibration.objects import Things, mention_curve, read_boxes, train_naming
 from weights.making.mark_calibration.rows import read_mark_rows
 from weights.making.settings import MarkCalibrationSettings
 
@@ -72,7 +72,7 @@ def train(settings: MarkCalibrationSettings) -> RunResult:
     if not result.finished or not is_main_process():
         return result
     out, seed = Path(settings.out).expanduser(), settings.seed
-    things = things_of(features, boxes, backbone)
+    things = Things(features, boxes, backbone)
     train_naming(network, things, seed)
     embed = partial(embedded, Embedder(backbone, cache=EmbeddingCache(None)))
     alone, words, fits = calibrate(network, features, embed, settings)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,29 +29,20 @@ _GREY = 114
 _LEAST, _OVERLAP = 0.3, 0.5
 
 
-class Detector:
-    def __init__(self, file: Path):
-        try:
-            import onnxruntime
-        except ImportError:
-            raise MissingExtraError("onnxruntime", "boxes", "a detector in ONNX") from None
-        self.session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
-        self.input = self.session.get_inputs()[0].name
-
-    def find(self, image: Image.Image) -> list[list[Any]]:
-        """Boxes of an RGB photo as shares of its sides, class and confidence, the most confident first."""
-        pixels, ratio = fitted(image)
-        boxes, scores = decoded(self.session.run(None, {self.input: pixels[None]})[0][0])
-        shares = normalised(boxes / ratio, image.size)
-        classes, confidence = scores.argmax(axis=1), scores.max(axis=1)
-        kept: list[int] = []
-        for item in np.unique(classes[confidence > _LEAST]).tolist():
-            own = np.flatnonzero((classes == item) & (confidence > _LEAST))
-            kept += own[suppress(shares[own], confidence[own], _OVERLAP)].tolist()
-        kept.sort(key=lambda place: -confidence[place])
-        inside = shares[kept].clip(0, 1).round(4).tolist()
-        columns = zip(inside, classes[kept].tolist(), confidence[kept].tolist(), strict=True)
-        return [[*box, item, round(p, 3)] for box, item, p in columns]
+def detected(session: Any, image: Image.Image) -> list[list[Any]]:
+    """Boxes of an RGB photo as shares of its sides, class and confidence, the most confident first."""
+    pixels, ratio = fitted(image)
+    boxes, scores = decoded(session.run(None, {session.get_inputs()[0].name: pixels[None]})[0][0])
+    shares = normalised(boxes / ratio, image.size)
+    classes, confidence = scores.argmax(axis=1), scores.max(axis=1)
+    kept: list[int] = []
+    for item in np.unique(classes[confidence > _LEAST]).tolist():
+        own = np.flatnonzero((classes == item) & (confidence > _LEAST))
+        kept += own[suppress(shares[own], confidence[own], _OVERLAP)].tolist()
+    kept.sort(key=lambda place: -confidence[place])
+    inside = shares[kept].clip(0, 1).round(4).tolist()
+    columns = zip(inside, classes[kept].tolist(), confidence[kept].tolist(), strict=True)
+    return [[*box, item, round(p, 3)] for box, item, p in columns]
 
 
 def fitted(image: Image.Image) -> tuple[np.ndarray, float]:
@@ -88,9 +78,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         "out": "file to write",
     }
     given = read_options(__doc__, argv, required)
-    detector = Detector(given.detector)
+    try:
+        import onnxruntime
+    except ImportError:
+        raise MissingExtraError("onnxruntime", "boxes", "a detector in ONNX") from None
+    session = onnxruntime.InferenceSession(str(given.detector), providers=["CPUExecutionProvider"])
     files = [row["file"] for row in read_mark_rows(given.rows) if row["split"] == "train"]
-    found = {file: detector.find(load_image(file)) for file in files}
+    found = {file: detected(session, load_image(file)) for file in files}
     write_text(given.out, json.dumps(found) + "\n", "the boxes")
     print(f"{sum(map(len, found.values())):,} boxes")
 

@@ -7,7 +7,7 @@ easy. They are trained twice, each time on half of the photos, and the curves co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -22,8 +22,8 @@ from capscore.infometic.mark_calibration import MARKED_CLASSES, RATES, MarkCalib
 from capscore.infometic.marks import Embed, MarkedRow, PhotoFeatures, row_features
 from capscore.infometic.words import CaptionWord, words_by_language
 from training.data.word_pollution import replaced
-from weights.making.mark_calibration.draws import SUPPORTED, WordDraws, padded
-from weights.making.mark_calibration.features import MarkFeatures, rows_at
+from weights.making.mark_calibration.draws import SUPPORTED, WordDraws, judged
+from weights.making.mark_calibration.features import MarkFeatures
 from weights.making.settings import MarkCalibrationSettings
 
 # Number of logits that those of other languages count for in the quantiles of one language.
@@ -38,6 +38,7 @@ PLANTED = ("noun", "alike", "rare", "other")
 _TOO_FEW = f"fewer than {LEAST} nouns or captions to calibrate on: more photos are needed"
 _PHOTOS, _STEPS = 64, 600
 _RIGHT, _WRONG, _UNKNOWN = 1, 0, -1
+Logits = Callable[[Tensor], Tensor]
 
 
 class Case(NamedTuple):
@@ -103,14 +104,11 @@ def _curves(
 
 def _curves_of_words_alone(network: MarkNetwork, draws: WordDraws, seed: int) -> dict[str, MarkCurve]:
     """Class → curve of its words alone, in all languages."""
-    features = draws.features
     chance, found = np.random.default_rng(seed), [np.zeros((3, 0))]
     for start in range(0, len(draws.photos), _PHOTOS):
         rows = draws.draw(draws.photos[start : start + _PHOTOS], chance)
-        words, classes, right, there = padded(rows)
-        seen = features.seen([row.photo for row in rows])
         with torch.inference_mode():
-            logits = network.word_logits(seen, rows_at(features.embeddings, words.numpy()), classes)
+            _, logits, classes, right, there = judged(network, draws.features, rows)
         found.append(torch.stack([classes, right, logits])[:, there].numpy())
     kinds, right, logits = np.concatenate(found, axis=1)
     curves = {}
@@ -142,12 +140,10 @@ def make_cases(draws: WordDraws, seed: int) -> list[Case]:
     words_of = dict(zip(distinct, listed, strict=True))
     cases = []
     for caption, other in zip(captions.tolist(), others.tolist(), strict=True):
-        photo, language = int(features.photo[caption]), str(features.language[caption])
-        words = words_of[caption]
+        photo, language, words = int(features.photo[caption]), features.language[caption], words_of[caption]
         marked = [_RIGHT if word.word_class in MARKED_CLASSES else _UNKNOWN for word in words]
         right = Case(photo, features.captions[caption], language, words, np.array(marked, np.int8), "right")
-        planted = [_planted(draws, right, drawn, chance) for drawn in PLANTED]
-        cases += [right, *(case for case in planted if case is not None)]
+        cases += [right, *_planted(draws, right, chance)]
         if features.photo[other] != photo:
             # the words of a caption that does not fit are not judged one by one
             unknown = np.full(len(words_of[other]), _UNKNOWN, np.int8)
@@ -171,30 +167,31 @@ def _marked_rows(features: MarkFeatures, cases: Sequence[Case], embed: Embed) ->
     return rows
 
 
-def _planted(draws: WordDraws, case: Case, drawn: str, chance: np.random.Generator) -> Case | None:
+def _planted(draws: WordDraws, right: Case, chance: np.random.Generator) -> Iterator[Case]:
     """A right caption with a word exchanged for one of its class that the photo does not support."""
-    features = draws.features
-    photo, whole, language, words, labels, _ = case
-    is_noun = np.array([word.word_class == "noun" for word in words], bool)
-    choices = np.flatnonzero((labels == _RIGHT) & (is_noun == (drawn != "other")))
-    if not len(choices):
-        return None
-    number = int(chance.choice(choices))
-    old = words[number]
-    if drawn == "alike":
-        like = draws.alike[features.place_of[language, old.text.lower()]]
-        candidates = like[like >= 0]
-    elif drawn == "rare":
-        candidates = draws.rare.get(language, np.zeros(0, np.int64))
-    else:
-        candidates = features.by_class[language, MARKED_CLASSES.index(old.word_class)]
-    for _ in range(10 if len(candidates) else 0):
-        new = int(chance.choice(candidates))
-        if features.support[new, photo] < SUPPORTED * 255:
-            changed, planted = replaced(whole, words, number, features.words[new][1]), labels.copy()
-            planted[number] = _WRONG
-            return Case(photo, changed.caption, language, changed.words, planted, "planted")
-    return None
+    features, language = draws.features, right.language
+    is_noun = np.array([word.word_class == "noun" for word in right.words], bool)
+    for drawn in PLANTED:
+        choices = np.flatnonzero((right.labels == _RIGHT) & (is_noun == (drawn != "other")))
+        if not len(choices):
+            continue
+        number = int(chance.choice(choices))
+        old = right.words[number]
+        if drawn == "alike":
+            like = draws.alike[features.place_of[language, old.text.lower()]]
+            candidates = like[like >= 0]
+        elif drawn == "rare":
+            candidates = draws.rare.get(language, ())
+        else:
+            candidates = features.by_class[language, MARKED_CLASSES.index(old.word_class)]
+        for _ in range(10 if len(candidates) else 0):
+            new = int(chance.choice(candidates))
+            if features.support[new, right.photo] < SUPPORTED * 255:
+                changed = replaced(right.text, right.words, number, features.words[new][1])
+                labels = right.labels.copy()
+                labels[number] = _WRONG
+                yield right._replace(text=changed.caption, words=changed.words, labels=labels, kind="planted")
+                break
 
 
 def other_captions(features: MarkFeatures, captions: np.ndarray, chance: np.random.Generator) -> np.ndarray:
@@ -213,11 +210,7 @@ def other_captions(features: MarkFeatures, captions: np.ndarray, chance: np.rand
 
 
 def crossed(
-    layers: nn.Module,
-    logits_of: Callable[[Tensor], Tensor],
-    inputs: Tensor,
-    labels: np.ndarray,
-    half: np.ndarray,
+    layers: nn.Module, logits_of: Logits, inputs: Tensor, labels: np.ndarray, half: np.ndarray
 ) -> np.ndarray:
     """Logits of each half of the photos by layers trained on the other; then train them on both, in place.
 
@@ -236,9 +229,7 @@ def crossed(
     return found
 
 
-def fit_layers(
-    layers: nn.Module, logits_of: Callable[[Tensor], Tensor], inputs: Tensor, labels: Tensor
-) -> None:
+def fit_layers(layers: nn.Module, logits_of: Logits, inputs: Tensor, labels: Tensor) -> None:
     """Fit small layers to all rows at once, right and wrong ones with half of the weight each."""
     inputs, labels = inputs.clone(), labels.clone()
     weight = torch.where(labels > 0, 0.5 / labels.sum().clamp(min=1), 0.5 / (1 - labels).sum().clamp(min=1))

@@ -13,6 +13,7 @@ the cross-entropy of whether there is one, L_boxes 1 − the overlap with it.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -23,10 +24,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from capscore.images.boxes import areas
-from capscore.infometic.mark_calibration import MARKED_CLASSES, MarkNetwork
-from capscore.infometic.network import padded as padded_arrays
+from capscore.infometic.mark_calibration import MARKED_CLASSES, MarkNetwork, PhotoBatch
+from capscore.infometic.network import padded
 from training.engine.processes import Gather
-from weights.making.mark_calibration.features import MarkFeatures
+from weights.making.mark_calibration.features import MarkFeatures, rows_at
 from weights.making.settings import MarkCalibrationSettings
 
 # Cosine with a word of the photo's captions above which a word may be right: "man" and "person" have 0.7,
@@ -84,30 +85,26 @@ class WordDraws:
         classes = np.concatenate([features.word_class[part] for part in parts]).astype(np.int64)
         sizes = [part.stop - part.start for part in parts]
         at = np.repeat(np.repeat(np.arange(len(photos)), settings.captions), sizes)
-        found = [(right, classes, at, np.ones(len(right), np.float32))]
-
-        def add(words: np.ndarray, kinds: np.ndarray, at: np.ndarray, supported: float = SUPPORTED) -> None:
-            wrong = features.support[words, photos[at]] < supported * 255
-            found.append((words[wrong], kinds[wrong], at[wrong], np.zeros(int(wrong.sum()), np.float32)))
-
+        # words, classes, places of the photos, and the support from which a word is left out
+        found = [(right, classes, at, math.inf)]
         for _ in range(settings.others if len(photos) > 1 else 0):
-            add(right, classes, (at + chance.integers(1, len(photos), len(at))) % len(photos))
-        things, of = [], []
+            others = (at + chance.integers(1, len(photos), len(at))) % len(photos)
+            found.append((right, classes, others, SUPPORTED))
         for number, captions in enumerate(drawn):
             known = [code for code in features.language[captions].tolist() if code in self.rare]
             for code in chance.choice(known, settings.rare).tolist() if known else ():
-                things.append(int(chance.choice(self.rare[code])))
-                of.append(number)
-        nouns = np.full(len(things), NOUN, np.int64)
-        add(np.array(things, np.int64), nouns, np.array(of, np.int64), _UNLIKE)
+                found.append(([chance.choice(self.rare[code])], [NOUN], [number], _UNLIKE))
         alike = self.alike[right, chance.integers(0, _NEIGHBOURS, len(right))]
         there = (alike >= 0) & (classes == NOUN)
-        add(alike[there], classes[there], at[there])
-        words, kinds, places, labels = (np.concatenate(part) for part in zip(*found, strict=True))
+        found.append((alike[there], classes[there], at[there], SUPPORTED))
+        *columns, limits = zip(*found, strict=True)
+        words, kinds, places = map(np.concatenate, columns)
+        limit = np.repeat(limits, list(map(len, columns[0])))
+        kept = features.support[words, photos[places]] < limit * 255
         rows = []
         for number, photo in enumerate(listed):
-            own = places == number
-            rows.append(PhotoWords(photo, words[own], kinds[own], labels[own]))
+            own = kept & (places == number)
+            rows.append(PhotoWords(photo, words[own], kinds[own], np.isinf(limit[own]).astype(np.float32)))
         return rows
 
 
@@ -157,13 +154,10 @@ class MarkLoss:
 
     def __init__(self, features: MarkFeatures, boxes: Mapping[int, np.ndarray], thing_weight: float):
         self.features, self.boxes, self.thing_weight = features, boxes, thing_weight
-        self.embeddings = torch.from_numpy(np.array(features.embeddings))
 
     def __call__(self, model: nn.Module, rows: Sequence[PhotoWords], gather: Gather) -> dict[str, Tensor]:
         assert isinstance(model, MarkNetwork)
-        seen = self.features.seen([row.photo for row in rows])
-        words, classes, right, there = padded(rows)
-        logits = model.word_logits(seen, self.embeddings[words].float(), classes)
+        seen, logits, _, right, there = judged(model, self.features, rows)
         each = F.binary_cross_entropy_with_logits(logits.float(), right, reduction="none")
         is_right, is_wrong = there & (right > 0), there & (right == 0)
         weight = is_right / gather(is_right.sum(dim=1)).sum().clamp(min=1)
@@ -191,11 +185,15 @@ class MarkLoss:
         return confidence.mean(dim=1) * known, overlap * known, known
 
 
-def padded(rows: Sequence[PhotoWords]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Words, classes, right (all (n, m)) and where words are, bool (n, m)."""
-    _, *columns = zip(*rows, strict=True)
-    (words, there), (classes, _), (right, _) = (padded_arrays(column, "cpu") for column in columns)
-    return words, classes, right, there
+def judged(
+    model: MarkNetwork, features: MarkFeatures, rows: Sequence[PhotoWords]
+) -> tuple[PhotoBatch, Tensor, Tensor, Tensor, Tensor]:
+    """The photos; logits, classes, right (all (n, m)) and where words are, bool (n, m)."""
+    photos, *columns = zip(*rows, strict=True)
+    (words, there), (classes, _), (right, _) = (padded(column, "cpu") for column in columns)
+    seen = features.seen(list(photos))
+    logits = model.word_logits(seen, rows_at(features.embeddings, words.numpy()), classes)
+    return seen, logits, classes, right, there
 
 
 def cell_boxes(boxes: np.ndarray, height: int, width: int) -> tuple[np.ndarray, np.ndarray]:

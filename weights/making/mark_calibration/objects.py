@@ -8,7 +8,6 @@ does not. What lies in between teaches nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -20,7 +19,7 @@ from capscore.embedding.photos import in_batches
 from capscore.errors import CapscoreError
 from capscore.files.text_files import json_document
 from capscore.images.boxes import overlaps
-from capscore.infometic.mark_calibration import MENTION_FEATURES, CaptionBatch, MarkCurve, MarkNetwork
+from capscore.infometic.mark_calibration import CaptionBatch, MarkCurve, MarkNetwork
 from capscore.infometic.network import padded
 from weights.making.mark_calibration.calibrate import fit_curve, fit_layers
 from weights.making.mark_calibration.draws import NOUN
@@ -50,17 +49,28 @@ _NAMING = 0.8
 _CURVE = 0.25
 
 
-@dataclass(frozen=True, eq=False)
 class Things:
-    """What boxes show, the `MOST` most confident of each photo, and the words that are like it."""
+    """What boxes show, the `MOST` most confident of each photo, and the words that are like it.
 
-    features: MarkFeatures
-    boxes: Mapping[int, np.ndarray]  # those of `read_boxes`
-    rows: np.ndarray  # float16 (t, d), embeddings of unit length
-    photo: np.ndarray  # int64 (t,), places of the photos, in ascending order
-    shares: np.ndarray  # float32 (t, 4), the boxes as shares of the photo's sides
-    thing: np.ndarray  # int64 (t,), places in `COCO_THINGS`
-    like: np.ndarray  # float32 (v, 80), highest cosine of each distinct word with a name of each thing
+    Attributes:
+        boxes: Those of `read_boxes`.
+        rows: float16 (t, d), embeddings of unit length of the t boxes.
+        photo: int64 (t,), places of the photos, in ascending order.
+        shares, thing: float32 (t, 4) and int64 (t,), boxes as shares of the sides, places in `COCO_THINGS`.
+        like: float32 (v, 80), of `like_things`, of the distinct words.
+    """
+
+    def __init__(self, features: MarkFeatures, boxes: Mapping[int, np.ndarray], backbone: Backbone):
+        self.features, self.boxes = features, boxes
+        kept = {photo: own[:MOST] for photo, own in sorted(boxes.items()) if len(own)}
+        listed, rows = list(kept.values()), []
+        for part, maps, _ in feature_maps([features.files[photo] for photo in kept], backbone):
+            rows.append(backbone.encode_map_regions(maps, [own[:, :4] for own in listed[part]]))
+        self.rows = np.concatenate(rows).astype(np.float16)
+        self.photo = np.repeat(np.array([*kept], np.int64), [len(own) for own in listed])
+        joined = np.concatenate(listed)
+        self.shares, self.thing = joined[:, :4].astype(np.float32), joined[:, 4].astype(np.int64)
+        self.like = like_things(features.embeddings, backbone)
 
     def of_photo(self, photo: int) -> slice:
         return slice(*np.searchsorted(self.photo, [photo, photo + 1]).tolist())
@@ -70,24 +80,6 @@ class Things:
         photos = np.unique(self.photo)
         kept = np.random.default_rng([seed, 5]).random(len(photos)) < _NAMING
         return photos[kept].tolist(), photos[~kept].tolist()
-
-
-def things_of(features: MarkFeatures, boxes: Mapping[int, np.ndarray], backbone: Backbone) -> Things:
-    kept = {photo: own[:MOST] for photo, own in sorted(boxes.items()) if len(own)}
-    rows = [np.zeros((0, backbone.dim))]
-    listed = list(kept.values())
-    for part, maps, _ in feature_maps([features.files[photo] for photo in kept], backbone):
-        rows.append(backbone.encode_map_regions(maps, [own[:, :4] for own in listed[part]]))
-    joined = np.concatenate([*listed, np.zeros((0, 6))])
-    return Things(
-        features,
-        boxes,
-        np.concatenate(rows).astype(np.float16),
-        np.repeat(np.array([*kept], np.int64), [len(own) for own in listed]),
-        joined[:, :4].astype(np.float32),
-        joined[:, 4].astype(np.int64),
-        like_things(features.embeddings, backbone),
-    )
 
 
 def like_things(words: np.ndarray, backbone: Backbone) -> np.ndarray:
@@ -171,25 +163,14 @@ def mention_curve(network: MarkNetwork, things: Things, seed: int) -> MarkCurve:
         own = features.captions_of[photo]
         picked = chance.choice(own, min(_CAPTIONS - 1, len(own)), replace=False).tolist()
         pairs += [(photo, caption) for caption in (*picked, int(chance.choice(len(features.captions))))]
-    inputs, labels, of_photo = [torch.zeros(0, MENTION_FEATURES)], [np.zeros(0)], [np.zeros(0)]
-    for part in in_batches(pairs, 256):
-        seen = _mentions(network, things, part)
-        for (photo, caption), found, shares in zip(part, *seen, strict=True):
-            spoken = features.words_of(caption)
-            nouns = features.word[spoken][features.word_class[spoken] == NOUN]
-            like = things.like[nouns].max(axis=0, initial=-1.0)
-            label = window_labels(shares, things.boxes[photo], like)
-            inputs.append(found[: len(shares)][torch.from_numpy(label >= 0)])
-            labels.append(label[label >= 0])
-            of_photo.append(np.full(len(labels[-1]), photo))
-    right = torch.from_numpy(np.concatenate(labels).astype(np.float32))
-    rows = torch.cat(inputs).clone()
+    parts = [_mentions(network, things, part) for part in in_batches(pairs, 256)]
+    inputs, labels, of_photo = map(torch.cat, zip(*parts, strict=True))
     for_curve = chance.choice(photos, max(1, int(_CURVE * len(photos))), replace=False)
-    held = torch.from_numpy(np.isin(np.concatenate(of_photo), for_curve))
-    fit_layers(network.mention, network.mention_logits, rows[~held], right[~held])
+    held = torch.isin(of_photo, torch.from_numpy(for_curve))
+    fit_layers(network.mention, network.mention_logits, inputs[~held], labels[~held])
     with torch.inference_mode():
-        logits = network.mention_logits(rows[held])
-    curve = fit_curve(logits[right[held] > 0].numpy(), logits[right[held] == 0].numpy())
+        logits = network.mention_logits(inputs[held])
+    curve = fit_curve(logits[labels[held] > 0].numpy(), logits[labels[held] == 0].numpy())
     if curve is None:
         raise CapscoreError(_TOO_FEW)
     return curve
@@ -197,25 +178,29 @@ def mention_curve(network: MarkNetwork, things: Things, seed: int) -> MarkCurve:
 
 def _mentions(
     network: MarkNetwork, things: Things, pairs: Sequence[tuple[int, int]]
-) -> tuple[torch.Tensor, list[np.ndarray]]:
-    """The layer's inputs for pairs of photo and caption, and the shares of each photo's regions."""
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Of pairs of photo and caption, for each region of which it is known: inputs, label, photo."""
     features = things.features
+    words, classes, shown, shares, labels = [], [], [], [], []
+    for photo, caption in pairs:
+        spoken, there, own = features.words_of(caption), features.there[photo], things.of_photo(photo)
+        words.append(features.word[spoken])
+        classes.append(features.word_class[spoken])
+        shown.append(np.concatenate([features.windows[photo][there], things.rows[own]]))
+        shares.append(np.concatenate([features.boxes[photo][there], things.shares[own]]))
+        like = things.like[words[-1][classes[-1] == NOUN]].max(axis=0, initial=-1.0)
+        labels.append(window_labels(shares[-1], things.boxes[photo], like).astype(np.float32))
     photos, captions = map(list, zip(*pairs, strict=True))
-    spoken = [features.words_of(caption) for caption in captions]
-    index, judged = padded([features.word[part] for part in spoken], "cpu")
-    classes, _ = padded([features.word_class[part] for part in spoken], "cpu")
-    shown, shares = [], []
-    for photo in photos:
-        there, part = features.there[photo], things.of_photo(photo)
-        shown.append(np.concatenate([features.windows[photo][there], things.rows[part]]))
-        shares.append(np.concatenate([features.boxes[photo][there], things.shares[part]]))
-    regions, _ = padded(shown, "cpu")
-    words, whole = rows_at(features.embeddings, index.numpy()), rows_at(features.whole, photos)
-    batch = CaptionBatch(rows_at(features.texts, captions), words, judged, classes, torch.zeros(0))
-    with torch.inference_mode():
-        naming = network.naming_logits(words, regions, whole)
-        found = network.mention_features(regions, padded(shares, "cpu")[0], whole, batch, naming)
-    return found, shares
+    (index, judged), (kinds, _), (regions, present), (boxes, _), (label, _) = (
+        padded(column, "cpu") for column in (words, classes, shown, shares, labels)
+    )
+    vectors, whole = rows_at(features.embeddings, index.numpy()), rows_at(features.whole, photos)
+    batch = CaptionBatch(rows_at(features.texts, captions), vectors, judged, kinds, torch.zeros(0))
+    with torch.no_grad():
+        naming = network.naming_logits(vectors, regions, whole)
+        inputs = network.mention_features(regions, boxes, whole, batch, naming)
+    known = present & (label >= 0)
+    return inputs[known], label[known], torch.tensor(photos)[:, None].expand_as(label)[known]
 
 
 def window_labels(shares: np.ndarray, boxes: np.ndarray, like: np.ndarray) -> np.ndarray:
@@ -238,8 +223,6 @@ def read_boxes(path: str, files: Sequence[str]) -> dict[int, np.ndarray]:
 
     Columns are left, top, right, bottom as shares, thing, confidence.
     """
-    content, found = json_document(path, "boxes"), {}
-    for place, file in enumerate(files):
-        if file in content:
-            found[place] = np.array(content[file], np.float64).reshape(-1, 6)
-    return found
+    content = json_document(path, "boxes")
+    known = [(place, content[file]) for place, file in enumerate(files) if file in content]
+    return {place: np.array(boxes, np.float64).reshape(-1, 6) for place, boxes in known}

@@ -263,7 +263,7 @@ def test_nouns_are_like_the_names_of_things(embedded):
 
 def test_a_word_has_learned_to_name_its_region(rows, seen, network, embedded):
     boxes = objects.read_boxes(str(rows.with_name("boxes.json")), seen.files)
-    things = objects.things_of(seen, boxes, embedded)
+    things = objects.Things(seen, boxes, embedded)
     photos, others = things.photos(0)
     assert 10 <= len(photos) < N_PHOTOS and sorted([*photos, *others]) == list(range(N_PHOTOS))
     assert things.photo.tolist() == list(range(N_PHOTOS)) and things.thing[1] == COCO_THINGS.index("car")
@@ -346,14 +346,15 @@ class Session:
 def test_boxes_of_the_training_photos(rows, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", SimpleNamespace(InferenceSession=Session))
     out = tmp_path / "boxes.json"
-    box_command.main(["--rows", str(rows), "--detector", "yolox.onnx", "--out", str(out)])
+    options = ["--rows", str(rows), "--detector", "yolox.onnx", "--out", str(out)]
+    box_command.main(options)
     found = json.loads(out.read_text())
     # the photo of 64 × 48 pixels was enlarged 6.5 times; the box is 16 pixels wide
     expected = [0.0, 0.0, *(pytest.approx(16 / 6.5 / side, abs=1e-4) for side in (64, 48)), 16, 0.9]
     assert len(found) == 13 and all(own == [expected] for own in found.values())
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(MissingExtraError, match="onnxruntime"):
-        box_command.Detector("yolox.onnx")
+        box_command.main(options)
 
 
 def test_a_photo_is_fitted_into_a_square_blue_first():
