@@ -76,11 +76,11 @@ def validation_results(
     """The numbers of `NoiseGateCheck` over n samples, and by language, → results for the card."""
     entries = [(metric, value, "", n) for metric, value in numbers.items()]
     entries += [("kept_right", kept, language, rows) for language, (rows, kept) in languages.items()]
-    command, results = command_of(NoiseGateSettings.module), []
-    for metric, value, code, rows in entries:
-        measured = "validation captions", metric, value, command, metric.replace("_", " "), "share", code
-        results.append(Result(*measured, rows=rows))
-    return results
+    where, command = "validation captions", command_of(NoiseGateSettings.module)
+    return [
+        Result(where, metric, value, command, metric.replace("_", " "), "share", code, rows=rows)
+        for metric, value, code, rows in entries
+    ]
 
 
 def mark_calibration_card(

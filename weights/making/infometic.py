@@ -22,7 +22,7 @@ from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from weights.making.captions import describe
 from weights.making.held_out import first_names, held_out_photos, photo_files, photo_of
-from weights.making.jsonl import print_counts, read_lines, with_texts, write_lines, write_sources
+from weights.making.jsonl import print_counts, read_lines, write_lines, write_sources
 from weights.making.settings import named_numbers
 from weights.making.sources import SOURCES
 
@@ -61,8 +61,8 @@ def captions_of_photos(settings: Settings) -> tuple[dict[str, list[dict[str, str
     """Language → rows of captions of the photos that are not held out, each once; and what is held out."""
     names, held = first_names(photo_files(Path(settings.photos))), held_out_photos(Path(settings.data))
     found: dict[str, list[dict[str, str]]] = defaultdict(list)
-    seen, convert = set(), with_texts("id", "language", "caption")
-    for row in read_lines(settings.captions, convert, "captions", "row of id, language, caption"):
+    seen = set()
+    for row in read_lines(settings.captions, "captions", ("id", "language", "caption"), dict):
         language, caption, source = row["language"], row["caption"], row["id"].partition("/")[0]
         photo = photo_of(row["id"].rpartition("/")[2])
         if source not in OF_PHOTOS or photo not in names or held.reason(photo, names[photo]):

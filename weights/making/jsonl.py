@@ -23,25 +23,23 @@ def beside(module: str, name: str) -> Any:
     return yaml.safe_load(Path(module).with_name(name).read_text(encoding="utf-8"))
 
 
-def read_lines(path: str | Path, convert: Callable[[Any], T], field: str, expected: str) -> Iterator[T]:
-    """The rows of a JSONL file, converted; an InputError of the setting `field` says where that fails."""
-    for line, text in AnnotationSource(Path(path)).text_lines():
+def read_lines(
+    path: str | Path, field: str, texts: Sequence[str], convert: Callable[[dict[str, Any]], T]
+) -> Iterator[T]:
+    """The rows of a JSONL file, with a text in each of some cells, converted; `dict` leaves them as they are.
+
+    An InputError of the setting `field` says where that fails.
+    """
+    for line, written in AnnotationSource(Path(path)).text_lines():
         try:
-            if text.strip():
-                yield convert(json.loads(text))
+            if written.strip():
+                row = json.loads(written)
+                if not all(isinstance(row[name], str) and row[name] for name in texts):
+                    raise ValueError
+                yield convert(row)
         except (ValueError, KeyError, TypeError):
-            raise InputError(f"{path}, line {line}: expected a {expected}", field=field) from None
-
-
-def with_texts(*names: str) -> Callable[[Any], dict[str, Any]]:
-    """A `convert` for `read_lines`: an object whose named cells are texts that are not empty."""
-
-    def convert(row: Any) -> dict[str, Any]:
-        if not all(isinstance(row[name], str) and row[name] for name in names):
-            raise ValueError
-        return row
-
-    return convert
+            problem = f"{path}, line {line}: expected a row with {', '.join(texts)}"
+            raise InputError(problem, field=field) from None
 
 
 def write_lines(path: str | Path, rows: Iterable[Any]) -> None:

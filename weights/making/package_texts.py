@@ -23,7 +23,7 @@ from typing import Any
 from capscore.files.write import write_text
 from training.engine.config import main as run_as_command
 from weights.making.caption_grammar import LANGUAGES
-from weights.making.jsonl import beside, print_counts, read_lines, with_texts
+from weights.making.jsonl import beside, print_counts, read_lines
 from weights.making.sources import SOURCES, TEST, Source
 from weights.measuring.figures import read_options
 
@@ -149,7 +149,7 @@ def write_texts(folder: Path, out: Path) -> dict[str, Counter[str]]:
 
 def read_texts(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of a file of this module; raises InputError if it is missing or damaged."""
-    return read_lines(path, with_texts("id", "text", "language", "source"), "texts", "row of package_texts")
+    return read_lines(path, "texts", ("id", "text", "language", "source"), dict)
 
 
 def photo_name(row_id: str) -> str:

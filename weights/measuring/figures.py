@@ -14,14 +14,14 @@ import numpy as np
 from capscore.errors import CapscoreError
 from capscore.files.write import write_text
 from capscore.tables import Report, Table, fixed, percent
-from weights.making.jsonl import read_lines, with_texts
+from weights.making.jsonl import read_lines
 
 FILES = {"output": "file for the numbers, JSON", "markdown": "file for the tables, Markdown"}
 
 
 def read_rows(path: Path, *names: str) -> list[dict[str, str]]:
     """The rows of a JSON Lines file; InputError where one has no text in one of these cells."""
-    return list(read_lines(path, with_texts(*names), "rows", f"row with {', '.join(names)}"))
+    return list(read_lines(path, "rows", names, dict))
 
 
 def read_options(

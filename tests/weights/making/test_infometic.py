@@ -161,7 +161,7 @@ GOOD = json.dumps({"id": "flickr8k/111", "language": "en", "caption": "A dog run
 @pytest.mark.parametrize(
     ("path", "content", "message"),
     [
-        ("captions.jsonl", f"{GOOD}\n{{", r"captions\.jsonl, line 2: expected a row of"),
+        ("captions.jsonl", f"{GOOD}\n{{", r"captions\.jsonl, line 2: expected a row with"),
         ("captions.jsonl", GOOD.replace("111", "4711"), "has no caption of the photos in"),
         ("photos/222_ii.jpg", "no photo at all", r"222_ii\.jpg' is not an image that can be"),
     ],

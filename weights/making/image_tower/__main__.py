@@ -33,7 +33,6 @@ from training.engine.processes import Gather, device, is_main_process, main_proc
 from training.engine.recipe import compute_of, own_settings, run_recipe
 from weights.making.cards import image_tower_card
 from weights.making.image_tower import contrast
-from weights.making.image_tower.contrast import Contrast, Drawn, device_of
 from weights.making.image_tower.data import (
     ENCODER,
     CaptionDraws,
@@ -105,10 +104,10 @@ def fit(settings: ImageTowerSettings, tower: ImageTower, data: FirstStageData) -
 
 
 def maps_of(half: TrainedHalf, view: np.ndarray) -> Callable[[np.ndarray], Tensor]:
-    return lambda rows: half(torch.from_numpy(view[rows]).to(device_of(half)).float())
+    return lambda rows: half(torch.from_numpy(view[rows]).to(contrast.device_of(half)).float())
 
 
-class FirstStageLoss(Contrast):
+class FirstStageLoss(contrast.Contrast):
     """The loss of a batch of photos, given by their numbers; the text adapter of `tower` is fixed.
 
     Learned from captions alone, the image tower forgets what no caption mentions. `shares`, float16
@@ -129,7 +128,7 @@ class FirstStageLoss(Contrast):
             self.shares = stored(file, partial(self._shares, tower, settings.half_precision))
         self.photos = np.arange(len(self.shares))
         with torch.no_grad():
-            text, device, draws = tower.text, device_of(tower), self.draws
+            text, device, draws = tower.text, contrast.device_of(tower), self.draws
             means = draws.means(self.photos).to(device)
             super().__init__(settings, text.adapted(F.normalize(means, dim=-1)))
             # the head's own names are trained, and these stay
@@ -140,7 +139,7 @@ class FirstStageLoss(Contrast):
     def __call__(self, average: nn.Module, rows: Sequence[int], gather: Gather) -> Mapping[str, Tensor]:
         settings, learner, numbers = self.settings, average.model, np.asarray(rows)
         tower, chance = learner.tower, contrast.chance_of_step()
-        device = device_of(tower)
+        device = contrast.device_of(tower)
         views = chance.integers(len(self.views), size=len(rows))
         # rows of float16 are read as they are, and computed with in the precision of the loop
         read = torch.from_numpy(self._features(rows, views, chance)).to(device).float()
@@ -152,7 +151,7 @@ class FirstStageLoss(Contrast):
         # cosines are compared in full precision
         own = torch.from_numpy(numbers).to(device)
         captions = self.captions[drawn]
-        of_photos = Drawn(captions, torch.arange(len(captions), device=device), own, captions[own])
+        of_photos = contrast.Drawn(captions, torch.arange(len(captions), device=device), own, captions[own])
         losses = self.contrasts(learner, gather, own, seen, of_photos, captions[:0])
         shares = torch.from_numpy(self.shares[numbers].astype(np.float32)).to(device)
         near = settings.logit_scale * settings.softness * seen[:, 0] @ self.names.T
@@ -165,7 +164,7 @@ class FirstStageLoss(Contrast):
 
     def _shares(self, tower: ImageTower, half_precision: bool) -> np.ndarray:
         say("the classes of the photos, by the trunk as published")
-        found, device, view = [], device_of(tower), self.views[0]
+        found, device, view = [], contrast.device_of(tower), self.views[0]
         in_half = torch.autocast(device.type, torch.bfloat16, enabled=half_precision)
         for start in range(0, len(view), _AT_ONCE):
             rows = torch.from_numpy(np.array(view[start : start + _AT_ONCE])).to(device).float()

@@ -97,7 +97,13 @@ def view_pixels(
         return photo_pixels(image, side).numpy()
     # a digest that is the same in every process, unlike Python's hash
     chance = np.random.default_rng([0, view, zlib.crc32(photo.collection.encode()), photo.number])
-    box = _crop(image.width, image.height, chance, least_area)
+    area, stretch = chance.uniform(least_area, 1.0), math.exp(chance.uniform(-STRETCH, STRETCH))
+    # a part that would be wider or higher than the photo keeps its area
+    across = min(1.0, max(area, math.sqrt(area * stretch)))
+    down = area / across
+    left, top = chance.uniform(0, 1 - across), chance.uniform(0, 1 - down)
+    width, height = image.size
+    box = left * width, top * height, (left + across) * width, (top + down) * height
     pixels = np.asarray(image.resize((side, side), Image.Resampling.BILINEAR, box=box), dtype=np.float32)
     if chance.random() < 0.5:
         pixels = pixels[:, ::-1]
@@ -107,19 +113,6 @@ def view_pixels(
         pixels = np.broadcast_to(pixels.mean(axis=2, keepdims=True), pixels.shape)
     scaled = (pixels.clip(0, 255) / 127.5 - 1).transpose(2, 0, 1)
     return np.ascontiguousarray(scaled, dtype=np.float32)
-
-
-def _crop(
-    width: int, height: int, chance: np.random.Generator, least_area: float
-) -> tuple[float, float, float, float]:
-    """Left, top, right and bottom of a random part of the photo, in pixels."""
-    area = chance.uniform(least_area, 1.0)
-    stretch = math.exp(chance.uniform(-STRETCH, STRETCH))
-    # a crop that would be wider or higher than the photo keeps its area
-    across = min(1.0, max(area, math.sqrt(area * stretch)))
-    down = area / across
-    left, top = chance.uniform(0, 1 - across), chance.uniform(0, 1 - down)
-    return left * width, top * height, (left + across) * width, (top + down) * height
 
 
 def frozen_half(trunk: FoldedTrunk, blocks: int) -> nn.Module:

@@ -44,7 +44,6 @@ from weights.making.caption_grammar import generate
 from weights.making.cards import image_tower_card
 from weights.making.held_out import HeldOut, photo_files
 from weights.making.image_tower import contrast
-from weights.making.image_tower.contrast import Contrast, Drawn, cross_entropy, device_of
 from weights.making.image_tower.data import ENCODER, CaptionDraws, CaptionEmbeddings, caption_embeddings
 from weights.making.image_tower.features import TrainedHalf, frozen_half, view_pixels
 from weights.making.image_tower.rows import PhotoRow, TrainingRows, rows_of
@@ -146,7 +145,7 @@ def damaged(image: Image.Image, side: int, chance: np.random.Generator) -> Image
     return Image.open(stream).convert("RGB")
 
 
-class SecondStageLoss(Contrast):
+class SecondStageLoss(contrast.Contrast):
     """The loss of a batch of photos, given by their numbers; the text place of `tower` is fixed.
 
     `captions` and `near` are embeddings of the captions of `photos` and of `near_right`; `start` is the tower
@@ -176,7 +175,7 @@ class SecondStageLoss(Contrast):
         self.pool = np.flatnonzero(owner >= 0)
         self.near_starts = [near.offsets[name] for name in ("right", "wrong")]
         self.threads = ThreadPoolExecutor()
-        where = device_of(tower)
+        where = contrast.device_of(tower)
         with torch.no_grad():
             self.owner = torch.from_numpy(owner).to(where)
             self.captions, self.near = (
@@ -192,7 +191,7 @@ class SecondStageLoss(Contrast):
         tower, chance, scale = learner.tower, contrast.chance_of_step(), self.settings.logit_scale
         numbers, n = np.asarray(rows), len(rows)
         anchors = chance.integers(len(self.anchors), size=-(-n // 4)) if self.anchors else np.zeros(0, int)
-        pixels = self._pixels(numbers, anchors, chance).to(device_of(tower))
+        pixels = self._pixels(numbers, anchors, chance).to(contrast.device_of(tower))
         with torch.autocast(pixels.device.type, torch.bfloat16, enabled=settings.half_precision):
             with torch.no_grad():
                 early = self.early(pixels.contiguous(memory_format=torch.channels_last))
@@ -206,7 +205,7 @@ class SecondStageLoss(Contrast):
         captions, owner = self.captions[drawn], self.owner[drawn]
         asked = torch.arange(2 * n, device=own.device)
         which, right, wrong = self._near(numbers, chance)
-        of_photos = Drawn(captions, owner, asked, self.means[owner[asked]])
+        of_photos = contrast.Drawn(captions, owner, asked, self.means[owner[asked]])
         losses = self.contrasts(learner, gather, own, seen, of_photos, wrong)
         loss = torch.lerp(losses["caption"], losses["photo"], settings.photo_share)
         loss = loss + settings.region_weight * losses["region"] + settings.pair_weight * losses["pair"]
@@ -218,7 +217,7 @@ class SecondStageLoss(Contrast):
             with torch.no_grad():
                 before = self.start.embed(self.start.feature_map(pixels[n:]))
             kept = (scale * before @ captions.T).softmax(dim=-1)
-            losses["anchor"] = cross_entropy(scale * tower.embed(maps[n:]) @ captions.T, kept)
+            losses["anchor"] = contrast.cross_entropy(scale * tower.embed(maps[n:]) @ captions.T, kept)
             loss = loss + settings.anchor_weight * losses["anchor"]
         return {"loss": loss, **losses}
 

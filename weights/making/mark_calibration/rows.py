@@ -35,7 +35,7 @@ from weights.making.held_out import (
     photo_files,
     photo_of,
 )
-from weights.making.jsonl import beside, print_counts, read_lines, with_texts, write_lines, write_sources
+from weights.making.jsonl import beside, print_counts, read_lines, write_lines, write_sources
 from weights.making.package_texts import photo_name, read_texts
 from weights.measuring.figures import read_options
 
@@ -137,8 +137,7 @@ def write_rows(data: Path, texts: Path, folder: Path, out: Path) -> dict[str, Co
 
 def read_mark_rows(file: str | Path) -> list[dict[str, Any]]:
     """The rows of a file that this command wrote; raises InputError if it is missing or damaged."""
-    convert = with_texts("split", "file")
-    return list(read_lines(file, convert, "rows", "row of photo, file, split and captions"))
+    return list(read_lines(file, "rows", ("split", "file"), dict))
 
 
 def main(argv: Sequence[str] | None = None) -> None:

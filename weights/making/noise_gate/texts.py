@@ -9,7 +9,7 @@ from typing import Any
 from capscore.perturbations import find_nouns
 from capscore.perturbations.words import Span, spans_of, words_and_gaps
 from capscore.text.word_classes import CLASSES, tag
-from weights.making.jsonl import read_lines, with_texts
+from weights.making.jsonl import read_lines
 
 # One letter for each class of words, in the order of `CLASSES`.
 LETTERS = "nvjra"
@@ -59,13 +59,12 @@ def read_texts(paths: Iterable[str]) -> list[MarkedText]:
     """Captions of files of `weights.making.captions`, each of a language once, none too long, by language."""
     found: dict[tuple[str, str], MarkedText] = {}
     for path in paths:
-        for text in read_lines(path, _marked_text, "texts", "row of weights.making.captions"):
+        for text in read_lines(path, "texts", ("caption", "language", "classes", "id"), _marked_text):
             if len(text.text) <= LONGEST:
                 found.setdefault((text.language, text.text), text)
     return sorted(found.values(), key=lambda text: text.language)
 
 
 def _marked_text(row: dict[str, Any]) -> MarkedText:
-    with_texts("caption", "language", "classes", "id")(row)
     words, objects = (tuple((start, end) for start, end in row[name]) for name in ("words", "objects"))
     return MarkedText(row["caption"], row["language"], words, row["classes"], objects, row["id"])

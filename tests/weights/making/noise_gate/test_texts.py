@@ -45,7 +45,7 @@ GOOD = {"caption": "A dog.", "language": "en", "words": [[0, 1]], "classes": "a"
 @pytest.mark.parametrize("change", [{"words": [[0, 1, 2]]}, {"language": None}, {"objects": 3}, None])
 def test_a_row_of_another_form_is_named(tmp_path, change):
     path = write_jsonl(tmp_path / "captions.jsonl", [GOOD, [] if change is None else {**GOOD, **change}])
-    with pytest.raises(InputError, match=r"captions\.jsonl, line 2: expected a row of weights"):
+    with pytest.raises(InputError, match=r"captions\.jsonl, line 2: expected a row with caption"):
         read_texts([str(path)])
 
 
