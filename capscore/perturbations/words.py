@@ -91,15 +91,18 @@ def only_words(words: Sequence[str], gaps: Sequence[str], stays: Sequence[bool])
 
 def placed_words(caption: str, code: str) -> list[Span]:
     """Spans of the words, without punctuation around them; words of punctuation alone are left out."""
-    spans = []
-    for start, end in spans_of(*words_and_gaps(caption, code)):
-        while start < end and is_punctuation(caption[start]):
-            start += 1
-        while start < end and is_punctuation(caption[end - 1]):
-            end -= 1
-        if start < end:
-            spans.append((start, end))
-    return spans
+    cores = [core(caption, span) for span in spans_of(*words_and_gaps(caption, code))]
+    return [(start, end) for start, end in cores if start < end]
+
+
+def core(caption: str, span: Span) -> Span:
+    """A span without the punctuation at its ends."""
+    start, end = span
+    while start < end and is_punctuation(caption[start]):
+        start += 1
+    while start < end and is_punctuation(caption[end - 1]):
+        end -= 1
+    return start, end
 
 
 def with_texts(caption: str, spans: Sequence[Span], texts: Sequence[str]) -> str:

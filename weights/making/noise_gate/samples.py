@@ -9,8 +9,8 @@ from __future__ import annotations
 import itertools
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -21,11 +21,11 @@ from capscore.backbones.embedded.text_encoder import PieceTokenizer, folded
 from capscore.backbones.tokens import BLANK
 from capscore.errors import InputError
 from capscore.perturbations import MASK, P
-from capscore.perturbations.words import Span, overlaps
+from capscore.perturbations.words import Span, overlaps, with_texts
 from weights.making.jsonl import beside
 from weights.making.noise_gate import styles
-from weights.making.noise_gate.styles import UNSPACED, Styled, as_written
-from weights.making.noise_gate.texts import MarkedText
+from weights.making.noise_gate.styles import UNSPACED
+from weights.making.noise_gate.texts import MarkedText, PlacedText
 from weights.making.settings import NoiseGateSettings
 
 # What samples are drawn by, the shares of kinds of damage, parts of captions and ways of writing among it.
@@ -119,12 +119,12 @@ def draw_pair(chosen: Sequence[MarkedText], chance: random.Random) -> tuple[Dama
     that no kind of damage fits, such as a single word that is no object, comes back right twice.
     """
     part, way = _drawn(_STATED["parts"], chance), _drawn(_STATED["ways"], chance)
-    ill_made = _drawn(ILL_MADE, chance)(chosen, way, chance)
-    text = as_written(chosen[0])
+    ill_making, text = ILL_MADE.get(_drawn(_STATED["ill_made"], chance)), chosen[0]
+    ill_made = ill_making and ill_making(chosen, way, chance)
     if ill_made is not None:
         return Damaged(_written(text, way, chance).text), ill_made
     if part not in ("whole", "joined"):
-        found = getattr(styles, part)(chosen[0], chance)
+        found = getattr(styles, part)(text, chance)
         text = text if found is None else _ended(found, chance)
     listed = part == "joined" and chance.random() < _STATED["listed"]
     if listed:
@@ -136,7 +136,7 @@ def draw_pair(chosen: Sequence[MarkedText], chance: random.Random) -> tuple[Dama
     damage = _damage(written, chance) or right
     if part != "joined" or len(chosen) < 2:
         return right, damage
-    whole = [_phrase(other, chance) if listed else as_written(other) for other in chosen[1:]]
+    whole = [_phrase(other, chance) if listed else other for other in chosen[1:]]
     others = [_written(other, way, chance) for other in whole]
     if chance.random() < 0.5:
         others = others[:1]
@@ -150,14 +150,14 @@ def draw_pair(chosen: Sequence[MarkedText], chance: random.Random) -> tuple[Dama
         parts.insert(index, own.text)
         if between.strip():
             parts = [*(part.rstrip(" .。") for part in parts[:-1]), parts[-1]]
-        before = sum(len(part) + len(between) for part in parts[:index])
+        before = len(between.join([*parts[:index], ""]))
         touched = tuple((start + before, end + before) for start, end in own.touched)
-        return Damaged(between.join(parts), touched, own.taken * share, own.kind)
+        return replace(own, text=between.join(parts), touched=touched, taken=own.taken * share)
 
     return joined(right), joined(damage)
 
 
-def _ended(text: Styled, chance: random.Random) -> Styled:
+def _ended(text: PlacedText, chance: random.Random) -> PlacedText:
     """A part of a caption, now and then as a sentence, or with a year."""
     end = chance.random()
     if end < _STATED["finished"]:
@@ -167,13 +167,13 @@ def _ended(text: Styled, chance: random.Random) -> Styled:
     return text
 
 
-def _phrase(text: MarkedText, chance: random.Random) -> Styled:
+def _phrase(text: MarkedText, chance: random.Random) -> PlacedText:
     """A noun phrase of several words, or the whole caption where the drawn noun has none."""
     phrase = styles.noun_phrase(text, chance)
-    return phrase if phrase is not None and len(phrase.words) > 1 else as_written(text)
+    return phrase if phrase is not None and len(phrase.words) > 1 else text
 
 
-def _written(text: Styled, way: str, chance: random.Random) -> Styled:
+def _written(text: PlacedText, way: str, chance: random.Random) -> PlacedText:
     """The text in a way of writing, or the same text where it has no such form."""
     if way == "same":
         return text
@@ -182,14 +182,10 @@ def _written(text: Styled, way: str, chance: random.Random) -> Styled:
     return getattr(styles, way)(text) or text
 
 
-def _well_made(chosen: Sequence[MarkedText], way: str, chance: random.Random) -> None:
-    return None
-
-
 def _cut(chosen: Sequence[MarkedText], way: str, chance: random.Random) -> Damaged | None:
     """The caption up to a word that needs another behind it."""
     cut = styles.cut_short(chosen[0], chance)
-    return None if cut is None else _ill_ended(cut, way, chance)
+    return cut and _ill_ended(cut, way, chance)
 
 
 def _dangling(chosen: Sequence[MarkedText], way: str, chance: random.Random) -> Damaged | None:
@@ -197,12 +193,11 @@ def _dangling(chosen: Sequence[MarkedText], way: str, chance: random.Random) -> 
     cut = styles.cut_short(chosen[-1], chance)
     if cut is None:
         return None
-    whole = as_written(chosen[0])
     ending = cut.text[cut.words[-chance.choice((1, 2))][0] :].lower()
-    return _ill_ended(styles.followed(styles.unstopped(whole) or whole, ending), way, chance)
+    return _ill_ended(styles.followed(styles.unstopped(chosen[0]) or chosen[0], ending), way, chance)
 
 
-def _ill_ended(text: Styled, way: str, chance: random.Random) -> Damaged:
+def _ill_ended(text: PlacedText, way: str, chance: random.Random) -> Damaged:
     written = _written(text, way, chance)
     return Damaged(written.text, written.words[-1:], _STATED["takes"]["cut"], "removal")
 
@@ -211,11 +206,7 @@ def _words_listed(chosen: Sequence[MarkedText], way: str, chance: random.Random)
     """The caption's nouns, verbs and adjectives, or its nouns alone, one behind the other."""
     text = chosen[0]
     wanted = chance.choice(("nvjr", "nvj", "n"))
-    words = [
-        text.text[slice(*styles.core(text.text, *place))]
-        for place, letter in zip(text.words, text.classes, strict=True)
-        if letter in wanted
-    ]
+    words = [word for word, letter in zip(text.cores(), text.classes, strict=True) if letter in wanted]
     words = [word.lower() if chance.random() < 0.9 else word for word in words if word]
     if len(words) < 3:
         return None
@@ -227,12 +218,10 @@ def _words_listed(chosen: Sequence[MarkedText], way: str, chance: random.Random)
 
 def _twice(chosen: Sequence[MarkedText], way: str, chance: random.Random) -> Damaged | None:
     """The caption, and once more the caption, in one sentence: sentences are read one by one."""
-    whole = as_written(chosen[0])
-    text = _written(styles.unstopped(whole) or whole, way, chance).text.rstrip()
-    between = _between("twice", whole.language, chance)
-    said = text + between + text
-    again = (len(text) + len(between), len(said))
-    return Damaged(said, (again,), _STATED["takes"]["twice"], "repetition")
+    text = _written(styles.unstopped(chosen[0]) or chosen[0], way, chance).text.rstrip()
+    first = text + _between("twice", chosen[0].language, chance)
+    again = (len(first), len(first + text))
+    return Damaged(first + text, (again,), _STATED["takes"]["twice"], "repetition")
 
 
 def _between(texts: str, language: str, chance: random.Random) -> str:
@@ -240,17 +229,10 @@ def _between(texts: str, language: str, chance: random.Random) -> str:
     return chance.choice(_STATED["between"][texts][spacing])
 
 
-# What captioning models and people who game a metric write, and the share of pairs with it.
-ILL_MADE: Mapping[Callable[..., Damaged | None], float] = {
-    _cut: 0.07,
-    _dangling: 0.06,
-    _words_listed: 0.05,
-    _twice: 0.03,
-    _well_made: 1 - 0.07 - 0.06 - 0.05 - 0.03,
-}
+ILL_MADE = {"cut": _cut, "dangling": _dangling, "words_listed": _words_listed, "twice": _twice}
 
 
-def _damage(text: Styled, chance: random.Random) -> Damaged | None:
+def _damage(text: PlacedText, chance: random.Random) -> Damaged | None:
     """A random kind of damage; another where it cannot damage the text."""
     left = dict(_STATED["kinds"])
     while left:
@@ -263,12 +245,7 @@ def _damage(text: Styled, chance: random.Random) -> Damaged | None:
 
 
 def _drawn(shares: Mapping[Any, float], chance: random.Random) -> Any:
-    spot = chance.random() * sum(shares.values())
-    for name, share in shares.items():
-        spot -= share
-        if spot < 0:
-            return name
-    return name
+    return chance.choices([*shares], [*shares.values()])[0]
 
 
 def token_marks(tokenizer: PieceTokenizer, ids: Sequence[int], text: str, spans: Sequence[Span]) -> list[int]:
@@ -292,7 +269,7 @@ def token_marks(tokenizer: PieceTokenizer, ids: Sequence[int], text: str, spans:
     return [0, *marks, 0]
 
 
-def damaged(text: Styled, kind: str, chance: random.Random) -> Damaged | None:
+def damaged(text: PlacedText, kind: str, chance: random.Random) -> Damaged | None:
     """Damage a well-formed text by a random degree of a kind of `KINDS`; None where this cannot damage it."""
     p = P if chance.random() < _STATED["published"] else chance.uniform(0.05, 0.9)
     if kind == "substitution":
@@ -307,7 +284,11 @@ def damaged(text: Styled, kind: str, chance: random.Random) -> Damaged | None:
         drawn[chance.randrange(n)] = True
     elif n > 1 and all(drawn):
         drawn[chance.randrange(n)] = False
-    return _rewritten(text, drawn, kind)
+    words = text.cut(text.words)
+    between = "" if text.language in UNSPACED else " "
+    new = [MASK if kind == "masking" else f"{word}{between}{word}" for word in words]
+    new = [other if is_drawn else word for other, word, is_drawn in zip(new, words, drawn, strict=True)]
+    return _put(text, text.words, new, drawn, kind, sum(drawn) / n)
 
 
 def taken_of(kind: str, share: float) -> float:
@@ -320,52 +301,41 @@ def taken_of(kind: str, share: float) -> float:
 
 
 def _put(
-    text: Styled, spans: Sequence[Span], new: Sequence[str], marked: Sequence[bool], kind: str, share: float
+    text: PlacedText, spans: Sequence[Span], new: list[str], marked: list[bool], kind: str, share: float
 ) -> Damaged:
     """The text with new content at some places, of which some are touched; share: of the words."""
-    written, last = "", 0
-    touched: list[Span] = []
+    touched, moved = [], 0
     for (start, end), content, is_marked in zip(spans, new, marked, strict=True):
-        written += text.text[last:start]
+        start += moved
         if is_marked:
-            touched.append((len(written), len(written) + len(content)))
-        written += content
-        last = end
-    return Damaged(written + text.text[last:], tuple(touched), taken_of(kind, share), kind)
+            touched.append((start, start + len(content)))
+        moved = start + len(content) - end
+    return Damaged(with_texts(text.text, spans, new), tuple(touched), taken_of(kind, share), kind)
 
 
-def _rewritten(text: Styled, drawn: list[bool], kind: str) -> Damaged:
-    between = "" if text.language in UNSPACED else " "
-    new = [
-        (MASK if kind == "masking" else f"{word}{between}{word}") if is_drawn else word
-        for word, is_drawn in zip(text.cut(text.words), drawn, strict=True)
-    ]
-    return _put(text, text.words, new, drawn, kind, sum(drawn) / len(drawn))
-
-
-def _removed(text: Styled, kept: list[bool], chance: random.Random) -> Damaged | None:
+def _removed(text: PlacedText, kept: list[bool], chance: random.Random) -> Damaged | None:
     n = len(kept)
     if not any(kept):
         kept[chance.randrange(n)] = True
     left = [number for number in range(n) if kept[number]]
     # without its articles a phrase is right, and one stretch of a text is a fragment
-    gone = {number for number in range(n) if not kept[number]} - text.openers
+    openers = styles.openers(text)
+    gone = {number for number in range(n) if not kept[number]} - openers
     if not any(left[0] < number < left[-1] for number in gone):
         return None
     written = text.text[slice(*text.words[left[0]])]
-    touched: list[Span] = []
+    touched = []
     for before, number in itertools.pairwise(left):
-        start, end = text.words[number]
         gap = text.text[text.words[before][1] : text.words[before + 1][0]]
-        written += gap
+        added = gap + text.text[slice(*text.words[number])]
         if number > before + 1:
-            touched.append((max(len(written) - len(gap) - 1, 0), len(written) + end - start))
-        written += text.text[start:end]
-    share = len(gone) / max(n - len(text.openers), 1)
+            touched.append((len(written) - 1, len(written + added)))
+        written += added
+    share = len(gone) / max(n - len(openers), 1)
     return Damaged(written, tuple(touched), taken_of("removal", share), "removal")
 
 
-def _jumbled(text: Styled, p: float, chance: random.Random) -> Damaged | None:
+def _jumbled(text: PlacedText, p: float, chance: random.Random) -> Damaged | None:
     words = text.cut(text.words)
     n = len(words)
     if n < 2:
@@ -384,7 +354,7 @@ def _jumbled(text: Styled, p: float, chance: random.Random) -> Damaged | None:
     return _put(text, text.words, new, [order[0] != 0, *parted], "jumble", share)
 
 
-def _substituted(text: Styled, p: float, chance: random.Random) -> Damaged | None:
+def _substituted(text: PlacedText, p: float, chance: random.Random) -> Damaged | None:
     names = text.cut(text.objects)
     folded = [name.lower() for name in names]
     if len(set(folded)) < 2:

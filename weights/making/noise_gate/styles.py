@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from capscore.perturbations.words import Span, is_punctuation
+from capscore.perturbations.words import Span, core, is_punctuation
 from capscore.text.letters import lower as lower_case
 from capscore.text.letters import upper as upper_case
 from weights.making.jsonl import beside
-from weights.making.noise_gate.texts import MarkedText
+from weights.making.noise_gate.texts import MarkedText, PlacedText
 
 _LANGUAGES = beside(__file__, "languages.yaml")
 _OPENERS = {language: frozenset(words.split()) for language, words in _LANGUAGES["openers"].items()}
@@ -27,46 +26,21 @@ _STOPS = ".!?…。！？．｡؟"
 _QUOTES = frozenset('"“”„«»‹›()[]（）「」『』《》')
 
 
-@dataclass(frozen=True, slots=True)
-class Styled:
-    text: str
-    language: str
-    words: tuple[Span, ...]  # punctuation is with the word before it
-    objects: tuple[Span, ...]
-    openers: frozenset[int] = frozenset()  # numbers of the words that open a noun phrase
-
-    def cut(self, places: Sequence[Span]) -> list[str]:
-        return [self.text[start:end] for start, end in places]
+def openers(text: PlacedText) -> set[int]:
+    """The numbers of the words that open a noun phrase."""
+    lowered = [lower_case(word, text.language) for word in text.cores()]
+    return {number for number, word in enumerate(lowered) if word in _OPENERS[text.language]}
 
 
-def as_written(text: MarkedText) -> Styled:
-    openers = _OPENERS[text.language]
-    opening = frozenset(
-        number
-        for number, (start, end) in enumerate(text.words)
-        if lower_case(text.text[slice(*core(text.text, start, end))], text.language) in openers
-    )
-    return Styled(text.text, text.language, text.words, text.objects, opening)
-
-
-def core(text: str, start: int, end: int) -> Span:
-    """A word's place without the punctuation around it."""
-    while start < end and is_punctuation(text[start]):
-        start += 1
-    while end > start and is_punctuation(text[end - 1]):
-        end -= 1
-    return start, end
-
-
-def lower(text: Styled) -> Styled | None:
+def lower(text: PlacedText) -> PlacedText | None:
     return _recased(text, lower_case(text.text, text.language))
 
 
-def upper(text: Styled) -> Styled | None:
+def upper(text: PlacedText) -> PlacedText | None:
     return _recased(text, upper_case(text.text, text.language))
 
 
-def title(text: Styled) -> Styled | None:
+def title(text: PlacedText) -> PlacedText | None:
     """Every Word With a Capital, Short Ones Too."""
     letters = list(text.text)
     for start, end in text.words:
@@ -77,61 +51,56 @@ def title(text: Styled) -> Styled | None:
     return _recased(text, "".join(letters))
 
 
-def _recased(text: Styled, content: str) -> Styled | None:
+def _recased(text: PlacedText, content: str) -> PlacedText | None:
     return replace(text, text=content) if len(content) == len(text.text) else None
 
 
-def bare(text: Styled) -> Styled | None:
+def bare(text: PlacedText) -> PlacedText | None:
     """Without punctuation around words."""
-    return _rewritten(text, "")
+    return _rewritten(text)
 
 
-def lower_bare(text: Styled) -> Styled | None:
+def lower_bare(text: PlacedText) -> PlacedText | None:
     lowered = lower(text)
-    return None if lowered is None else bare(lowered)
+    return lowered and bare(lowered)
 
 
-def spaced(text: Styled) -> Styled | None:
+def spaced(text: PlacedText) -> PlacedText | None:
     """With punctuation as words of their own, as tokenizers leave it ("a dog , running ."), in lower case."""
     lowered = lower(text)
     if lowered is None or text.language in UNSPACED or any(sign in _QUOTES for sign in text.text):
         return None
-    return _rewritten(lowered, " ")
+    return _rewritten(lowered, apart=True)
 
 
-def _rewritten(text: Styled, apart: str) -> Styled | None:
-    """Words without the punctuation around them; with `apart`, the punctuation behind follows it."""
+def _rewritten(text: PlacedText, *, apart: bool = False) -> PlacedText | None:
+    """Words without the punctuation around them; `apart`: what stands behind one is a word of its own."""
     written = ""
     words: list[Span] = []
-    openers = []
-    new_start: dict[int, int] = {}  # start of a word in the text → in the new one
+    moves = []  # where each word began, and how far it moves
     for number, (start, end) in enumerate(text.words):
-        first, last = core(text.text, start, end)
+        first, last = core(text.text, (start, end))
         if first == last:
             continue
         if words:
             gap = text.text[text.words[number - 1][1] : start]
             written += gap or ("" if text.language in UNSPACED else " ")
-        if number in text.openers:
-            openers.append(len(words))
-        new_start[first] = len(written)
+        moves.append((first, len(written) - first))
         words.append((len(written), len(written) + last - first))
         written += text.text[first:last]
         behind = text.text[last:end].strip()
         if apart and behind:
-            words.append((len(written) + len(apart), len(written) + len(apart) + len(behind)))
-            written += apart + behind
-    if not words:
-        return None
+            words.append((len(written) + 1, len(written) + 1 + len(behind)))
+            written += f" {behind}"
     objects = []
     for start, end in text.objects:
-        word = max((first for first in new_start if first <= start), default=None)
-        if word is not None and (begin := new_start[word] + start - word) + end - start <= len(written):
-            objects.append((begin, begin + end - start))
-    return Styled(written, text.language, tuple(words), tuple(objects), frozenset(openers))
+        before = [move for first, move in moves if first <= start]
+        if before and end + before[-1] <= len(written):
+            objects.append((start + before[-1], end + before[-1]))
+    return PlacedText(written, text.language, tuple(words), tuple(objects)) if words else None
 
 
-def unstopped(text: Styled) -> Styled | None:
+def unstopped(text: PlacedText) -> PlacedText | None:
     """Without the full stop at the end."""
     end = len(text.text)
     while end and (text.text[end - 1] in _STOPS or text.text[end - 1].isspace()):
@@ -139,62 +108,60 @@ def unstopped(text: Styled) -> Styled | None:
     return _part(text, 0, len(text.words), end) if 0 < end < len(text.text) else None
 
 
-def unopened(text: Styled) -> Styled | None:
+def unopened(text: PlacedText) -> PlacedText | None:
     """Without the article or number at its beginning: "man on a bench"."""
     n = len(text.words)
-    return _part(text, 1, n, len(text.text)) if 0 in text.openers and n > 2 else None
+    return _part(text, 1, n, len(text.text)) if n > 2 and 0 in openers(text) else None
 
 
-def finished(text: Styled, chance: random.Random) -> Styled | None:
+def finished(text: PlacedText, chance: random.Random) -> PlacedText | None:
     """As a sentence is written, with a capital and a full stop: "A bus." of "a bus"."""
-    if not text.text or is_punctuation(text.text[-1]) or text.text[-1].isspace():
+    if is_punctuation(text.text[-1]) or text.text[-1].isspace():
         return None
     first = upper_case(text.text[0], text.language)
     stop = "。" if text.language in UNSPACED else "!" if chance.random() < 0.1 else "."
     return _closed(_recased(text, first + text.text[1:]) or text, stop)
 
 
-def dated(text: Styled, chance: random.Random) -> Styled | None:
+def dated(text: PlacedText, chance: random.Random) -> PlacedText | None:
     """With a year behind it, as photos are labelled: "two dogs, 1987"."""
-    if text.language in ("ar", "ja", "zh") or not text.text or is_punctuation(text.text[-1]):
+    if text.language in ("ar", "ja", "zh") or is_punctuation(text.text[-1]):
         return None
     return followed(_closed(text, ","), str(chance.randrange(1900, 2027)))
 
 
-def followed(text: Styled, ending: str) -> Styled:
+def followed(text: PlacedText, ending: str) -> PlacedText:
     """With an ending behind it, which counts as one word."""
     written = f"{text.text} {ending}"
     return replace(text, text=written, words=(*text.words, (len(text.text) + 1, len(written))))
 
 
-def _closed(text: Styled, sign: str) -> Styled:
+def _closed(text: PlacedText, sign: str) -> PlacedText:
     """With a sign at its end, which belongs to the last word."""
     start, end = text.words[-1]
     return replace(text, text=text.text + sign, words=(*text.words[:-1], (start, end + len(sign))))
 
 
-def in_blanks(text: Styled, chance: random.Random) -> Styled:
+def in_blanks(text: PlacedText, chance: random.Random) -> PlacedText:
     """With blanks behind it, or a line break."""
     return replace(text, text=text.text + chance.choice((" ", "  ", "\n", " \n")))
 
 
-def noun_phrase(marked: MarkedText, chance: random.Random) -> Styled | None:
+def noun_phrase(marked: MarkedText, chance: random.Random) -> PlacedText | None:
     """A noun with what belongs to it, one to five words, with or without its article."""
-    heads = [number for number, letter in enumerate(marked.classes) if letter == "n"]
+    heads = _nouns(marked)
     if not heads:
         return None
     first, last = _phrase(marked, chance.choice(heads[:3]))
-    text = as_written(marked)
-    if first in text.openers and first < last and chance.random() < 0.4:
+    if first in openers(marked) and first < last and chance.random() < 0.4:
         first += 1
-    return _unstopped_part(text, first, last + 1)
+    return _part(marked, first, last + 1)
 
 
-def two_noun_phrases(marked: MarkedText, chance: random.Random) -> Styled | None:
+def two_noun_phrases(marked: MarkedText, chance: random.Random) -> PlacedText | None:
     """Two nouns with what ties them: "a man on a bench", "dogs and cats"."""
-    heads = [number for number, letter in enumerate(marked.classes) if letter == "n"]
     pairs = []
-    for item, other in itertools.pairwise(heads):
+    for item, other in itertools.pairwise(_nouns(marked)):
         between = marked.classes[item + 1 : other]
         if between.strip("aj") == "" and 1 <= len(between) <= 4 and not _is_stopped(marked, item, other):
             pairs.append((item, other))
@@ -203,69 +170,63 @@ def two_noun_phrases(marked: MarkedText, chance: random.Random) -> Styled | None
     item, other = chance.choice(pairs)
     first, _ = _phrase(marked, item)
     _, last = _phrase(marked, other)
-    if last - first > 7:
-        return None
-    return _unstopped_part(as_written(marked), first, last + 1)
+    return _part(marked, first, last + 1) if last - first <= 7 else None
 
 
-def fragment(marked: MarkedText, chance: random.Random) -> Styled | None:
+def fragment(marked: MarkedText, chance: random.Random) -> PlacedText | None:
     """The caption from a verb on: "playing in the street"."""
-    n = len(marked.classes)
+    n, words = len(marked.words), marked.cut(marked.words)
     if marked.language == "ja":
-        spots = [
-            number + 1
-            for number, (start, end) in enumerate(marked.words[:-2])
-            if marked.text[start:end] in ("が", "は")
-        ]
+        spots = [number for number in range(1, n - 1) if words[number - 1] in ("が", "は")]
     else:
         spots = [number for number in range(1, n - 1) if marked.classes[number] == "v"]
-    spots = [spot for spot in spots if "n" in marked.classes[spot:] or n - spot >= 2]
     if not spots:
         return None
-    styled = _part(as_written(marked), chance.choice(spots[:2]), n, len(marked.text))
-    return unstopped(styled) or styled if styled is not None and chance.random() < 0.7 else styled
+    found = _part(marked, chance.choice(spots[:2]), n, len(marked.text))
+    return unstopped(found) or found if found is not None and chance.random() < 0.7 else found
 
 
-def shortened(marked: MarkedText, chance: random.Random) -> Styled | None:
+def shortened(marked: MarkedText, chance: random.Random) -> PlacedText | None:
     """The caption up to one of its nouns: "A man rides a wave", of "A man rides a wave on his board"."""
     if marked.language not in _LANGUAGES["may_end"]:
         return None
     classes = marked.classes
-    spots = [
-        number
-        for number in range(2, len(classes) - 1)
-        if classes[number] == "n" and classes[number + 1] == "a" and "v" in classes[:number]
-    ]
-    return _unstopped_part(as_written(marked), 0, chance.choice(spots) + 1) if spots else None
+    nouns = [number for number in _nouns(marked) if number >= 2 and "v" in classes[:number]]
+    spots = [number for number in nouns if classes[number + 1 : number + 2] == "a"]
+    return _part(marked, 0, chance.choice(spots) + 1) if spots else None
 
 
-def cut_short(marked: MarkedText, chance: random.Random) -> Styled | None:
+def cut_short(marked: MarkedText, chance: random.Random) -> PlacedText | None:
     """The caption up to a word that needs another behind it, "A man in front of the"; None if none does.
 
     Such a word is an opener, a preposition or the like before a noun, its adjective or its opener.
     """
     if marked.language not in _LANGUAGES["may_cut"]:
         return None
-    text, classes = as_written(marked), marked.classes
+    opening, classes = openers(marked), marked.classes
     spots = [
         number
         for number in range(2, len(classes))
-        if (classes[number] in "nj" or number in text.openers)
+        if (classes[number] in "nj" or number in opening)
         and not _is_stopped(marked, number - 1, number)
-        and (number - 1 in text.openers or (classes[number - 1] == "a" and number > 3))
+        and (number - 1 in opening or (classes[number - 1] == "a" and number > 3))
     ]
-    return _unstopped_part(text, 0, chance.choice(spots)) if spots else None
+    return _part(marked, 0, chance.choice(spots)) if spots else None
+
+
+def _nouns(marked: MarkedText) -> list[int]:
+    return [number for number, letter in enumerate(marked.classes) if letter == "n"]
 
 
 def _phrase(marked: MarkedText, head: int) -> Span:
     """First and last word of the phrase around a noun."""
     classes, language = marked.classes, marked.language
-    openers, ties = _OPENERS[language], _LANGUAGES["ties"].get(language, ())
+    ties = _LANGUAGES["ties"].get(language, ())
     first = head
     while first > 0 and head - first + 1 < _MAX_WORDS and not _is_stopped(marked, first - 1, first):
         letter = classes[first - 1]
         word = marked.text[slice(*marked.words[first - 1])].lower()
-        if word in openers:
+        if word in _OPENERS[language]:
             first -= 1
             break
         if letter == "j" or (letter == "n" and language in ("en", "zh", "ja", "ko", "tr")):
@@ -292,27 +253,14 @@ def _is_stopped(marked: MarkedText, first: int, second: int) -> bool:
     return any(is_punctuation(sign) for sign in between)
 
 
-def _unstopped_part(text: Styled, first: int, last: int) -> Styled | None:
-    return _part(text, first, last, core(text.text, *text.words[last - 1])[1])
-
-
-def _part(text: Styled, first: int, last: int, end: int) -> Styled | None:
-    """The words from `first` to before `last`, up to the place `end`."""
+def _part(text: PlacedText, first: int, last: int, end: int | None = None) -> PlacedText | None:
+    """The words from `first` to before `last`, up to the place `end` or without punctuation at the end."""
     start = text.words[first][0]
+    if end is None:
+        _, end = core(text.text, text.words[last - 1])
     while start < end and (is_punctuation(text.text[start]) or text.text[start].isspace()):
         start += 1
-    # words of punctuation alone may fall away
-    kept = {
-        number: (max(a, start) - start, min(b, end) - start)
-        for number, (a, b) in enumerate(text.words[first:last], first)
-        if min(b, end) > max(a, start)
-    }
-    if not kept:
-        return None
-    return Styled(
-        text.text[start:end],
-        text.language,
-        tuple(kept.values()),
-        tuple((a - start, b - start) for a, b in text.objects if a >= start and b <= end),
-        frozenset(index for index, number in enumerate(kept) if number in text.openers),
-    )
+    words = [(max(a, start) - start, min(b, end) - start) for a, b in text.words[first:last]]
+    words = [(a, b) for a, b in words if a < b]  # without those of punctuation that falls away
+    objects = tuple((a - start, b - start) for a, b in text.objects if a >= start and b <= end)
+    return PlacedText(text.text[start:end], text.language, tuple(words), objects) if words else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from capscore.perturbations import find_nouns
-from capscore.perturbations.words import Span, spans_of, words_and_gaps
+from capscore.perturbations.words import Span, core, spans_of, words_and_gaps
 from capscore.text.word_classes import CLASSES, tag
 from weights.making.jsonl import read_lines
 
@@ -19,12 +19,27 @@ LONGEST = 400
 
 
 @dataclass(frozen=True, slots=True)
-class MarkedText:
+class PlacedText:
+    """A text with the places of its words and objects."""
+
     text: str
     language: str
-    words: tuple[Span, ...]  # places, as perturbations find them: punctuation belongs to the word before it
+    words: tuple[Span, ...]  # as perturbations find them: punctuation belongs to the word before it
+    objects: tuple[Span, ...]  # without punctuation
+
+    def cut(self, places: Iterable[Span]) -> list[str]:
+        return [self.text[start:end] for start, end in places]
+
+    def cores(self) -> list[str]:
+        """The words without the punctuation around them."""
+        return self.cut(core(self.text, word) for word in self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedText(PlacedText):
+    """A caption as it was written."""
+
     classes: str  # a letter of `LETTERS` for each word
-    objects: tuple[Span, ...]  # places, without punctuation
     source: str = ""  # data set and photo, as source/photo
 
 
@@ -38,7 +53,7 @@ def marked(
     for caption, own, tagged in zip(captions, objects, tag(captions, language), strict=True):
         words = tuple(spans_of(*words_and_gaps(caption, language)))
         spans = tuple(next(found) if own is None else own)
-        texts.append(MarkedText(caption, language, words, _letters(words, tagged), spans))
+        texts.append(MarkedText(caption, language, words, spans, _letters(words, tagged)))
     return texts
 
 
@@ -67,4 +82,4 @@ def read_texts(paths: Iterable[str]) -> list[MarkedText]:
 
 def _marked_text(row: dict[str, Any]) -> MarkedText:
     words, objects = (tuple((start, end) for start, end in row[name]) for name in ("words", "objects"))
-    return MarkedText(row["caption"], row["language"], words, row["classes"], objects, row["id"])
+    return MarkedText(row["caption"], row["language"], words, objects, row["classes"], row["id"])

@@ -18,12 +18,11 @@ from tools.tiny.marked_captions import marked_captions
 from weights.making.caption_grammar import LANGUAGES, generate
 from weights.making.noise_gate import samples
 from weights.making.noise_gate.samples import SampleBatches, damaged, draw_pair, taken_of, token_marks
-from weights.making.noise_gate.styles import as_written
 from weights.making.noise_gate.texts import MarkedText, marked
 from weights.making.settings import NoiseGateSettings
 
 TEXTS = marked_captions()
-SENTENCE = as_written(marked(["A man rides a horse near two old boats."], "en", [None])[0])
+SENTENCE = marked(["A man rides a horse near two old boats."], "en", [None])[0]
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +78,7 @@ def described(language: str, text: str, nouns) -> MarkedText:
         "n" if any(a < end and b > start for a, b in nouns) else "ajva"[number % 4]
         for number, (start, end) in enumerate(words)
     )
-    return MarkedText(text, language, words, classes, nouns)
+    return MarkedText(text, language, words, nouns, classes)
 
 
 def test_a_seed_draws_the_same_as_when_the_weights_were_made():
@@ -97,7 +96,7 @@ def test_a_seed_draws_the_same_as_when_the_weights_were_made():
 
 
 CAPTIONS = [
-    MarkedText("A man sits on a bench.", "en", spans, "anvaan", ((2, 5), (16, 21)))
+    MarkedText("A man sits on a bench.", "en", spans, ((2, 5), (16, 21)), "anvaan")
     for spans in [((0, 1), (2, 5), (6, 10), (11, 13), (14, 15), (16, 22))]
 ] * 2
 

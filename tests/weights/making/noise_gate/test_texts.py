@@ -34,7 +34,7 @@ def test_each_caption_of_a_language_is_read_once_and_no_long_ones(tmp_path):
     rows = [row("A dog."), row("A dog.", "de"), row("A dog.", source="two/7"), row("d" * LONGEST)]
     path = write_jsonl(tmp_path / "captions.jsonl", [*rows, row("d" * (LONGEST + 1))])
     assert read_texts([str(path)]) == [
-        MarkedText(caption, language, ((0, 1),), "n", ((0, 1),), "one/1")
+        MarkedText(caption, language, ((0, 1),), ((0, 1),), "n", "one/1")
         for caption, language in (("A dog.", "de"), ("A dog.", "en"), ("d" * LONGEST, "en"))
     ]
 
@@ -78,7 +78,7 @@ def test_parts_of_captions(part, caption, language, expected):
 
 def test_noun_phrases_have_at_most_five_words():
     places = tuple((start, start + 3) for start in range(0, 24, 4))
-    long = MarkedText("one big old red wet dog", "en", places, "ajjjjn", places[-1:])
+    long = MarkedText("one big old red wet dog", "en", places, places[-1:], "ajjjjn")
     assert {styles.noun_phrase(long, random.Random(seed)).text for seed in range(9)} == {
         "big old red wet dog"
     }
