@@ -1,6 +1,6 @@
 """Captions of a photo → one of them with a wrong word, or without its last clauses.
 
-In: captions by language, what kind of error, a source of chance; `planted_words.txt`, a lexicon of nouns,
+In: captions by language, what kind of error, a source of chance; `planted_words.yaml`, a lexicon of nouns,
 colours, numbers and verbs in six languages, and `planted_rules.yaml`. Out: a caption that is wrong in one
 word and still a sentence, since the word agrees as the right one did; no caption of the photo mentions it.
 
@@ -14,7 +14,6 @@ import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from weights.making.jsonl import beside
@@ -53,18 +52,12 @@ class Concept(NamedTuple):
     mentions: dict[str, frozenset[str]]  # language → words that say it, lower-cased; every form is one
 
 
-def _concepts(table: str) -> Iterator[Concept]:
+def _concepts(table: str, groups: Mapping[str, Mapping[str, str]]) -> Iterator[Concept]:
     """The concepts of a table of the lexicon, which describes its format."""
-    group = None
-    lexicon = Path(__file__).with_name("planted_words.txt").read_text(encoding="utf-8")
-    for line in lexicon.splitlines():
-        if line.startswith("["):
-            name, _, group = line.strip("[]").partition(": ")
-            group = group if name == table else None
-        elif line and group is not None:
-            name, *cells = (cell.strip() for cell in line.split("|"))
+    for group, concepts in groups.items():
+        for name, line in concepts.items():
             variants, mentions = {}, {}
-            for language, cell in zip(LANGUAGES, cells, strict=True):
+            for language, cell in zip(LANGUAGES, line.split("|"), strict=True):
                 planted, _, others = cell.partition("~")
                 texts = [text.strip() for text in planted.split(",") if text.strip("- ")]
                 variants[language] = [_variant(text, table, language) for text in texts]
@@ -87,7 +80,9 @@ def _variant(text: str, table: str, language: str) -> Variant:
     return Variant(forms, not text.startswith("+"), measures)
 
 
-TABLES = {table: tuple(_concepts(table)) for table in ("nouns", "colours", "numbers", "verbs")}
+TABLES = {
+    table: tuple(_concepts(table, groups)) for table, groups in beside(__file__, "planted_words.yaml").items()
+}
 
 
 class Planted(NamedTuple):
@@ -186,11 +181,11 @@ def _mentioned(caption: str, language: str, table: str) -> frozenset[str]:
         said = concept.mentions[language]
         if language == "zh":
             return any(word in text for word in said)
+        is_said = not said.isdisjoint(words)
         if language == "de":
             ends = tuple(form + ending for form in said if len(form) > _SHORT for ending in _ENDINGS)
-            if any(word.endswith(ends) for word in words):
-                return True
-        return not said.isdisjoint(words)
+            return is_said or any(word.endswith(ends) for word in words)
+        return is_said
 
     return frozenset(concept.name for concept in TABLES[table] if says(concept))
 
@@ -254,8 +249,8 @@ def _of_number(slots: frozenset[str], before: Sequence[str]) -> frozenset[str]:
     """The slots that fit the nearest determiner, where a German word may be singular or plural."""
     numbers = {slot.split()[1] for slot in slots}
     for word in reversed(before[-3:]) if numbers == {"sg", "pl"} else ():
-        for number, name in (("sg", "one"), ("pl", "many")):
-            if word in RULES[name].split():
+        for number, determiners in RULES["determiners"].items():
+            if word in determiners.split():
                 return frozenset(slot for slot in slots if slot.split()[1] == number)
     return slots
 
@@ -295,14 +290,9 @@ def _form(concept: Concept, caption: str, found: _Found, language: str) -> str:
     return ""
 
 
-def _onset(word: str, language: str, before: str) -> str:
-    """The property of a word's beginning that shapes the word before it: a dog, an apple; le, l'; y, e."""
-    word = word.lower()
-    if language == "en":
-        return "vowel" if before in ("a", "an") and word[0] in "aeiou" else ""
-    if language == "fr":
-        return "vowel" if word[0] in "aeiouhâàéèêëîïôûœ" else ""
-    if language == "es" and before in ("y", "e", "o", "u"):
-        sound = word.removeprefix("h")
-        return sound[0] if sound[0] in "io" else ""
-    return ""
+def _onset(word: str, language: str, before: str) -> list[bool]:
+    """Which sounds that shape the word before it a word begins with: a dog, an apple; le, l'; y, e."""
+    rule = RULES["onsets"].get(language, {"sounds": []})
+    if before not in rule.get("after", [before]):
+        return []
+    return [re.match(sound, word.lower()) is not None for sound in rule["sounds"]]
