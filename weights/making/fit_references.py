@@ -8,8 +8,8 @@ beside the same. Out: the curve, in the configuration of the mark calibration an
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import capscore
 from capscore.benchmarks.data.annotation_files import AnnotationSource
@@ -20,35 +20,33 @@ from capscore.files.write import write_text
 from capscore.infometic.mark_calibration import load_mark_calibration
 from capscore.metrics.fit import Fit
 from capscore.scoring.calibrating import CaptionedPhoto, calibrate_metric
-from training.engine.config import main as run_as_command
-from weights.measuring.figures import read_options
+from weights.making.settings import command
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    required = {
-        "flickr8k": "folder of Flickr8k's text files",
-        "photos": "folder of its photos",
-        "backbone": "as capscore.load_backbone takes it",
-        "calibration": "folder of the mark calibration",
-        "out": "file of the curve, JSON",
-    }
-    given = read_options(__doc__, argv, required)
-    listed = set(listed_photos(AnnotationSource(given.flickr8k / "Flickr_8k.devImages.txt")))
+@command(
+    flickr8k="folder of Flickr8k's text files",
+    photos="folder of its photos",
+    backbone="as capscore.load_backbone takes it",
+    calibration="folder of the mark calibration",
+    out="file of the curve, JSON",
+)
+def main(flickr8k: Path, photos: Path, backbone: str, calibration: Path, out: Path) -> None:
+    listed = set(listed_photos(AnnotationSource(flickr8k / "Flickr_8k.devImages.txt")))
     rows = []
-    for _, _, photo, caption in token_captions(AnnotationSource(given.flickr8k / "Flickr8k.token.txt")):
+    for _, _, photo, caption in token_captions(AnnotationSource(flickr8k / "Flickr8k.token.txt")):
         if photo in listed:
-            rows.append(CaptionedPhoto(photo, str(given.photos / photo), caption, "en"))
-    embedder = Embedder(capscore.load_backbone(given.backbone), cache=resolve_cache(None))
-    background = load_mark_calibration(given.calibration, backbone=embedder.backbone).background()
+            rows.append(CaptionedPhoto(photo, str(photos / photo), caption, "en"))
+    embedder = Embedder(capscore.load_backbone(backbone), cache=resolve_cache(None))
+    background = load_mark_calibration(calibration, backbone=embedder.backbone).background()
     bare = replace(background, curves={}, with_references=None)
     scorer = Fit(embedder, background=bare, with_references=True)
     curve = list(calibrate_metric(scorer, rows)["learned"]["background"]["with_references"])
-    path = given.calibration / "config.json"
+    path = calibration / "config.json"
     config = {**json.loads(path.read_text(encoding="utf-8")), "with_references": curve}
     write_text(path, json.dumps(config, ensure_ascii=False, indent=2) + "\n")
-    write_text(given.out, json.dumps(curve) + "\n")
+    write_text(out, json.dumps(curve) + "\n")
     print(f"scale {curve[0]}, bias {curve[1]} in {path}")
 
 
 if __name__ == "__main__":
-    run_as_command(main)
+    main()

@@ -15,17 +15,16 @@ import hashlib
 import json
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from capscore.files.write import write_text
-from training.engine.config import main as run_as_command
 from weights.making.caption_grammar import LANGUAGES
 from weights.making.jsonl import beside, print_counts, read_lines
+from weights.making.settings import command
 from weights.making.sources import SOURCES, TEST, Source
-from weights.measuring.figures import read_options
 
 _STATED = beside(__file__, "package_texts.yaml")
 Files = Mapping[str, bytes]
@@ -166,11 +165,10 @@ def photo_name(row_id: str) -> str:
     return name if source in _STATED["of_files"] else ""
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    required = {"sources": "folder of weights.making.sources", "out": "folder to write to"}
-    given = read_options(__doc__, argv, required)
-    print_counts(write_texts(given.sources, given.out))
+@command(sources="folder of weights.making.sources", out="folder to write to")
+def main(sources: Path, out: Path) -> None:
+    print_counts(write_texts(sources, out))
 
 
 if __name__ == "__main__":
-    run_as_command(main)
+    main()

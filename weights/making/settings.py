@@ -1,19 +1,48 @@
-"""The settings of the recipes that make the shipped weights, checked; entries such as ja:8000."""
+"""The settings of the recipes that make the shipped weights, checked; options of the smaller commands."""
 
 from __future__ import annotations
 
 import math
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from capscore.errors import InputError
+from training.engine.config import main as run_as_command
 from training.engine.loop_settings import ABOVE_ZERO, LoopSettings, require, require_range, require_whole
 
 Number = TypeVar("Number", int, float)
 # Settings that count something: there must be at least one.
 _COUNTS = ("views", "captions", "reduced", "hidden", "inner", "validation_texts")
+
+
+def command(**meanings: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a function a command with its arguments as options; each keyword says what one means.
+
+    An option may be left out if its meaning states a "default"; what is a "file" or "folder" is a path, and
+    what is "repeatable" a list. Called without words, it reads the command line and runs as recipes do.
+    """
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        described = function.__globals__["__doc__"]
+        parser = ArgumentParser(description=described, formatter_class=RawDescriptionHelpFormatter)
+        for name, meaning in meanings.items():
+            how: dict[str, Any] = {"type": Path} if meaning.startswith(("file", "folder")) else {}
+            if "repeatable" in meaning:
+                how = {"action": "append"}
+            flag = "--" + name.replace("_", "-")
+            parser.add_argument(flag, required="default" not in meaning, help=meaning, **how)
+
+        def main(argv: Sequence[str] | None = None) -> None:
+            if argv is None:
+                return run_as_command(lambda: function(**vars(parser.parse_args())))
+            return function(**vars(parser.parse_args(argv)))
+
+        return main
+
+    return decorate
 
 
 def named_numbers(entries: Sequence[str], setting: str, kind: Callable[[str], Number]) -> dict[str, Number]:

@@ -31,11 +31,11 @@ from capscore.metrics.infometic import InfoMetIC
 from capscore.metrics.loading import default_backbone
 from capscore.options import RowOptions
 from capscore.tables import Table
-from training.engine.config import main as run_as_command
 from weights.making.jsonl import beside
 from weights.making.mark_calibration.rows import read_mark_rows
+from weights.making.settings import command
 
-from .figures import FILES, in_percent, mean, read_options, write_results
+from .figures import FILES, MaybePath, in_percent, mean, write_results
 from .held_out import translated
 from .planting import KINDS, LANGUAGES, drop_clause, plant, shuffled
 
@@ -278,34 +278,34 @@ def tables(result: Mapping[str, Any]) -> Iterator[Table | str]:
     yield from (f"{name}: {json.dumps(result[name])}" for name in ("marks", "regions") if name in result)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    others = {
-        "data": "folder with xflickrco, for Spanish",
-        "coco": "folder in COCO's layout",
-        "backbone": "default: that of the metric",
-        "weights": "weights of the network; default: those that ship",
-        "marks": "mark calibration; default: the one that ships",
-        **FILES,
-    }
-    given = read_options(__doc__, argv, {"rows": "file of mark_calibration.rows"}, others)
-    backbone = given.backbone or default_backbone("infometic")
-    options = {"weights": given.weights, "marks": given.marks, "false_alarms": 0.05}
-    scorer = capscore.load("infometic", backbone=backbone, **options)
-    photos = read_measured(given.rows)
-    if given.data:
+@command(
+    rows="file of mark_calibration.rows",
+    data="folder with xflickrco, for Spanish; default: none",
+    coco="folder in COCO's layout; default: none",
+    backbone="default: that of the metric",
+    weights="weights of the network; default: those that ship",
+    marks="mark calibration; default: the one that ships",
+    **FILES,
+)
+def main(rows: Path, data: MaybePath, coco: MaybePath, backbone: str | None, **others: Any) -> None:
+    options = {name: others.pop(name) for name in ("weights", "marks")}
+    backbone = backbone or default_backbone("infometic")
+    scorer = capscore.load("infometic", backbone=backbone, false_alarms=0.05, **options)
+    photos = read_measured(rows)
+    if data:
         measured = {Path(file).name: file for file in photos}
-        for name, text in translated(given.data, "xflickrco", "es", measured, ("test",)):
+        for name, text in translated(data, "xflickrco", "es", measured, ("test",)):
             photos[measured[name]]["es"] = [text]
-    coco = coco_captions(given.coco) if given.coco else {}
+    of_coco = coco_captions(coco) if coco else {}
     cases = {language: language_cases(photos, language, _MOST, 0) for language in _LANGUAGES}
-    cases[COCO] = language_cases(coco, "en", _MOST, 0)
+    cases[COCO] = language_cases(of_coco, "en", _MOST, 0)
     details = details_of(scorer, list(chain.from_iterable(cases.values())))
     reports = {name: report(own, details) for name, own in cases.items() if own}
     result: dict[str, Any] = {"marks": scorer.marks, "languages": reports}
-    if coco and any(given.coco.glob("annotations/instances_*.json")):
-        result["regions"] = region_accuracy(scorer, coco, given.coco)
-    write_results(given, result, [*tables(result)])
+    if coco and any(coco.glob("annotations/instances_*.json")):
+        result["regions"] = region_accuracy(scorer, of_coco, coco)
+    write_results(others, result, [*tables(result)])
 
 
 if __name__ == "__main__":
-    run_as_command(main)
+    main()

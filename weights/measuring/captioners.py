@@ -12,15 +12,12 @@ from __future__ import annotations
 
 import json
 from collections import ChainMap
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from capscore.files.photo_names import KnownNames
-from training.engine.config import main as run_as_command
 from weights.making.jsonl import write_lines
-
-from .figures import read_options
+from weights.making.settings import command
 
 # system, as it is published → its file
 SYSTEMS = {
@@ -39,17 +36,16 @@ def read_captions(path: Path) -> dict[str, Any]:
     return dict(ChainMap(*found)) if isinstance(found, list) else found
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    required = {
-        "captions": "folder of the released captions",
-        "photos": "folder of photos of COCO val2014",
-        "rows": "folder for a file of rows per captioner",
-    }
-    given = read_options(__doc__, argv, required)
-    references = read_captions(given.captions / "reference_captions.json")
-    files = {path.stem: path for path in sorted(given.photos.iterdir())}
+@command(
+    captions="folder of the released captions",
+    photos="folder of photos of COCO val2014",
+    rows="folder for a file of rows per captioner",
+)
+def main(captions: Path, photos: Path, rows: Path) -> None:
+    references = read_captions(captions / "reference_captions.json")
+    files = {path.stem: path for path in sorted(photos.iterdir())}
     known = KnownNames([*references]).match([*files]).matches
-    systems = {name: read_captions(given.captions / file) for name, file in SYSTEMS.items()}
+    systems = {name: read_captions(captions / file) for name, file in SYSTEMS.items()}
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in (*systems, PEOPLE)}
     for stem, number in sorted(known.items()):
         listed = [text.strip() for text in references[number][:N_REFERENCES]]
@@ -57,13 +53,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         for at, of_person in enumerate(listed):
             shared = {"id": f"{number}-{at}", "image": str(files[stem].absolute())}
             others = [*listed[:at], *listed[at + 1 :]]
-            for name, rows in found.items():
+            for name, captioned in found.items():
                 caption = of_person if name == PEOPLE else systems[name][number].strip()
-                rows.append({**shared, "caption": caption, "references": others})
-    for name, rows in found.items():
-        write_lines(given.rows / f"{name}.jsonl", rows)
-        print(f"{given.rows / name}.jsonl: {len(rows):,} captions")
+                captioned.append({**shared, "caption": caption, "references": others})
+    for name, captioned in found.items():
+        write_lines(rows / f"{name}.jsonl", captioned)
+        print(f"{rows / name}.jsonl: {len(captioned):,} captions")
 
 
 if __name__ == "__main__":
-    run_as_command(main)
+    main()

@@ -17,6 +17,7 @@ import string
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -26,10 +27,10 @@ from capscore.benchmarks.protocols.recall import COSINE_TIE
 from capscore.errors import RowWarning
 from capscore.metrics.base import Scorer
 from capscore.tables import Table
-from training.engine.config import main as run_as_command
 from weights.making.jsonl import beside
+from weights.making.settings import command
 
-from .figures import FILES, in_percent, read_options, read_rows, write_results
+from .figures import FILES, MaybePath, in_percent, read_rows, write_results
 
 # Ways of writing, in which %s stands for the caption, and words that headlines do not capitalise.
 _STATED = beside(__file__, "ways_of_writing.json")
@@ -151,14 +152,13 @@ def table(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Table:
     return Table(("change", *languages), lines, title)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    others = {"backbone": "name or folder; default: embedded", **FILES}
-    given = read_options(__doc__, argv, {"rows": "file of photos, captions and languages"}, others)
-    rows = read_rows(given.rows, "image", "caption", "language")
-    scorer = capscore.load("mcs", backbone=given.backbone or "embedded", progress=False, cache=False)
-    found = measure(scorer, changes_of(rows))
-    write_results(given, found, [table(found)])
+@command(rows="file of photos, captions and languages", backbone="name or folder; default: embedded", **FILES)
+def main(rows: Path, backbone: str | None, **files: MaybePath) -> None:
+    listed = read_rows(rows, "image", "caption", "language")
+    scorer = capscore.load("mcs", backbone=backbone or "embedded", progress=False, cache=False)
+    found = measure(scorer, changes_of(listed))
+    write_results(files, found, [table(found)])
 
 
 if __name__ == "__main__":
-    run_as_command(main)
+    main()

@@ -1,8 +1,7 @@
-"""What the studies share: rows that they read, options of their commands, shares, files of results."""
+"""What the studies share: rows that they read, shares, files of results."""
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,27 +15,13 @@ from capscore.files.write import write_text
 from capscore.tables import Report, Table, fixed, percent
 from weights.making.jsonl import read_lines
 
-FILES = {"output": "file for the numbers, JSON", "markdown": "file for the tables, Markdown"}
+MaybePath = Path | None  # what an option is that may be left out
+FILES = {"output": "file for the numbers; default: none", "markdown": "file for the tables; default: none"}
 
 
 def read_rows(path: Path, *names: str) -> list[dict[str, str]]:
     """The rows of a JSON Lines file; InputError where one has no text in one of these cells."""
     return list(read_lines(path, "rows", names, dict))
-
-
-def read_options(
-    doc: str | None, argv: Sequence[str] | None, required: Mapping[str, str], others: Mapping[str, str] = {}
-) -> argparse.Namespace:
-    """The options of a command: names, and what they are; a "file" or "folder" is a path, and what is
-    "repeatable" a list.
-    """
-    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, said in {**required, **others}.items():
-        how: dict[str, Any] = {"type": Path} if said.startswith(("file", "folder")) else {}
-        if "repeatable" in said:
-            how = {"action": "append"}
-        parser.add_argument(f"--{name}", required=name in required, help=said, **how)
-    return parser.parse_args(argv)
 
 
 def mean(values: Sequence[float]) -> float | None:
@@ -62,7 +47,7 @@ def noting(missing: dict[str, str], what: str) -> Iterator[None]:
 
 
 def write_results(
-    options: argparse.Namespace,
+    files: Mapping[str, MaybePath],
     numbers: Any,
     parts: Sequence[Table | Report | str],
     missing: Mapping[str, str] = {},
@@ -70,8 +55,8 @@ def write_results(
     """Print a study's tables and what is missing, and write these and the numbers to files of `FILES`."""
     said = [f"not measured: {what}: {why}" for what, why in missing.items()]
     tables = Report("", [*parts, *said]).markdown()
-    if options.output:
-        write_text(options.output, json.dumps(numbers, ensure_ascii=False, indent=1) + "\n", "the result")
-    if options.markdown:
-        write_text(options.markdown, tables, "tables")
+    if output := files.get("output"):
+        write_text(output, json.dumps(numbers, ensure_ascii=False, indent=1) + "\n", "the result")
+    if markdown := files.get("markdown"):
+        write_text(markdown, tables, "tables")
     print(tables)

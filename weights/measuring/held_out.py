@@ -30,12 +30,12 @@ from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.benchmarks.data.caption_files import listed_photos, token_captions
 from capscore.benchmarks.data.load import benchmark_builder
 from capscore.errors import InputError
-from training.engine.config import main as run_as_command
 from weights.making.held_out import photo_files, photo_of
 from weights.making.jsonl import write_lines
 from weights.making.package_texts import photo_name
+from weights.making.settings import command
 
-from .figures import noting, read_options, read_rows
+from .figures import MaybePath, noting, read_rows
 
 XTD10 = ("es", "it", "ko", "pl", "ru", "tr", "zh")
 Rows = Iterator[dict[str, str]]
@@ -149,38 +149,40 @@ def _lines(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").splitlines()
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    required = {"data": "folder of the official files", "out": "folder for the files"}
-    others = {
-        "photos": "folder of all of Flickr8k's photos, for calibration.jsonl",
-        "descriptions": "folder of Dutch/Test and German/Test",
-        "xtd10": "folder of test_1kcaptions_en.txt and others",
-        "trained": "file of captions of the training, for --xtd10",
-    }
-    given = read_options(__doc__, argv, required, others)
+@command(
+    data="folder of the official files",
+    out="folder for the files",
+    photos="folder of all of Flickr8k's photos, for calibration.jsonl; default: none",
+    descriptions="folder of Dutch/Test and German/Test; default: none",
+    xtd10="folder of test_1kcaptions_en.txt and others; default: none",
+    trained="file of captions of the training, for --xtd10; default: none",
+)
+def main(
+    data: Path, out: Path, photos: MaybePath, descriptions: MaybePath, xtd10: MaybePath, trained: MaybePath
+) -> None:
     written: dict[str, list[dict[str, str]]] = {}
     missing: dict[str, str] = {}
     for name, read in (("photos", photo_rows), ("english", english_rows)):
         with noting(missing, name):
-            written[name] = [*read(given.data / "flickr8k")]
-    if given.photos:
+            written[name] = [*read(data / "flickr8k")]
+    if photos:
         apart = {Path(row["image"]).name for row in written["photos"]}
-        shared = shared_rows(given.data, given.photos, given.descriptions, apart)
+        shared = shared_rows(data, photos, descriptions, apart)
         written["calibration"] = [*written["photos"], *shared]
-    if given.descriptions:
-        written["dutch"] = [*dutch_rows(given.descriptions / "Dutch/Test", given.data / "multi30k")]
-    if given.xtd10:
-        if given.trained is None:
+    if descriptions:
+        written["dutch"] = [*dutch_rows(descriptions / "Dutch/Test", data / "multi30k")]
+    if xtd10:
+        if trained is None:
             raise InputError("--xtd10 needs --trained, the captions of the training")
-        written["xtd10"] = [*xtd10_rows(given.xtd10, given.trained)]
+        written["xtd10"] = [*xtd10_rows(xtd10, trained)]
     for name, rows in written.items():
         if not rows:
             raise InputError(f"there is no caption for {name}.jsonl")
-        write_lines(given.out / f"{name}.jsonl", rows)
-        print(f"{given.out / name}.jsonl: {len(rows):,} captions")
+        write_lines(out / f"{name}.jsonl", rows)
+        print(f"{out / name}.jsonl: {len(rows):,} captions")
     for name, why in missing.items():
-        print(f"{given.out / name}.jsonl: not written: {why}")
+        print(f"{out / name}.jsonl: not written: {why}")
 
 
 if __name__ == "__main__":
-    run_as_command(main)
+    main()

@@ -35,12 +35,12 @@ from capscore.metrics.rows import format_signature
 from capscore.options import Sampling
 from capscore.registry import METRICS
 from capscore.tables import Report, Table, fixed
-from training.engine.config import main as run_as_command
 from weights.making.jsonl import beside
 from weights.making.package_texts import source_texts
+from weights.making.settings import command
 from weights.making.sources import SOURCES
 
-from .figures import FILES, noting, read_options, write_results
+from .figures import FILES, MaybePath, noting, write_results
 from .held_out import translated
 
 KS = (1, 5, 10)
@@ -183,28 +183,25 @@ def _cell(value: float | None, low: float | None, high: float | None) -> str:
     return fixed(value, 1, "") + ("" if low is None else f" [{fixed(low, 1)}–{fixed(high, 1)}]")
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    required = {
-        "data": "folder of the official files",
-        "photos": "folder of the photos",
-        "sources": "folder of weights.making.sources",
-    }
-    others = {
-        "backbone": f"name or folder; repeatable; default: {', '.join(BACKBONES)}",
-        **FILES,
-    }
-    given = read_options(__doc__, argv, required, others)
+@command(
+    data="folder of the official files",
+    photos="folder of the photos",
+    sources="folder of weights.making.sources",
+    backbone=f"name or folder; repeatable; default: {', '.join(BACKBONES)}",
+    **FILES,
+)
+def main(data: Path, photos: Path, sources: Path, backbone: list[str] | None, **files: MaybePath) -> None:
     embedders = {}
-    for name in given.backbone or BACKBONES:
+    for name in backbone or BACKBONES:
         embedders[name] = Embedder(capscore.load_backbone(name), cache=resolve_cache(None))
     missing: dict[str, str] = {}
     searched, runs = {}, []
     for name, embedder in embedders.items():
         with noting(missing, f"text → image, {name}"):
-            searched[name] = search(embedder, given.data, given.photos, given.sources, missing)
+            searched[name] = search(embedder, data, photos, sources, missing)
     for stated in RATED:
         with noting(missing, f"{stated['slug']}, {stated['config']}"):
-            folders = {"data_dir": given.data / stated["data_dir"], "images": given.photos / stated["images"]}
+            folders = {"data_dir": data / stated["data_dir"], "images": photos / stated["images"]}
             runs += agreement(embedders, **{**stated, **folders})
     numbers = {
         "capscore": capscore.__version__,
@@ -214,8 +211,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         "missing": missing,
     }
     parts: list[Table | Report] = [search_table(searched), *(run.report() for run in runs)]
-    write_results(given, numbers, parts, missing)
+    write_results(files, numbers, parts, missing)
 
 
 if __name__ == "__main__":
-    run_as_command(main)
+    main()

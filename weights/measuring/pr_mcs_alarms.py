@@ -39,9 +39,9 @@ from capscore.metrics.mcs import MCS
 from capscore.metrics.with_backbone import row_cosines
 from capscore.statistics.bootstrap import NO_INTERVALS
 from capscore.tables import Report, Table
-from training.engine.config import main as run_as_command
+from weights.making.settings import command
 
-from .figures import FILES, in_percent, noting, read_options, read_rows, write_results
+from .figures import FILES, MaybePath, in_percent, noting, read_rows, write_results
 
 LEAST = 50  # a language with fewer captions is not measured
 SAMPLE, BY_DEGREE, OF_MODELS = 500, 100, 1000  # captions of a set, of a curve, of models per data set
@@ -219,21 +219,24 @@ def tables(sets: Sequence[Measured], texts: Mapping[str, Any]) -> Iterator[Table
     yield Table(["captions", "metric", "n", "below half", "mean kept"], rows, said, 2)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    required = {"data": "folder of the official files", "held-out": "folder of weights.measuring.held_out"}
-    others = {"backbone": "name or folder; repeatable; default: embedded-pr-mcs", **FILES}
-    given = read_options(__doc__, argv, required, others)
+@command(
+    data="folder of the official files",
+    held_out="folder of weights.measuring.held_out",
+    backbone="name or folder; repeatable; default: embedded-pr-mcs",
+    **FILES,
+)
+def main(data: Path, held_out: Path, backbone: list[str] | None, **files: MaybePath) -> None:
     for category in (capscore.BenchmarkWarning, capscore.LanguageWarning):
         warnings.simplefilter("ignore", category)
-    tuned = {spec: capscore.load_backbone(spec) for spec in given.backbone or ["embedded-pr-mcs"]}
-    base, *others = {backbone.tuned_from or spec for spec, backbone in tuned.items()}
+    tuned = {spec: capscore.load_backbone(spec) for spec in backbone or ["embedded-pr-mcs"]}
+    base, *others = {tower.tuned_from or spec for spec, tower in tuned.items()}
     if others:
         raise InputError(f"--backbone: one base is expected, not {', '.join(sorted([base, *others]))}")
     cache, missing = resolve_cache(None), dict[str, str]()
     plain = Embedder(capscore.load_backbone(base), cache=cache)
-    towers = {Path(spec).name: Embedder(backbone, cache=cache) for spec, backbone in tuned.items()}
-    sets = measure_sets(towers, plain, given.data, given.held_out, missing)
-    listed = texts_to_keep(given.data, given.held_out, missing)
+    towers = {Path(spec).name: Embedder(tower, cache=cache) for spec, tower in tuned.items()}
+    sets = measure_sets(towers, plain, data, held_out, missing)
+    listed = texts_to_keep(data, held_out, missing)
     texts = {title: kept_of_texts(towers, plain, own) for title, own in listed.items()}
     document = {
         "backbones": [f"{own.backbone.name}@{own.backbone.revision}" for own in towers.values()],
@@ -241,8 +244,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         "texts": texts,
         "missing": missing,
     }
-    write_results(given, document, [*tables(sets, texts)], missing)
+    write_results(files, document, [*tables(sets, texts)], missing)
 
 
 if __name__ == "__main__":
-    run_as_command(main)
+    main()

@@ -10,17 +10,17 @@ their results; what they lack is listed as not measured. Out: a table in Markdow
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from capscore.errors import InputError
 from capscore.tables import Table, fixed
-from training.engine.config import main as run_as_command
 from weights.making.jsonl import beside
+from weights.making.settings import command
 
-from .figures import FILES, read_options, write_results
+from .figures import FILES, MaybePath, write_results
 
 STUDIES = ("pr_mcs", "image_tower", "marks", "changed_captions")
 # where, times what, title, value of the weights that ship, "at least" or "at most", bound
@@ -64,9 +64,9 @@ def measured_figures(folder: Path) -> dict[str, float | None]:
     return found
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    given = read_options(__doc__, argv, {"run": "folder of the studies' results"}, FILES)
-    found = measured_figures(given.run)
+@command(run="folder of the studies' results", **FILES)
+def main(run: Path, **files: MaybePath) -> None:
+    found = measured_figures(run)
     rows = []
     for _, _, title, shipped, holds, bound in WANTED:
         value, held = found.get(title), "not measured"
@@ -75,8 +75,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             held = "yes" if is_held else "no"
         rows.append([title, fixed(shipped, 1), fixed(value, 1), f"{holds} {bound:g}", held])
     heads = ("in percent", "shipped", "this run", "to hold", "held")
-    write_results(given, found, [Table(heads, rows, "On photos that nothing was trained on")])
+    write_results(files, found, [Table(heads, rows, "On photos that nothing was trained on")])
 
 
 if __name__ == "__main__":
-    run_as_command(main)
+    main()

@@ -9,12 +9,13 @@ a right one, drawn by a seed; some happen to fit.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from pathlib import Path
 
 import capscore
 from capscore.tables import Table
+from weights.making.settings import command
 
-from .figures import FILES, read_options, read_rows, write_results
+from .figures import FILES, MaybePath, read_rows, write_results
 
 SWAPPED, SEED = 1000, 7
 LANGUAGES = ("ar", "de", "en", "fr", "pt", "zh")
@@ -22,10 +23,10 @@ METRICS = (["mcs"], ["fit"], ["mcs", "infometic"], ["infometic"])
 HEADINGS = ("metric", "found, six languages", "right ones marked", "found, English", "right ones marked")
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    given = read_options(__doc__, argv, {"rows": "file of photos, captions and languages"}, FILES)
-    rows = read_rows(given.rows, "image", "caption", "language")
-    right = [row for row in rows if row["language"] in LANGUAGES]
+@command(rows="file of photos, captions and languages", **FILES)
+def main(rows: Path, **files: MaybePath) -> None:
+    listed = read_rows(rows, "image", "caption", "language")
+    right = [row for row in listed if row["language"] in LANGUAGES]
     right.sort(key=lambda row: (row["image"], LANGUAGES.index(row["language"])))
     draws, swapped = random.Random(SEED), []
     for row in draws.choices(right, k=SWAPPED):
@@ -36,13 +37,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     for metrics in METRICS:
         line = [",".join(metrics)]
         for only in (LANGUAGES, ("en",)):
-            parts = [[row for row in rows if row["language"] in only] for rows in (swapped, right)]
+            parts = [[row for row in part if row["language"] in only] for part in (swapped, right)]
             found = capscore.score_file(parts[0] + parts[1], metrics, backbone="embedded")
             n_swapped = sum(row < len(parts[0]) for row in found.likely_wrong())
             n_right = len(found.likely_wrong()) - n_swapped
             line += [f"{100 * n_swapped / len(parts[0]):.0f} %", f"{100 * n_right / len(parts[1]):.1f} %"]
         lines.append(line)
-    write_results(given, lines, [Table(HEADINGS, lines)])
+    write_results(files, lines, [Table(HEADINGS, lines)])
 
 
 if __name__ == "__main__":

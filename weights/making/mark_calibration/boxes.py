@@ -8,7 +8,7 @@ right, bottom as shares, class, confidence], …].
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,8 @@ from capscore.errors import MissingExtraError
 from capscore.files.write import write_text
 from capscore.images.boxes import normalised, suppress
 from capscore.images.load import load_image
-from training.engine.config import main as run_as_command
 from weights.making.mark_calibration.rows import read_mark_rows
-from weights.measuring.figures import read_options
+from weights.making.settings import command
 
 SIDE = 416
 _STRIDES = (8, 16, 32)
@@ -71,23 +70,22 @@ def decoded(found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate([centre - extent / 2, centre + extent / 2], axis=1), found[:, 4:5] * found[:, 5:]
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    required = {
-        "rows": "file of weights.making.mark_calibration.rows",
-        "detector": "file in ONNX of a YOLOX detector that reads 416 × 416 pixels",
-        "out": "file to write",
-    }
-    given = read_options(__doc__, argv, required)
+@command(
+    rows="file of weights.making.mark_calibration.rows",
+    detector="file in ONNX of a YOLOX detector that reads 416 × 416 pixels",
+    out="file to write",
+)
+def main(rows: Path, detector: Path, out: Path) -> None:
     try:
         import onnxruntime
     except ImportError:
         raise MissingExtraError("onnxruntime", "boxes", "a detector in ONNX") from None
-    session = onnxruntime.InferenceSession(str(given.detector), providers=["CPUExecutionProvider"])
-    files = [row["file"] for row in read_mark_rows(given.rows) if row["split"] == "train"]
+    session = onnxruntime.InferenceSession(str(detector), providers=["CPUExecutionProvider"])
+    files = [row["file"] for row in read_mark_rows(rows) if row["split"] == "train"]
     found = {file: detected(session, load_image(file)) for file in files}
-    write_text(given.out, json.dumps(found) + "\n", "the boxes")
+    write_text(out, json.dumps(found) + "\n", "the boxes")
     print(f"{sum(map(len, found.values())):,} boxes")
 
 
 if __name__ == "__main__":
-    run_as_command(main)
+    main()

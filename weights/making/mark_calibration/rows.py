@@ -16,14 +16,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.benchmarks.data.caption_files import token_captions
 from capscore.errors import InputError
-from training.engine.config import main as run_as_command
 from weights.making.captions import HELD_OUT, describe, photo_captions
 from weights.making.held_out import (
     TESTED,
@@ -37,7 +36,7 @@ from weights.making.held_out import (
 )
 from weights.making.jsonl import beside, print_counts, read_lines, write_lines, write_sources
 from weights.making.package_texts import photo_name, read_texts
-from weights.measuring.figures import read_options
+from weights.making.settings import command
 
 SPLITS = ("train", "calibrate", "measure")
 # Blocks of emoji that picture things, words that name none, and COCO's things.
@@ -140,16 +139,15 @@ def read_mark_rows(file: str | Path) -> list[dict[str, Any]]:
     return list(read_lines(file, "rows", ("split", "file"), dict))
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    required = {
-        "data": "folder with multi30k, flickr8k and xflickrco, which determine what is held out",
-        "texts": "folder of weights.making.package_texts",
-        "photos": "folder with photos; its folders are searched too",
-        "out": "file to write",
-    }
-    given = read_options(__doc__, argv, required)
-    print_counts(write_rows(given.data, given.texts, given.photos, given.out))
+@command(
+    data="folder with multi30k, flickr8k and xflickrco, which determine what is held out",
+    texts="folder of weights.making.package_texts",
+    photos="folder with photos; its folders are searched too",
+    out="file to write",
+)
+def main(data: Path, texts: Path, photos: Path, out: Path) -> None:
+    print_counts(write_rows(data, texts, photos, out))
 
 
 if __name__ == "__main__":
-    run_as_command(main)
+    main()
