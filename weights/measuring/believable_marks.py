@@ -148,9 +148,8 @@ def is_lowest(planted: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str
     by_score = all(word["p_correct"] is None for word in (*planted, *others))
 
     def value(word: Mapping[str, Any]) -> float:
-        if by_score:
-            return float(word["score"])
-        return 1.0 if word["p_correct"] is None else float(word["p_correct"])
+        likely = word["score" if by_score else "p_correct"]
+        return 1.0 if likely is None else float(likely)
 
     return bool(planted) and min(map(value, planted)) < min(map(value, others), default=np.inf)
 

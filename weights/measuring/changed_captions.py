@@ -141,13 +141,10 @@ def table(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Table:
     languages = list(dict.fromkeys(language for parts in found.values() for language in parts))
     lines = []
     for name, parts in found.items():
-        line = [name.replace("\n", "⏎")]
-        for language in languages:
-            cell = ""
-            if own := parts.get(language):
-                cell = f"{own['change']:+.4f} {in_percent(own['moved'])} {in_percent(own['lower'])}"
-            line.append(cell)
-        lines.append(line)
+        cells = dict.fromkeys(languages, "")
+        for language, own in parts.items():
+            cells[language] = f"{own['change']:+.4f} {in_percent(own['moved'])} {in_percent(own['lower'])}"
+        lines.append([name.replace("\n", "⏎"), *cells.values()])
     title = f"change of the mean; captions that move by more than {MOVED}, and that score lower, %"
     return Table(("change", *languages), lines, title)
 

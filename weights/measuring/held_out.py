@@ -57,12 +57,11 @@ def photo_rows(flickr8k: Path) -> Rows:
         image = flickr8k / "images" / photo
         for language, captions in languages.items():
             if image.is_file() and isinstance(captions, list) and not language.endswith("_mt"):
-                yield from _of_photo(image, language, captions)
+                yield from (_of_photo(image, language, caption) for caption in captions)
 
 
-def _of_photo(image: Path, language: str, captions: Iterable[str]) -> Rows:
-    for caption in captions:
-        yield {"image": str(image.resolve()), "caption": caption, "language": language}
+def _of_photo(image: Path, language: str, caption: str) -> dict[str, str]:
+    return {"image": str(image.resolve()), "caption": caption, "language": language}
 
 
 def shared_rows(data: Path, photos: Path, descriptions: Path | None, apart: Iterable[str]) -> Rows:
@@ -85,7 +84,8 @@ def shared_rows(data: Path, photos: Path, descriptions: Path | None, apart: Iter
             found.setdefault(language, []).extend((names[photo_of(listed[n])], texts[n]) for n in at)
     for language, captions in found.items():
         for name, text in captions:
-            yield from _of_photo(photos / name, language, [text.strip()] if text.strip() else [])
+            if text.strip():
+                yield _of_photo(photos / name, language, text.strip())
 
 
 def english_rows(flickr8k: Path) -> Rows:
@@ -125,19 +125,20 @@ def xtd10_rows(folder: Path, trained: Path) -> Rows:
 
 
 def translated(
-    data: Path, slug: str, language: str, photos: Iterable[str], splits: Sequence[str] = ()
+    data: Path, slug: str, language: str, photos: Iterable[str] | None = None, splits: Sequence[str] = ()
 ) -> list[tuple[str, str]]:
-    """(photo's name, caption) of those of the photos that a benchmark shares, known by their numbers.
+    """(photo's name, caption) of a benchmark's photos, by default all, and of all splits.
 
-    `splits` are all unless named.
+    Photos that are given are known by their numbers, and have the names that are given.
     """
-    names = {photo_of(photo): photo for photo in photos}
+    names = {photo_of(photo): photo for photo in photos or ()}
     builder = benchmark_builder(slug, language, data_dir=data / slug, images=False)
     found = []
     for split in splits or builder.splits():
         for _, row in builder.checked_rows(split):
-            if (photo := photo_of(row["image_id"])) in names:
-                found += [(names[photo], text) for text in row["references"]]
+            name = row["image_id"] if photos is None else names.get(photo_of(row["image_id"]))
+            if name is not None:
+                found += [(name, text) for text in row["references"]]
     return found
 
 

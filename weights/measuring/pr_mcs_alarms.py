@@ -27,8 +27,6 @@ from typing import Any
 import numpy as np
 
 import capscore
-from capscore.benchmarks.data.load import load_benchmark
-from capscore.benchmarks.reading import Configuration, read_benchmark
 from capscore.benchmarks.robustness import CaptionSet, Robustness, RobustnessOptions, SetResult, file_captions
 from capscore.benchmarks.robustness.run import alarms, measure, measure_degrees, measure_styles
 from capscore.embedding.cache import resolve_cache
@@ -39,9 +37,11 @@ from capscore.metrics.mcs import MCS
 from capscore.metrics.with_backbone import row_cosines
 from capscore.statistics.bootstrap import NO_INTERVALS
 from capscore.tables import Report, Table
+from weights.making.held_out import official_rows
 from weights.making.settings import command
 
 from .figures import FILES, MaybePath, in_percent, noting, read_rows, write_results
+from .held_out import SHARED, translated
 
 LEAST = 50  # a language with fewer captions is not measured
 SAMPLE, BY_DEGREE, OF_MODELS = 500, 100, 1000  # captions of a set, of a curve, of models per data set
@@ -75,7 +75,7 @@ def caption_sets(data: Path, held_out: Path) -> Iterator[tuple[str, Callable[[],
         yield name, partial(file_with_texts, held_out / f"{name}.jsonl")
     for slug, languages in TRANSLATED.items():
         for language in languages:
-            yield f"{slug}, {language}", partial(translated_with_texts, slug, language, data / slug)
+            yield f"{slug}, {language}", partial(translated_with_texts, slug, language, data)
 
 
 def with_texts(data: str, language: str, rows: Iterable[tuple[str, str, str]]) -> CaptionSet:
@@ -93,21 +93,18 @@ def file_with_texts(path: Path) -> list[CaptionSet]:
     return [with_texts(path.name, language, rows) for language, rows in found.items()]
 
 
-def translated_with_texts(slug: str, language: str, folder: Path) -> list[CaptionSet]:
+def translated_with_texts(slug: str, language: str, data: Path) -> list[CaptionSet]:
     """The captions of a benchmark's language, with the first English caption in place of each photo."""
-    found: dict[str, list[tuple[str, str]]] = {}
-    for code in ("en", language):
-        _, rows = read_benchmark(Configuration(slug, code, folder), images=False)
-        found[code] = [(row["image_id"], caption) for _, row in rows for caption in row["references"]]
-    english = dict(reversed(found["en"]))
-    own = dict.fromkeys((caption, photo, english[photo]) for photo, caption in found[language])
+    split, _ = SHARED[slug]
+    first = dict(reversed(translated(data, slug, "en", splits=(split,))))
+    found = translated(data, slug, language, splits=(split,))
+    own = dict.fromkeys((caption, photo, first[photo]) for photo, caption in found)
     return [with_texts(slug, language, own)]
 
 
 def model_captions(slug: str, data: Path) -> list[str]:
     """The captions of a data set that captioning models wrote."""
-    config, split = MODELS[slug]
-    rows = load_benchmark(slug, config, split=split, data_dir=data / slug, images=False)
+    rows = official_rows(data, slug, *MODELS[slug])
     return [row["caption"] for row in rows if row.get("system", "") != "Human"]
 
 
