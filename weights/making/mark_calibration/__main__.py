@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -58,12 +58,11 @@ def train(settings: MarkCalibrationSettings) -> RunResult:
     draws = WordDraws(features, splits["train"], settings)
     say(f"{len(draws.photos):,} photos to train on, {len(splits['calibrate']):,} to calibrate on")
     data = b"".join(Path(path).read_bytes() for path in (settings.rows, settings.boxes))
-    shown = {place: own[:, :4] for place, own in boxes.items()}
     network.train()
     result = run(
         network,
         draws,
-        MarkLoss(features, shown, settings.thing_weight),
+        MarkLoss(features, boxes, settings.thing_weight),
         settings,
         identity={**own_settings(settings, _NO_IDENTITY), "data": xxhash.xxh3_128_hexdigest(data)},
         parameters=[part for name, part in network.named_parameters() if not name.startswith(_LATER)],
@@ -81,8 +80,10 @@ def train(settings: MarkCalibrationSettings) -> RunResult:
         "recipe": "mark_calibration",
         "step": result.step,
         "photos": {name: len(own) for name, own in splits.items()},
-        "found": {language: _shares_found(own) for language, own in words.items()},
+        "found": {},  # how much of what is wrong is found at 5 % false alarms
     }
+    for language, curves in words.items():
+        notes["found"][language] = {name: round(curve.found, 4) for name, curve in curves.items()}
     nouns, made_for = common_nouns(features, splits["train"]), (backbone.name, backbone.revision)
     calibration = MarkCalibration(network, alone, words, fits, mentions, nouns, *made_for, notes=notes)
     save_mark_calibration(calibration, out)
@@ -90,11 +91,6 @@ def train(settings: MarkCalibrationSettings) -> RunResult:
     write_card(out, mark_calibration_card(settings, notes, compute=compute_of(result, 0)))
     write_text(out / RESULT, json.dumps(notes, indent=1, ensure_ascii=False) + "\n", "result")
     return result
-
-
-def _shares_found(curves: Mapping[str, MarkCurve]) -> dict[str, float]:
-    """How much of what is wrong is found at 5 % false alarms."""
-    return {name: round(curve.found, 4) for name, curve in curves.items()}
 
 
 def save_mark_calibration(calibration: MarkCalibration, folder: str | os.PathLike[str]) -> None:
@@ -141,9 +137,8 @@ def background_of(features: MarkFeatures, number: int, seed: int) -> torch.Tenso
     _, collection, sizes = np.unique(folder, return_inverse=True, return_counts=True)
     shares = 1.0 / sizes[collection]
     few, chance = len(trained) < number, np.random.default_rng(seed)
-    return rows_at(
-        features.whole, np.sort(chance.choice(trained, number, replace=few, p=shares / shares.sum()))
-    )
+    chosen = chance.choice(trained, number, replace=few, p=shares / shares.sum())
+    return rows_at(features.whole, np.sort(chosen))
 
 
 def main(argv: Sequence[str] | None = None) -> None:

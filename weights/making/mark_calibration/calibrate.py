@@ -35,7 +35,6 @@ CAPTIONS = 6
 # What is planted in each caption, each time in the caption as it was: a noun of any kind, a noun that is
 # among those most like the right one, a thing that captions hardly ever mention, and a word of another class.
 PLANTED = ("noun", "alike", "rare", "other")
-_TOO_FEW = f"fewer than {LEAST} nouns or captions to calibrate on: more photos are needed"
 _PHOTOS, _STEPS = 64, 600
 _RIGHT, _WRONG, _UNKNOWN = 1, 0, -1
 Logits = Callable[[Tensor], Tensor]
@@ -64,8 +63,8 @@ def calibrate(
     draws = WordDraws(features, features.of_split("calibrate"), drawn)
     alone = _curves_of_words_alone(network, draws, seed)
     cases = make_cases(draws, seed)
-    loaded = MarkCalibration(network, alone, {SHARED: {}}, {SHARED: alone["noun"]}, alone["noun"])
-    found = row_features(loaded, _marked_rows(features, cases, embed), embed)
+    in_part = MarkCalibration(network, alone, {}, {}, None)  # what `row_features` reads of one
+    found = row_features(in_part, _marked_rows(features, cases, embed), embed)
     language, kind = (np.array([getattr(case, name) for case in cases]) for name in ("language", "kind"))
 
     sizes = [len(item.numbers) for item in found]
@@ -84,8 +83,8 @@ def calibrate(
     # captions with a wrong word must be judged word by word: only captions of other photos do not fit
     fits = np.array([float(item.logits[1]) for item in found])
     captions = _curves(language, fits, kind == "right", kind == "other")
-    if "noun" not in words[SHARED] or SHARED not in captions:
-        raise CapscoreError(_TOO_FEW)
+    if not ("noun" in alone and "noun" in words[SHARED] and SHARED in captions):
+        raise CapscoreError(f"fewer than {LEAST} nouns or captions to calibrate on: more photos are needed")
     return alone, words, captions
 
 
@@ -116,24 +115,18 @@ def _curves_of_words_alone(network: MarkNetwork, draws: WordDraws, seed: int) ->
         own = kinds == number
         if curve := fit_curve(logits[own & (right > 0)], logits[own & (right == 0)]):
             curves[name] = curve
-    if "noun" not in curves:
-        raise CapscoreError(_TOO_FEW)
     return curves
 
 
 def make_cases(draws: WordDraws, seed: int) -> list[Case]:
     """Captions of each photo as they are, with a wrong word, and captions of other photos."""
     features, chance = draws.features, np.random.default_rng([seed, 1])
-    picked = []
-    for photo in draws.photos.tolist():
-        own = draws.own[photo]
-        picked.append(chance.choice(own, min(CAPTIONS, len(own)), replace=False))
+    picked = [chance.choice(own, min(CAPTIONS, len(own)), replace=False) for own in draws.own.values()]
     captions = np.concatenate(picked)
     others = np.empty_like(captions)
     spoken = features.language[captions]
     for code in np.unique(spoken).tolist():
-        own = captions[spoken == code]
-        others[spoken == code] = other_captions(features, own, chance)
+        others[spoken == code] = other_captions(features, captions[spoken == code], chance)
     distinct = np.unique(np.concatenate([captions, others])).tolist()
     texts = [features.captions[place] for place in distinct]
     listed = words_by_language(texts, features.language[distinct].tolist())
@@ -157,8 +150,8 @@ def _marked_rows(features: MarkFeatures, cases: Sequence[Case], embed: Embed) ->
     vectors = dict(zip(texts, np.asarray(embed(texts), np.float32), strict=True))
     seen = {}
     for photo in {case.photo for case in cases}:
-        shown = features.windows[photo][features.there[photo]]
-        seen[photo] = PhotoFeatures(np.array(features.cells[photo]), np.array(shown))
+        windows = features.windows[photo][features.there[photo]]
+        seen[photo] = PhotoFeatures(features.cells[photo], windows)
     nothing = np.zeros((0, features.whole.shape[1]), np.float32), np.zeros((0, 4))
     rows = []
     for photo, text, language, words, *_ in cases:
@@ -231,17 +224,15 @@ def crossed(
 
 def fit_layers(layers: nn.Module, logits_of: Logits, inputs: Tensor, labels: Tensor) -> None:
     """Fit small layers to all rows at once, right and wrong ones with half of the weight each."""
-    inputs, labels = inputs.clone(), labels.clone()
     weight = torch.where(labels > 0, 0.5 / labels.sum().clamp(min=1), 0.5 / (1 - labels).sum().clamp(min=1))
     optimiser = torch.optim.AdamW(layers.requires_grad_(True).parameters(), lr=2e-2, weight_decay=1e-2)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, _STEPS)
-    with torch.enable_grad():
-        for _ in range(_STEPS):
-            each = F.binary_cross_entropy_with_logits(logits_of(inputs), labels, reduction="none")
-            optimiser.zero_grad()
-            (each @ weight).backward()
-            optimiser.step()
-            schedule.step()
+    for _ in range(_STEPS):
+        each = F.binary_cross_entropy_with_logits(logits_of(inputs), labels, reduction="none")
+        optimiser.zero_grad()
+        (each @ weight).backward()
+        optimiser.step()
+        schedule.step()
 
 
 def fit_curve(right: np.ndarray, wrong: np.ndarray, prior: np.ndarray | None = None) -> MarkCurve | None:

@@ -149,7 +149,7 @@ def common_nouns(features: MarkFeatures, photos: Sequence[int]) -> dict[str, tup
 class MarkLoss:
     """The loss on photos, as `training.engine.loop.run` calls it; `thing_weight` is a.
 
-    `boxes` maps a photo to its boxes (k, 4) as shares; photos without an entry teach none.
+    `boxes` are those of `read_boxes`; photos without an entry teach none.
     """
 
     def __init__(self, features: MarkFeatures, boxes: Mapping[int, np.ndarray], thing_weight: float):
@@ -162,27 +162,22 @@ class MarkLoss:
         is_right, is_wrong = there & (right > 0), there & (right == 0)
         weight = is_right / gather(is_right.sum(dim=1)).sum().clamp(min=1)
         weight = weight + is_wrong / gather(is_wrong.sum(dim=1)).sum().clamp(min=1)
-        terms = {"words": gather((each * weight).sum(dim=1)).sum() / 2.0}
-        confidence, overlap, known = (gather(item) for item in self._things(model, seen.cells, rows))
-        n_known = known.sum().clamp(min=1)
-        terms["confidence"], terms["boxes"] = confidence.sum() / n_known, overlap.sum() / n_known
-        things = terms["confidence"] + terms["boxes"]
-        return {"loss": terms["words"] + self.thing_weight * things, **terms}
+        words = gather((each * weight).sum(dim=1)).sum() / 2.0
 
-    def _things(
-        self, model: MarkNetwork, cells: Tensor, rows: Sequence[PhotoWords]
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Losses of confidence and overlap per photo, 0 without an entry; and 1 for a photo with one."""
         height, width = self.features.side.tolist()
-        logits, found = model.object_boxes(cells, height, width)
+        logits, found = model.object_boxes(seen.cells, height, width)
         boxes = [self.boxes.get(row.photo, np.zeros((0, 4))) for row in rows]
-        targets, there = zip(*(cell_boxes(own, height, width) for own in boxes), strict=True)
-        wanted, has = torch.from_numpy(np.stack(targets)), torch.from_numpy(np.stack(there))
-        confidence = F.binary_cross_entropy_with_logits(logits.float(), has.float(), reduction="none")
-        overlap = (1.0 - overlaps_of(found.float(), wanted)) * has
+        targets, has = zip(*(cell_boxes(own[:, :4], height, width) for own in boxes), strict=True)
+        wanted, has = torch.from_numpy(np.stack(targets)), torch.from_numpy(np.stack(has))
+        sure = F.binary_cross_entropy_with_logits(logits.float(), has.float(), reduction="none").mean(dim=1)
+        apart = (1.0 - overlaps_of(found.float(), wanted)) * has
+        apart = apart.sum(dim=1) / has.sum(dim=1).clamp(min=1)
+        # a photo without an entry teaches nothing of boxes
         known = torch.tensor([float(row.photo in self.boxes) for row in rows])
-        overlap = overlap.sum(dim=1) / has.sum(dim=1).clamp(min=1)
-        return confidence.mean(dim=1) * known, overlap * known, known
+        n_known = gather(known).sum().clamp(min=1)
+        confidence, overlap = (gather(part * known).sum() / n_known for part in (sure, apart))
+        loss = words + self.thing_weight * (confidence + overlap)
+        return {"loss": loss, "words": words, "confidence": confidence, "boxes": overlap}
 
 
 def judged(

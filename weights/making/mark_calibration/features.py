@@ -107,8 +107,9 @@ def prepare(rows_file: str, backbone: Backbone, reduced: int, folder: Path) -> M
     if not made.exists():
         rows = read_mark_rows(rows_file)
         with whole_folder(made) as aside:
-            _see(rows, backbone, reduced, aside)
-            _read(rows, backbone, aside)
+            arrays = _see(rows, backbone, reduced, aside) | _read(rows, backbone, aside)
+            for name, array in arrays.items():
+                np.save(aside / f"{name}.npy", array)
     index = json.loads((made / "index.json").read_text(encoding="utf-8"))
     index["words"] = [(language, word) for language, word in index["words"]]
     arrays = {path.stem: np.load(path, mmap_mode="r") for path in made.glob("*.npy")}
@@ -149,8 +150,8 @@ def _flat(maps: torch.Tensor) -> np.ndarray:
     return maps.flatten(2).transpose(1, 2).numpy()
 
 
-def _see(rows: Sequence[dict[str, Any]], backbone: Backbone, reduced: int, folder: Path) -> None:
-    """Write the arrays of photos."""
+def _see(rows: Sequence[Any], backbone: Backbone, reduced: int, folder: Path) -> dict[str, np.ndarray]:
+    """Write the large arrays of photos; returns the small ones."""
     files, split = [row["file"] for row in rows], np.array([row["split"] for row in rows])
     trained = np.flatnonzero(split == "train")
     chosen = np.random.default_rng(0).choice(trained, min(_SAMPLE, len(trained)), replace=False)
@@ -165,16 +166,15 @@ def _see(rows: Sequence[dict[str, Any]], backbone: Backbone, reduced: int, folde
     for part, maps, sizes in feature_maps(files, backbone):
         cells[part], whole[part] = _flat(maps) @ weight.T + bias, backbone.encode_maps(maps)
         boxes = [normalised(windows(size)[1 : MOST_WINDOWS + 1], size) for size in sizes]
-        photo = np.repeat(np.arange(part.start, part.stop), [len(own) for own in boxes])
-        place = np.concatenate([np.arange(len(own)) for own in boxes])
-        shown[photo, place] = backbone.encode_map_regions(maps, boxes)
-        shares[photo, place], there[photo, place] = np.concatenate(boxes), True
-    small = {"split": split, "weight": weight, "bias": bias, "side": np.array(side)}
-    _save(folder, {**small, "whole": whole, "there": there})
+        there[part] = np.arange(MOST_WINDOWS) < np.array([len(own) for own in boxes])[:, None]
+        shown[part][there[part]] = backbone.encode_map_regions(maps, boxes)
+        shares[part][there[part]] = np.concatenate(boxes)
+    of_map = {"weight": weight, "bias": bias, "side": np.array(side)}
+    return {"split": split, "whole": whole, "there": there, **of_map}
 
 
-def _read(rows: Sequence[dict[str, Any]], backbone: Backbone, folder: Path) -> None:
-    """Write the arrays of captions and words, and the index."""
+def _read(rows: Sequence[Any], backbone: Backbone, folder: Path) -> dict[str, np.ndarray]:
+    """Write the support of words, and the index; returns the other arrays of captions and words."""
     listed = [(photo, *caption[:2]) for photo, row in enumerate(rows) for caption in row["captions"]]
     photos, captions, languages = map(list, zip(*listed, strict=True))
     places: dict[tuple[str, str], int] = {}
@@ -195,18 +195,13 @@ def _read(rows: Sequence[dict[str, Any]], backbone: Backbone, folder: Path) -> N
     arrays |= {"word_class": np.array(classes, np.int8), "language": np.array(languages)}
     arrays["texts"] = embedded(embedder, captions).astype(np.float16)
     arrays["embeddings"] = embedded(embedder, [text for _, text in places]).astype(np.float16)
-    _save(folder, arrays)
     support = _on_disk(folder, "support", np.uint8, len(places), len(rows))
     rows_of_words = torch.from_numpy(arrays["embeddings"]).float()
     _support(rows_of_words, arrays["word"], np.repeat(photo, np.diff(start)), support)
     index = {"files": [row["file"] for row in rows], "captions": captions, "words": list(places)}
     content = json.dumps({**index, "vocabulary": vocabulary}, ensure_ascii=False)
     (folder / "index.json").write_text(content, encoding="utf-8")
-
-
-def _save(folder: Path, arrays: dict[str, np.ndarray]) -> None:
-    for name, array in arrays.items():
-        np.save(folder / f"{name}.npy", array)
+    return arrays
 
 
 def _support(embeddings: torch.Tensor, word: np.ndarray, photo: np.ndarray, out: np.ndarray) -> None:

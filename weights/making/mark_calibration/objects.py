@@ -8,7 +8,6 @@ does not. What lies in between teaches nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 
 import numpy as np
 import torch
@@ -38,7 +37,6 @@ _OWN, _STRANGE = 24, 24
 # What a photo's captions say, or nearly say, is no noun of another photo.
 _UNLIKE = 0.5
 _DROPOUT = 0.2
-_TOO_FEW = "too few boxes of things that captions mention, or do not mention: give more boxes"
 # Overlap with a box from which a window shows its thing.
 _SHOWN = 0.5
 # Captions of each photo, one of which is another photo's.
@@ -54,30 +52,24 @@ class Things:
 
     Attributes:
         boxes: Those of `read_boxes`.
-        rows: float16 (t, d), embeddings of unit length of the t boxes.
-        photo: int64 (t,), places of the photos, in ascending order.
-        shares, thing: float32 (t, 4) and int64 (t,), boxes as shares of the sides, places in `COCO_THINGS`.
+        shown: Place of each photo that has boxes, in ascending order → the most confident of them (k, 6).
+        rows: Place of such a photo → float16 (k, d), embeddings of unit length of these boxes.
         like: float32 (v, 80), of `like_things`, of the distinct words.
     """
 
     def __init__(self, features: MarkFeatures, boxes: Mapping[int, np.ndarray], backbone: Backbone):
         self.features, self.boxes = features, boxes
-        kept = {photo: own[:MOST] for photo, own in sorted(boxes.items()) if len(own)}
-        listed, rows = list(kept.values()), []
-        for part, maps, _ in feature_maps([features.files[photo] for photo in kept], backbone):
-            rows.append(backbone.encode_map_regions(maps, [own[:, :4] for own in listed[part]]))
-        self.rows = np.concatenate(rows).astype(np.float16)
-        self.photo = np.repeat(np.array([*kept], np.int64), [len(own) for own in listed])
-        joined = np.concatenate(listed)
-        self.shares, self.thing = joined[:, :4].astype(np.float32), joined[:, 4].astype(np.int64)
+        self.shown = {photo: own[:MOST] for photo, own in sorted(boxes.items()) if len(own)}
+        listed, rows = [own[:, :4] for own in self.shown.values()], []
+        for part, maps, _ in feature_maps([features.files[photo] for photo in self.shown], backbone):
+            rows.append(backbone.encode_map_regions(maps, listed[part]).astype(np.float16))
+        of_photos = np.split(np.concatenate(rows), np.cumsum([len(own) for own in listed])[:-1])
+        self.rows = dict(zip(self.shown, of_photos, strict=True))
         self.like = like_things(features.embeddings, backbone)
-
-    def of_photo(self, photo: int) -> slice:
-        return slice(*np.searchsorted(self.photo, [photo, photo + 1]).tolist())
 
     def photos(self, seed: int) -> tuple[list[int], list[int]]:
         """The photos with things that teach which words name them, and the others."""
-        photos = np.unique(self.photo)
+        photos = np.array([*self.shown])
         kept = np.random.default_rng([seed, 5]).random(len(photos)) < _NAMING
         return photos[kept].tolist(), photos[~kept].tolist()
 
@@ -125,8 +117,7 @@ def nouns_of_photos(features: MarkFeatures) -> list[np.ndarray]:
     of_word = np.repeat(features.photo, np.diff(features.start))
     is_noun = features.word_class == NOUN
     pairs = np.unique(np.stack([of_word[is_noun], features.word[is_noun]], axis=1), axis=0)
-    ends = np.searchsorted(pairs[:, 0], np.arange(len(features.files) + 1))
-    return [pairs[start:stop, 1] for start, stop in pairwise(ends.tolist())]
+    return np.split(pairs[:, 1], np.searchsorted(pairs[:, 0], np.arange(1, len(features.files))))
 
 
 def _batch(
@@ -134,16 +125,15 @@ def _batch(
 ) -> tuple[torch.Tensor, np.ndarray, torch.Tensor]:
     """Words (n, m, d), labels (n, m, k): 1, 0, or -1 for unknown, and regions (n, k, d)."""
     features = things.features
-    parts = [things.of_photo(photo) for photo in photos.tolist()]
-    regions, _ = padded([things.rows[part] for part in parts], "cpu")
+    regions, _ = padded([things.rows[photo] for photo in photos.tolist()], "cpu")
     words = np.zeros((len(photos), _OWN + _STRANGE), np.int64)
     labels = np.full((*words.shape, regions.shape[1]), -1, np.int8)
     strange = [nouns[other] for other in chance.permutation(photos).tolist()]
-    for place, (photo, part) in enumerate(zip(photos.tolist(), parts, strict=True)):
+    for place, photo in enumerate(photos.tolist()):
         own = chance.permutation(nouns[photo])[:_OWN]
         rest = strange[place][features.support[strange[place], photo] < _UNLIKE * 255]
         joined = np.concatenate([own, chance.permutation(rest)[:_STRANGE]])
-        like = things.like[joined][:, things.thing[part]]
+        like = things.like[joined][:, things.shown[photo][:, 4].astype(int)]
         # a noun of another photo names nothing here
         is_named = (like >= NAMED) & (np.arange(len(joined)) < len(own))[:, None]
         words[place, : len(joined)] = joined
@@ -172,7 +162,7 @@ def mention_curve(network: MarkNetwork, things: Things, seed: int) -> MarkCurve:
         logits = network.mention_logits(inputs[held])
     curve = fit_curve(logits[labels[held] > 0].numpy(), logits[labels[held] == 0].numpy())
     if curve is None:
-        raise CapscoreError(_TOO_FEW)
+        raise CapscoreError("too few boxes of things that captions mention, or do not: give more boxes")
     return curve
 
 
@@ -183,11 +173,12 @@ def _mentions(
     features = things.features
     words, classes, shown, shares, labels = [], [], [], [], []
     for photo, caption in pairs:
-        spoken, there, own = features.words_of(caption), features.there[photo], things.of_photo(photo)
+        spoken, there = features.words_of(caption), features.there[photo]
+        own = things.shown[photo][:, :4].astype(np.float32)
         words.append(features.word[spoken])
         classes.append(features.word_class[spoken])
-        shown.append(np.concatenate([features.windows[photo][there], things.rows[own]]))
-        shares.append(np.concatenate([features.boxes[photo][there], things.shares[own]]))
+        shown.append(np.concatenate([features.windows[photo][there], things.rows[photo]]))
+        shares.append(np.concatenate([features.boxes[photo][there], own]))
         like = things.like[words[-1][classes[-1] == NOUN]].max(axis=0, initial=-1.0)
         labels.append(window_labels(shares[-1], things.boxes[photo], like).astype(np.float32))
     photos, captions = map(list, zip(*pairs, strict=True))

@@ -38,7 +38,6 @@ from weights.making.jsonl import beside, print_counts, read_lines, write_lines, 
 from weights.making.package_texts import photo_name, read_texts
 from weights.making.settings import command
 
-SPLITS = ("train", "calibrate", "measure")
 # Blocks of emoji that picture things, words that name none, and COCO's things.
 _KNOWN = beside(__file__, "things.yaml")
 COCO_THINGS: list[str] = _KNOWN["coco"]
@@ -115,7 +114,7 @@ def write_rows(data: Path, texts: Path, folder: Path, out: Path) -> dict[str, Co
         if photo in files and caption.strip():
             captions[photo].setdefault((language, caption.strip()), source)
     trained: Counter[str] = Counter()
-    counts: dict[str, Counter[str]] = {split: Counter() for split in SPLITS}
+    counts: dict[str, Counter[str]] = {split: Counter() for split in ("train", "calibrate", "measure")}
     rows: list[dict[str, Any]] = []
     for photo in sorted(captions):
         split = split_of(photo, files[photo], held, always)

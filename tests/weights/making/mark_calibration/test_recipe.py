@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw
 from torch.nn import functional as F
 
 from capscore.embedding.background import Curve
-from capscore.errors import CapscoreError, InputError, MissingExtraError
+from capscore.errors import CapscoreError, MissingExtraError
 from capscore.images.boxes import overlaps
 from capscore.infometic.mark_calibration import MARKED_CLASSES, RATES, SHARED, load_mark_calibration
 from tools.tiny.official import write_jsonl
@@ -31,7 +31,7 @@ from weights.making.mark_calibration.draws import (
     rare_things,
 )
 from weights.making.mark_calibration.features import rows_at
-from weights.making.mark_calibration.rows import COCO_THINGS, names_of_things, read_mark_rows, split_of
+from weights.making.mark_calibration.rows import COCO_THINGS, names_of_things, split_of
 from weights.making.settings import MarkCalibrationSettings
 
 NOUN = MARKED_CLASSES.index("noun")
@@ -266,10 +266,11 @@ def test_a_word_has_learned_to_name_its_region(rows, seen, network, embedded):
     things = objects.Things(seen, boxes, embedded)
     photos, others = things.photos(0)
     assert 10 <= len(photos) < N_PHOTOS and sorted([*photos, *others]) == list(range(N_PHOTOS))
-    assert things.photo.tolist() == list(range(N_PHOTOS)) and things.thing[1] == COCO_THINGS.index("car")
+    assert [*things.shown] == list(range(N_PHOTOS)) and things.shown[1][0, 4] == COCO_THINGS.index("car")
     nouns = [seen.place_of["en", name] for name in SHAPES]
     words = rows_at(seen.embeddings, nouns).expand(len(photos), 4, 512)
-    regions, whole = rows_at(things.rows, photos)[:, None], rows_at(seen.whole, photos)
+    regions = torch.from_numpy(np.stack([things.rows[photo] for photo in photos])).float()
+    whole = rows_at(seen.whole, photos)
     found = network.naming_logits(words, regions, whole)[:, :, 0].argmax(dim=1)
     assert (found.numpy() == np.array(photos) % 4).mean() > 0.9
 
@@ -388,10 +389,3 @@ def test_names_of_things_are_single_words():
 def test_captions_and_sizes_of_the_network_are_at_least_one(tmp_path, name):
     with pytest.raises(CapscoreError, match=f"{name}=0: expected a whole number of at least 1"):
         settings(tmp_path / "rows.jsonl", "o", **{name: 0})
-
-
-def test_a_damaged_row_is_named(tmp_path):
-    path = tmp_path / "rows.jsonl"
-    path.write_text('{"split": "train", "file": "a", "captions": []}\n7\n')
-    with pytest.raises(InputError, match="line 2"):
-        read_mark_rows(path)
