@@ -23,23 +23,16 @@ import xxhash
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from capscore.backbones import load_backbone
 from capscore.backbones.base import PUBLISHED_W
 from capscore.backbones.embedded.backbone import centred, load_classes, load_efficientnet
 from capscore.backbones.embedded.image_tower import ImageTower
 from training.engine.config import main as run_as_command
 from training.engine.loop import RunResult
-from training.engine.processes import Gather, device, is_main_process, main_process_first, say
+from training.engine.processes import Gather, is_main_process, main_process_first, say
 from training.engine.recipe import compute_of, own_settings, run_recipe
 from weights.making.cards import image_tower_card
 from weights.making.image_tower import contrast
-from weights.making.image_tower.data import (
-    ENCODER,
-    CaptionDraws,
-    CaptionEmbeddings,
-    caption_embeddings,
-    learned_adapter,
-)
+from weights.making.image_tower.data import CaptionDraws, CaptionEmbeddings, embeddings_of, learned_adapter
 from weights.making.image_tower.features import TrainedHalf, folded, frozen_half, photo_features, stored
 from weights.making.image_tower.rows import rows_of
 from weights.making.settings import ImageTowerSettings
@@ -68,14 +61,12 @@ def train(settings: ImageTowerSettings) -> RunResult:
     centre, names = centred(load_classes())
     tower.text.centre.copy_(centre)
     tower.head.names.data.copy_(names)
-    encoder = load_backbone(ENCODER, device=device(), dtype="float32")
     folder, frozen = settings.features_folder, frozen_half(tower.trunk, settings.frozen_blocks)
     with main_process_first():  # the others find the files
         say(f"features of {len(rows.photos):,} photos, {settings.views} views each, in {folder}")
         views = photo_features(settings, rows.photos, frozen)
-        captions = (caption_embeddings(part, encoder, folder) for part in (rows.photos, rows.texts))
-        data = FirstStageData(*views, *captions)
-    result, w = fit(settings, tower, data)
+    captions = embeddings_of(settings, rows.photos, rows.texts)
+    result, w = fit(settings, tower, FirstStageData(*views, *captions))
     if result.finished and is_main_process():
         compute = f"{compute_of(result, 0)}, features not counted"
         card = image_tower_card(settings, rows, held, w=w, compute=compute)

@@ -13,12 +13,15 @@ import xxhash
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from capscore.backbones import load_backbone
 from capscore.backbones.base import Backbone
 from capscore.backbones.embedded.text_encoder import LANGUAGES
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
+from training.engine.processes import device, main_process_first
 from weights.making.image_tower.features import stored
 from weights.making.image_tower.rows import PhotoRow
+from weights.making.settings import TowerSettings
 
 # Backbone whose text encoder embeds the captions, and whose centre the image tower has.
 ENCODER = "embedded-free"
@@ -52,6 +55,13 @@ def caption_embeddings(rows: Sequence[PhotoRow], encoder: Backbone, folder: Path
         return found.matrix[found.index].astype(np.float16)
 
     return CaptionEmbeddings(stored(folder / f"captions-{digest}.npy", computed), offsets, digest)
+
+
+def embeddings_of(settings: TowerSettings, *parts: Sequence[PhotoRow]) -> list[CaptionEmbeddings]:
+    """The embeddings of the captions of each part, computed once, in the folder of features."""
+    encoder = load_backbone(ENCODER, device=device(), dtype="float32")
+    with main_process_first():  # the others find the files
+        return [caption_embeddings(part, encoder, settings.features_folder) for part in parts]
 
 
 class CaptionDraws:

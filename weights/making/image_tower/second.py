@@ -27,7 +27,6 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from capscore.backbones import load_backbone
 from capscore.backbones.base import weights_digest
 from capscore.backbones.embedded.backbone import load_image_tower
 from capscore.backbones.embedded.image_tower import ImageTower, TextPlace, photo_pixels
@@ -38,13 +37,13 @@ from training.engine.config import main as run_as_command
 from training.engine.loop import RunResult, run
 from training.engine.loop_settings import require
 from training.engine.model_card import read_card
-from training.engine.processes import Gather, device, is_main_process, main_process_first, say
+from training.engine.processes import Gather, device, is_main_process, say
 from training.engine.recipe import compute_of, own_settings, run_recipe
 from weights.making.caption_grammar import generate
 from weights.making.cards import image_tower_card
 from weights.making.held_out import HeldOut, photo_files
 from weights.making.image_tower import contrast
-from weights.making.image_tower.data import ENCODER, CaptionDraws, CaptionEmbeddings, caption_embeddings
+from weights.making.image_tower.data import CaptionDraws, CaptionEmbeddings, embeddings_of
 from weights.making.image_tower.features import TrainedHalf, frozen_half, view_pixels
 from weights.making.image_tower.rows import PhotoRow, TrainingRows, rows_of
 from weights.making.jsonl import beside
@@ -254,18 +253,15 @@ def train(settings: SecondStageSettings) -> RunResult:
     require(own in (0, hidden), "text_hidden", hidden, f"{own}, the start's")
     rows, held = rows_of(settings)
     photos, anchors = rows.photos, anchor_photos(settings, rows, held)
-    encoder = load_backbone(ENCODER, device=device(), dtype="float32")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         tower = ImageTower(replace(start.config, text_hidden=hidden))
     tower.load_state_dict(start.state_dict(), strict=False)
     tower.to(device())
-    parts = (photos, rows.texts, near_right(photos), [with_openers([*photos, *rows.texts], settings.seed)])
-    with main_process_first():  # the others find the files
-        captions, texts, near, opened = (
-            caption_embeddings(part, encoder, settings.features_folder) for part in parts
-        )
-    names = [part.digest for part in (captions, texts, near, opened)] + [row.name for row in anchors]
+    openers = with_openers([*photos, *rows.texts], settings.seed)
+    parts = embeddings_of(settings, photos, rows.texts, near_right(photos), [openers])
+    captions, texts, near, opened = parts
+    names = [part.digest for part in parts] + [row.name for row in anchors]
     identity = {
         **own_settings(settings, (*contrast.NO_IDENTITY, "start")),
         "start_digest": weights_digest(start),
