@@ -93,5 +93,4 @@ def test_every_source_is_pinned_and_says_what_is_held_out():
         assert sum(reached) == 1 and (not source.repository or re.fullmatch("[0-9a-f]{40}", source.commit))
         assert not source.name.endswith("-test") or source.held_out
     # whatever the code holds out of a set is read from an official file of the manifest
-    folders = {source.to for source in SOURCES.values() if source.to.startswith("data/")}
-    assert len(folders) == 10 and len(SETS) == 15
+    assert len({own.to for own in SOURCES.values() if own.to.startswith("data/")}) == 10 and len(SETS) == 15

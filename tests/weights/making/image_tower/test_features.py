@@ -1,7 +1,5 @@
 """Views of photos and their features on disk."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
@@ -17,6 +15,7 @@ from weights.making.held_out import Photo
 from weights.making.image_tower import features
 from weights.making.image_tower.features import TrainedHalf, folded, frozen_half, photo_features, view_pixels
 from weights.making.image_tower.rows import PhotoRow
+from weights.making.settings import ImageTowerSettings
 
 PHOTO = Photo("flickr", 1000268201)
 
@@ -93,8 +92,8 @@ def _small_batches(monkeypatch):
     monkeypatch.setattr(features, "_AT_ONCE", 4)
 
 
-def made(rows, network, folder, views, half_precision=False):
-    given = SimpleNamespace(features_folder=folder, views=views, half_precision=half_precision)
+def made(rows, network, out, views, half=False):
+    given = ImageTowerSettings(str(out), data="", photos="", texts="", views=views, half_precision=half)
     return photo_features(given, rows, network, side=16)[0]
 
 
@@ -124,7 +123,7 @@ def test_a_photo_that_cannot_be_read_is_named(rows, tmp_path):
     bad = rows[6]._replace(name="7_b.jpg", file=tmp_path / "7_b.jpg")
     with pytest.raises(InputError, match=r"7_b\.jpg"):
         made([*rows[:6], bad], Half(), tmp_path, 1)
-    assert not list(tmp_path.glob("*.npy"))
+    assert not list(tmp_path.rglob("*.npy"))
 
 
 def test_both_halves_are_the_published_trunk():

@@ -82,7 +82,6 @@ def contrast(tmp_path, **changes):
     """Data, the loss, what remembers photos, mean captions, and a step of it."""
     found = data()
     given = settings(tmp_path, **{"softness": 0.5, "region_weight": 0.7, "pair_weight": 0.5, **changes})
-    draws = CaptionDraws(found.captions, given.english_share)
     found.tower.requires_grad_(False).eval()
     loss = FirstStageLoss(given, found.tower, found)
     loss.shares = SHARES
@@ -97,11 +96,11 @@ def contrast(tmp_path, **changes):
         views = chance.integers(3, size=len(rows))
         features = loss._features(rows, views, chance)
         photos = found.tower.embed(loss.half(torch.from_numpy(features).float())).double().numpy()
-        captions = unit(draws.at(draws.places(ALL, chance)).double().numpy())
+        captions = unit(loss.draws.at(loss.draws.places(ALL, chance)).double().numpy())
         return {name: term.item() for name, term in terms.items()}, photos, captions
 
     # mean captions of all photos, on the unit sphere; the adapter is still zero
-    means = unit(np.array([draws.means(np.array([n]))[0].numpy() for n in ALL]))
+    means = unit(np.array([loss.draws.means(np.array([n]))[0].numpy() for n in ALL]))
     return found, loss, learner, means, step
 
 
