@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -162,23 +162,21 @@ def write_captions(settings: Settings) -> dict[str, Counter[str]]:
     rows = []
     for text in texts:
         counts[text.language][text.image.partition("/")[0]] += 1
-        found = marks[text.language, text.caption]
-        nouns = found.objects if text.nouns is None else text.nouns
-        row = {"caption": text.caption, "language": text.language, "objects": nouns}
+        found = marks[text]
+        row = {"caption": text.caption, "language": text.language, "objects": found.objects}
         rows.append({**row, "words": found.words, "classes": found.classes, "id": text.image})
     write_lines(settings.out, rows)
     write_sources(settings.out, describe(counts), HELD_OUT)
     return counts
 
 
-def _marks(texts: Iterable[Text]) -> dict[tuple[str, str], MarkedText]:
-    """(language, caption) → its words and nouns."""
-    captions: dict[str, dict[str, tuple[tuple[int, int], ...] | None]] = defaultdict(dict)
-    for text in texts:
-        captions[text.language].setdefault(text.caption, text.nouns)
-    marks: dict[tuple[str, str], MarkedText] = {}
-    for language, own in captions.items():
-        marks |= {(language, found.text): found for found in marked(list(own), language, list(own.values()))}
+def _marks(texts: Sequence[Text]) -> dict[Text, MarkedText]:
+    """Each text's words and nouns."""
+    marks = {}
+    for language in {text.language for text in texts}:
+        own = [text for text in texts if text.language == language]
+        nouns = [text.nouns for text in own]
+        marks |= zip(own, marked([text.caption for text in own], language, nouns), strict=True)
     return marks
 
 
