@@ -85,19 +85,6 @@ def _(place: Place) -> Any:
     }
 
 
-@case("training/caption_grammar")
-def _(place: Place) -> Any:
-    from weights.making import caption_grammar as grammar
-
-    scenes = grammar.generate(200, seed=3)
-    texts = {code: [list(scene[code]) for scene in scenes] for code in grammar.LANGUAGES}
-    return {
-        "languages": grammar.LANGUAGES,
-        "first": {code: found[:4] for code, found in texts.items()},
-        "all": {code: digest(found) for code, found in texts.items()},
-    }
-
-
 @case("training/loop")
 def _(place: Place) -> Any:
     """A contrastive run of ten steps: its log, the weights it ends with."""

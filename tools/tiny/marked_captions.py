@@ -29,9 +29,7 @@ CAPTIONS = {
 
 
 def marked_captions() -> list[texts.MarkedText]:
-    return [
-        text for language, own in CAPTIONS.items() for text in texts.marked(own, language, [None] * len(own))
-    ]
+    return [text for language, own in CAPTIONS.items() for text in texts.marked(own, language)]
 
 
 def write_marked(folder: Path) -> Path:

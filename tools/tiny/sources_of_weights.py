@@ -36,6 +36,10 @@ SAYS = {
     "zh": "一只狗睡在{}号牌子旁边。",
     "nl": "Een hond slaapt naast bord {}.",
     "ar": "كلب ينام بجانب اللافتة {}",
+    "it": "Un cane dorme accanto al cartello {}.",
+    "ko": "개가 표지판 {} 옆에서 자고 있다.",
+    "pl": "Pies śpi obok znaku {}.",
+    "pt": "Um cachorro dorme ao lado da placa {}.",
 }
 MULTI30K = {
     "train": ["111.jpg", "222.jpg", "333.jpg", "444.jpg", "888.jpg"],
@@ -134,9 +138,10 @@ def text_row(source, key, language, text) -> dict:
 
 
 def write_texts(folder: Path) -> Path:
-    """The folder of `weights.making.package_texts`; returns it."""
-    for language, keys in TEXTS.items():
-        rows = [text_row(source, key, language, SAYS[language].format(f"{key}!")) for source, key in keys]
+    """The folder of `weights.making.package_texts`, with 60 sentences of each language; returns it."""
+    for language, says in SAYS.items():
+        keys = [*TEXTS.get(language, ()), *(("tatoeba", number) for number in range(9000, 9060))]
+        rows = [text_row(source, key, language, says.format(f"{key}!")) for source, key in keys]
         write_jsonl(folder / f"{language}.jsonl", rows)
     return folder
 

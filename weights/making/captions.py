@@ -4,9 +4,9 @@
         --texts texts --out captions.jsonl
 
 In: a folder with the official files of Multi30k, Flickr8k and XFlickrCO, the folder of
-`weights.making.package_texts`, and this project's grammar. Out: JSONL rows of caption, language, `objects`
-(the places of its nouns), `words` (places) with their `classes` and `id` (`source/image`), without captions
-that are used in measurements (`TESTED`); and their origins for the card.
+`weights.making.package_texts`. Out: JSONL rows of caption, language, `objects` (the places of its nouns),
+`words` (places) with their `classes` and `id` (`source/image`), without captions that are used in
+measurements (`TESTED`); and their origins for the card.
 """
 
 from __future__ import annotations
@@ -23,19 +23,17 @@ from capscore.benchmarks.data.caption_files import listed_photos, token_captions
 from capscore.text.segmentation import words
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
-from weights.making.caption_grammar import generate
 from weights.making.held_out import TESTED, Photo, held_out_photos, official_rows, photo_of
 from weights.making.jsonl import beside, print_counts, write_lines, write_sources
 from weights.making.noise_gate.texts import MarkedText, marked
 from weights.making.package_texts import photo_name, read_texts
 from weights.making.settings import named_numbers
-from weights.making.sources import SOURCES, Source
+from weights.making.sources import SOURCES
 
 MULTI30K = ("en", "de", "fr", "cs")
 _STATED = beside(__file__, "captions.yaml")
 XFLICKRCO: Mapping[str, Sequence[str]] = _STATED["xflickrco"]
 HELD_OUT: str = _STATED["held_out"]
-_GRAMMAR = Source(**_STATED["grammar"])
 # Number of words of a caption; shorter ones say too little to be perturbed, longer ones take too much time.
 MIN_WORDS, MAX_WORDS = 3, 30
 # Most emoji names per language: they are short and similar.
@@ -51,23 +49,18 @@ class Settings:
         texts: Folder of `weights.making.package_texts`.
         out: File to write.
         package_texts: Number of texts of the packages per language, as language:number.
-        grammar: Number of captions of the grammar per language.
     """
 
     data: str
     texts: str
     out: str
     package_texts: list[str] = field(default_factory=list)
-    grammar: list[str] = field(default_factory=list)
 
 
 class Text(NamedTuple):
-    """A caption whose nouns may not be found yet."""
-
     caption: str
     language: str
     image: str  # source/image
-    nouns: tuple[tuple[int, int], ...] | None = None
 
 
 def photo_captions(data: Path, held: Collection[Photo]) -> Iterator[Text]:
@@ -132,19 +125,10 @@ def _described(row_id: str, photos: Sequence[Photo | None]) -> Photo | None:
     return photo_of(photo_name(row_id))
 
 
-def grammar_captions(counts: Mapping[str, int]) -> Iterator[Text]:
-    """Captions of the grammar, of the same scenes in all languages."""
-    for number, scene in enumerate(generate(max(counts.values(), default=0), sorted(counts))):
-        for language, most in counts.items():
-            if number < most:
-                yield Text(scene[language].text, language, f"grammar/{number}", scene[language].nouns)
-
-
 def write_captions(settings: Settings) -> dict[str, Counter[str]]:
     """Write the file; returns language → source → number of captions."""
     data, chance = Path(settings.data), random.Random(0)
     packages = named_numbers(settings.package_texts, "package_texts", int)
-    grammar = named_numbers(settings.grammar, "grammar", int)
     by_language: dict[str, list[Text]] = defaultdict(list)
     held = held_out_photos(data, sets=TESTED).sets
     for text in photo_captions(data, held):
@@ -155,7 +139,6 @@ def write_captions(settings: Settings) -> dict[str, Counter[str]]:
         texts += own
     numbered = [photo_of(image) for image, _ in _references("multi30k", "en", "validation", data)]
     texts += package_captions(Path(settings.texts), packages, numbered, held, chance)
-    texts += grammar_captions(grammar)
     marks = _marks(texts)
     chance.shuffle(texts)
     counts: dict[str, Counter[str]] = defaultdict(Counter)
@@ -175,16 +158,14 @@ def _marks(texts: Sequence[Text]) -> dict[Text, MarkedText]:
     marks = {}
     for language in {text.language for text in texts}:
         own = [text for text in texts if text.language == language]
-        nouns = [text.nouns for text in own]
-        marks |= zip(own, marked([text.caption for text in own], language, nouns), strict=True)
+        marks |= zip(own, marked([text.caption for text in own], language), strict=True)
     return marks
 
 
 def describe(counts: Mapping[str, Counter[str]]) -> list[dict[str, Any]]:
     """Language → source → number of captions → each source's name, license, url and rows."""
-    known = {**SOURCES, _GRAMMAR.name: _GRAMMAR}
     total = sum(counts.values(), Counter())
-    return [known[source].described(rows) for source, rows in total.most_common()]
+    return [SOURCES[source].described(rows) for source, rows in total.most_common()]
 
 
 def main(argv: Sequence[str] | None = None) -> None:

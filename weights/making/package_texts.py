@@ -21,10 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from capscore.files.write import write_text
-from weights.making.caption_grammar import LANGUAGES
 from weights.making.jsonl import beside, print_counts, read_lines
 from weights.making.settings import command
-from weights.making.sources import SOURCES, TEST, Source
+from weights.making.sources import LANGUAGES, SOURCES, TEST, Source
 
 _STATED = beside(__file__, "package_texts.yaml")
 Files = Mapping[str, bytes]

@@ -31,13 +31,14 @@ from typing import Any
 from capscore.errors import CapscoreError
 from capscore.tables import counted
 from training.engine.config import main as run_as_command
-from weights.making.caption_grammar import LANGUAGES
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
+# Languages of the texts that the weights learn from.
+LANGUAGES = ("ar", "cs", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "tr", "zh")
 # Marks the name of a source that is only for measuring.
 TEST = "-test"
 

@@ -12,7 +12,7 @@ from tools.tiny.official import write_jsonl
 from tools.tiny.sources_of_weights import HELD, SAYS, text_row
 from tools.tiny.sources_of_weights import write_captions as write_official
 from weights.making import captions as module
-from weights.making.captions import HELD_OUT, grammar_captions, package_captions
+from weights.making.captions import HELD_OUT, package_captions
 from weights.making.held_out import Photo
 from weights.making.settings import named_numbers
 
@@ -54,7 +54,7 @@ def written(tmp_path_factory):
 
 def make(folder, out):
     paths = [f"--data={folder / 'data'}", f"--texts={folder / 'texts'}", f"--out={out}"]
-    module.main([*paths, "--package_texts", "en:9", "zh:9", "nl:9", "--grammar", "en:2", "ja:3"])
+    module.main([*paths, "--package_texts", "en:9", "zh:9", "nl:9"])
 
 
 @pytest.fixture(scope="module")
@@ -102,14 +102,6 @@ def test_descriptions_come_before_sentences_and_emoji_are_a_tenth(tmp_path):
     assert [text.caption for text in found[7:]] != [f"The dog sleeps here {n}" for n in range(13)]
 
 
-def test_captions_of_the_grammar_know_their_nouns():
-    texts = list(grammar_captions({"ja": 3, "de": 2}))
-    assert Counter(text.language for text in texts) == {"ja": 3, "de": 2}
-    assert {text.image for text in texts} == {"grammar/0", "grammar/1", "grammar/2"}
-    assert all(text.nouns for text in texts)
-    assert list(grammar_captions({})) == []
-
-
 def test_the_file_has_the_requested_captions_and_no_held_out_ones(made):
     _, rows = made
     counts = Counter((row["language"], row["id"].split("/")[0]) for row in rows)
@@ -123,11 +115,9 @@ def test_the_file_has_the_requested_captions_and_no_held_out_ones(made):
         **{("en", "tatoeba"): 2, ("zh", "tatoeba"): 1, ("nl", "tatoeba"): 1},
         # of three COCO photos two are in a test set
         **{("zh", "coco-cn-extension"): 1, ("nl", "dutch-descriptions"): 2},
-        **{("en", "grammar"): 2, ("ja", "grammar"): 3},
     }
     for row in rows:
-        if not row["id"].startswith("grammar/"):
-            assert not numbers(row["caption"]) & HELD, row
+        assert not numbers(row["caption"]) & HELD, row
     assert len({(row["language"], row["caption"]) for row in rows}) == len(rows)
     nouns = {}
     for row in rows:

@@ -9,9 +9,8 @@ from dataclasses import replace
 import pytest
 
 from weights.making import sources
-from weights.making.caption_grammar import LANGUAGES
 from weights.making.held_out import SETS
-from weights.making.sources import SOURCES, Source
+from weights.making.sources import LANGUAGES, SOURCES, Source
 
 FILES = {"data/a b.txt": "one", "data/deep/c.txt": "two", "other.txt": "not wanted"}
 # printf one | sha256sum; printf two | sha256sum

@@ -39,7 +39,6 @@ from training.engine.loop_settings import require
 from training.engine.model_card import read_card
 from training.engine.processes import Gather, device, is_main_process, say
 from training.engine.recipe import compute_of, own_settings, run_recipe
-from weights.making.caption_grammar import generate
 from weights.making.cards import image_tower_card
 from weights.making.held_out import HeldOut, photo_files
 from weights.making.image_tower import contrast
@@ -47,15 +46,16 @@ from weights.making.image_tower.data import CaptionDraws, CaptionEmbeddings, emb
 from weights.making.image_tower.features import TrainedHalf, frozen_half, view_pixels
 from weights.making.image_tower.rows import PhotoRow, TrainingRows, rows_of
 from weights.making.jsonl import beside
+from weights.making.package_texts import read_texts
 from weights.making.settings import SecondStageSettings
 from weights.measuring.planting import plant
 
 # Languages and kinds of wrong words; of English captions three of each kind but numbers, of others one.
 _NEAR_LANGUAGES = ("en", "de", "fr", "zh")
 _NEAR_KINDS = ("same_kind", "colour", "number", "verb")
-# Most captions of a language that get an opener, and scenes in languages with few captions.
-_OPENED, _OPENED_ENGLISH, _SCENES = 4000, 12_000, 1500
-_SCENE_LANGUAGES = ("es", "it", "ko", "nl", "pl", "pt", "ru", "tr", "ar", "ja")
+# Most captions of a language that get an opener, and sentences of languages with few captions.
+_OPENED, _OPENED_ENGLISH, _SENTENCES = 4000, 12_000, 1500
+_FEW_CAPTIONS = ("es", "it", "ko", "nl", "pl", "pt", "ru", "tr", "ar", "ja")
 _TEXT_SETTINGS: dict[str, Any] = beside(__file__, "text_settings.yaml")
 _TEXT_DROPOUT = 0.1
 # Sides of a damaged photo, as a share of those that the network reads, and the qualities of its compression.
@@ -81,15 +81,20 @@ def near_right(rows: Sequence[PhotoRow]) -> list[PhotoRow]:
     return found
 
 
-def with_openers(rows: Sequence[PhotoRow], seed: int) -> PhotoRow:
-    """A row whose captions are "plain" ones and the same "opened", in 15 languages."""
+def with_openers(rows: Sequence[PhotoRow], folder: Path, seed: int) -> PhotoRow:
+    """A row whose captions are "plain" ones and the same "opened", in 15 languages.
+
+    `folder` is that of `weights.making.package_texts`, with sentences for languages of few captions.
+    """
     openers = beside(__file__, "openers.json")
-    chance, scenes = random.Random(seed), generate(_SCENES, _SCENE_LANGUAGES, seed)
-    plain, opened = [], []
+    chance, plain, opened = random.Random(seed), [], []
     for language, own in openers.items():
         texts = [text for row in rows for text in row.captions.get(language, ())]
         drawn = chance.sample(texts, min(len(texts), _OPENED_ENGLISH if language == "en" else _OPENED))
-        drawn += [scene[language].text for scene in scenes if language in scene]
+        if language in _FEW_CAPTIONS:
+            read = read_texts(folder / f"{language}.jsonl")
+            sentences = [row["text"] for row in read if row["source"] == "tatoeba"]
+            drawn += chance.sample(sentences, min(len(sentences), _SENTENCES))
         plain += drawn
         opened += [chance.choice(own).replace("{}", folded(text)) for text in drawn]
     return rows[0]._replace(captions={"plain": tuple(plain), "opened": tuple(opened)})
@@ -258,7 +263,7 @@ def train(settings: SecondStageSettings) -> RunResult:
         tower = ImageTower(replace(start.config, text_hidden=hidden))
     tower.load_state_dict(start.state_dict(), strict=False)
     tower.to(device())
-    openers = with_openers([*photos, *rows.texts], settings.seed)
+    openers = with_openers([*photos, *rows.texts], Path(settings.texts).expanduser(), settings.seed)
     parts = embeddings_of(settings, photos, rows.texts, near_right(photos), [openers])
     captions, texts, near, opened = parts
     names = [part.digest for part in parts] + [row.name for row in anchors]

@@ -43,16 +43,13 @@ class MarkedText(PlacedText):
     source: str = ""  # data set and photo, as source/photo
 
 
-def marked(
-    captions: Sequence[str], language: str, objects: Sequence[Sequence[Span] | None]
-) -> list[MarkedText]:
-    """Captions of one language with their words; objects that are None are found."""
-    unknown = [caption for caption, own in zip(captions, objects, strict=True) if own is None]
-    found = iter(find_nouns(unknown, language))
+def marked(captions: Sequence[str], language: str) -> list[MarkedText]:
+    """Captions of one language with their words and objects."""
     texts = []
-    for caption, own, tagged in zip(captions, objects, tag(captions, language), strict=True):
+    found = zip(captions, find_nouns(captions, language), tag(captions, language), strict=True)
+    for caption, objects, tagged in found:
         words = tuple(spans_of(*words_and_gaps(caption, language)))
-        spans = tuple(next(found) if own is None else own)
+        spans = tuple((start, end) for start, end in objects)
         texts.append(MarkedText(caption, language, words, spans, _letters(words, tagged)))
     return texts
 

@@ -48,7 +48,7 @@ def made(tmp_path_factory, embedded_is_read_once):
     card = ModelCard("first", "image_tower", "Lite2", ["en"], "cc-by-nc-4.0", "make", settings, data)
     write_card(folder / "start", replace(card, compute="cpu, 37 minutes"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(second, "_SCENES", 20)
+        patch.setattr(second, "_SENTENCES", 20)
         patch.setitem(second._TEXT_SETTINGS, "batch_size", 64)
         patch.setitem(second._TEXT_SETTINGS, "warmup_steps", 5)
         second.main(flags(folder))
@@ -104,7 +104,7 @@ def test_a_stopped_run_goes_on_and_ends_with_the_same_weights(made, tmp_path):
         second.main(flags(made, out=tmp_path / "part", **{**steps, "pool": 9}))
 
 
-def test_near_right_captions_differ_in_one_word_and_openers_stand_around_the_folded_caption():
+def test_near_right_captions_differ_in_one_word_and_openers_stand_around_the_folded_caption(tmp_path):
     captions = {"en": ("A black dog runs.",), "ja": ("黒い犬が走る。",)}
     row = PhotoRow(Photo("coco", 9), "9.jpg", None, captions)
     (near,) = second.near_right([row])
@@ -113,8 +113,8 @@ def test_near_right_captions_differ_in_one_word_and_openers_stand_around_the_fol
         assert right == "A black dog runs."
         assert sum(a != b for a, b in zip(right.split(), wrong.split(), strict=True)) == 1
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(second, "_SCENES", 1)
-        found = second.with_openers([row], 0).captions
+        patch.setattr(second, "_SENTENCES", 1)
+        found = second.with_openers([row], write_texts(tmp_path), 0).captions
     pairs = dict(zip(found["plain"], found["opened"], strict=True))
     assert len(pairs) == 2 + 10
     assert "a black dog runs" in pairs["A black dog runs."] and "黒い犬が走る" in pairs["黒い犬が走る。"]

@@ -21,7 +21,7 @@ from weights.making.noise_gate.texts import LONGEST, MarkedText, marked, read_te
     ],
 )
 def test_words_classes_and_objects(caption, language, words, classes, objects):
-    (text,) = marked([caption], language, [None])
+    (text,) = marked([caption], language)
     assert [text.text[start:end] for start, end in text.words] == words.split() and text.classes == classes
     assert [text.text[start:end] for start, end in text.objects] == objects.split()
 
@@ -71,7 +71,7 @@ def test_a_row_of_another_form_is_named(tmp_path, change):
     ],
 )
 def test_parts_of_captions(part, caption, language, expected):
-    (text,) = marked([caption], language, [None])
+    (text,) = marked([caption], language)
     found = [part(text, random.Random(seed)) for seed in range(60)]
     assert {styled and styled.text for styled in found} == expected
 
