@@ -47,7 +47,7 @@ TINY = {
     "pr_mcs.yaml": TINY_GATE,
     "infometic.yaml": {
         "width": 8, "heads": 2, "intra_layers": 1, "inter_layers": 1, "context_width": 4, "max_steps": 1,
-        "batch_size": 3, "negatives": 1, "validation_share": 0.4, "pollutions": 1,
+        "batch_size": 8, "negatives": 1, "validation_share": 0.4, "pollutions": 1,
     },
     "mark_calibration.yaml": {
         "reduced": 8, "hidden": 8, "inner": 12, "captions": 1, "others": 1, "rare": 0, "max_steps": 1,
