@@ -19,7 +19,7 @@ OF_MCS = f"w:1.03926|prefix:none|text:folded2|refs:0|{_ROWS}"
 STORED = {
     "mcs": (f"mcs|{_EMBEDDED}|{OF_MCS}", [0.3580264, 0.0]),
     "ref_clip_score": (f"ref_clip_score|{_EMBEDDED}|{OF_MCS.replace('refs:0', 'refs:1')}", [0.4425139, 0.0]),
-    "pr_mcs": (f"pr_mcs|backbone:embedded-pr-mcs@w56a2680f|{OF_MCS}", [0.3580264, 0.0]),
+    "pr_mcs": (f"pr_mcs|backbone:embedded-pr-mcs@wbe8dad62|{OF_MCS}", [0.3580264, 0.0]),
     "infometic": (
         f"infometic|{_EMBEDDED}|weights:infometic@w53827c13|regions:things@d87755dc|n_regions:20"
         "|marks:learned@w1e707017|false_alarms:0.05|plus:30|prefix:none|text:folded2|words:classes2+hanta-*"

@@ -4,8 +4,8 @@ import capscore  # From: capscore
 
 _DESCRIPTION = """\
 PR-MCS scores how well captions fit their images, without references and in many languages, as MCS does; but
-captions whose words are repeated, missing, masked or jumbled lose nearly all of their score, and captions
-with exchanged objects, in most languages, half of it or more.
+captions whose words are repeated, missing, masked or jumbled lose most of their score, and captions
+with exchanged objects lose a part of it, in English two thirds.
 """
 
 _CITATION = """\

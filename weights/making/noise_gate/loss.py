@@ -31,7 +31,7 @@ LEAN = 0.05
 _AT_ONCE = 256
 # Curves to choose from (`GatedSentenceEncoder.curve`): their power, and their reaches, widest first.
 POWER = 6.0
-REACHES = [step / 40 for step in range(39, 1, -1)]
+REACHES = [step / 80 for step in range(79, 3, -1)]
 
 
 @dataclass
