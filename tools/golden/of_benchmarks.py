@@ -98,7 +98,7 @@ for _slug in sorted(benchmark_slugs()):
 for _slug, _configs in MEASURED.items():
     for _config in _configs:
 
-        @case(f"benchmarks/{_slug}_{_config}")
+        @case(f"benchmarks/{_slug}_{_config}", tolerance=KERNELS)
         def _(place: Place, slug: str = _slug, config: str = _config) -> Any:
             """What every metric's scores come to, or why they come to nothing."""
             place.benchmark(slug)

@@ -30,7 +30,7 @@ class Case:
 
 
 CASES: dict[str, Case] = {}
-KERNELS = 1e-5  # what a signature promises on any machine; numbers of regions differ by up to 5e-6
+KERNELS = 2e-5  # what the kernels of processors move: scores of InfoMetIC by up to 1.6e-5, numbers of regions by 5e-6
 
 
 def case(name: str, **more: Any) -> Callable[[Run], Run]:
