@@ -30,7 +30,7 @@ class Case:
 
 
 CASES: dict[str, Case] = {}
-KERNELS = 2e-5  # what the kernels of processors move: scores of InfoMetIC by up to 1.6e-5, numbers of regions by 5e-6
+KERNELS = 2e-5  # what the kernels of processors move: InfoMetIC by up to 1.6e-5, regions by 5e-6
 
 
 def case(name: str, **more: Any) -> Callable[[Run], Run]:
