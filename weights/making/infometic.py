@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from capscore.errors import InputError
@@ -18,22 +19,42 @@ from capscore.images.load import load_image
 from capscore.infometic.regions import windows
 from capscore.infometic.words import CaptionWord, words_by_language
 from training.engine.config import main as run_as_command
+from training.engine.config import parse
 from weights.making.captions import describe
 from weights.making.held_out import HeldOut, first_names, held_out_photos, photo_files, photo_of
 from weights.making.jsonl import print_counts, read_lines, write_lines, write_sources
+from weights.making.settings import named_numbers
 from weights.making.sources import SOURCES
-from weights.measuring.figures import read_options
 
 # Sources whose photos may be in Flickr8k.
 OF_PHOTOS = ("flickr8k", "multi30k", "xflickrco", "arabic-flickr8k", "flickr8k-cn", "framed-multi30k")
-# Most captions per language.
-MOST = dict(en=28000, zh=14000, de=6000, fr=6000, pt=8000, ar=6000, cs=3000, ja=2000, es=500)
-# Share of the captions whose beginning is a row as well.
-BEGINNINGS = 0.2
 # Windows of each photo.
 WINDOWS = 6
 # Languages without prepositions or similar words: a beginning may end anywhere.
 _NO_PREPOSITIONS = ("ja", "zh")
+
+
+@dataclass
+class Settings:
+    """Settings of the file of rows.
+
+    Attributes:
+        data: Folder with the folders multi30k, flickr8k and xflickrco, which determine what is held out.
+        captions: File of `weights.making.captions`.
+        photos: Folder of Flickr8k's photos.
+        out: File to write.
+        most: Most captions per language, as language:number; languages that are not named have none.
+        beginnings: Share of the captions whose beginning is a row as well.
+    """
+
+    data: str
+    captions: str
+    photos: str
+    out: str
+    most: list[str] = field(
+        default_factory="en:28000 zh:14000 de:6000 fr:6000 pt:8000 ar:6000 cs:3000 ja:2000 es:500".split
+    )
+    beginnings: float = 0.2
 
 
 def captions_of_photos(held: HeldOut, captions: Path, photos: Path) -> dict[str, list[dict[str, str]]]:
@@ -74,17 +95,18 @@ def photo_windows(path: Path) -> list[list[float]]:
     return boxes[sorted(chosen)].tolist()
 
 
-def write_rows(data: Path, captions: Path, photos: Path, out: Path) -> dict[str, Counter[str]]:
+def write_rows(settings: Settings) -> dict[str, Counter[str]]:
     """Write the file; returns language → source → number of rows."""
+    captions, photos = Path(settings.captions), Path(settings.photos)
     chance, chosen = random.Random(0), []
-    held = held_out_photos(data)
+    held = held_out_photos(Path(settings.data))
     found = captions_of_photos(held, captions, photos)
-    for language, most in MOST.items():
+    for language, most in named_numbers(settings.most, "most", int).items():
         chance.shuffle(found[language])
         chosen += found[language][:most]
     if not chosen:
         raise InputError(f"{captions} has no caption of the photos in {photos}", field="captions")
-    shortened = [row for row in chosen if chance.random() < BEGINNINGS]
+    shortened = [row for row in chosen if chance.random() < settings.beginnings]
     texts, languages = ([row[name] for row in shortened] for name in ("caption", "language"))
     rows = [*chosen]
     for row, words in zip(shortened, words_by_language(texts, languages), strict=True):
@@ -92,23 +114,17 @@ def write_rows(data: Path, captions: Path, photos: Path, out: Path) -> dict[str,
             rows.append({**row, "caption": text})
     chance.shuffle(rows)
     boxes = {name: photo_windows(photos / name) for name in {row["image"] for row in rows}}
-    write_lines(out, ({**row, "boxes": boxes[row["image"]]} for row in rows))
+    write_lines(settings.out, ({**row, "boxes": boxes[row["image"]]} for row in rows))
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for row in rows:
         counts[row["language"]][row["id"].partition("/")[0]] += 1
     described = [SOURCES["flickr8k-photos"].described(len(boxes)), *describe(counts)]
-    write_sources(out, described, held.statement())
+    write_sources(settings.out, described, held.statement())
     return counts
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    required = {
-        "data": "folder with multi30k, flickr8k and xflickrco, which determine what is held out",
-        "captions": "file of weights.making.captions",
-        "photos": "folder of Flickr8k's photos",
-        "out": "file to write",
-    }
-    print_counts(write_rows(**vars(read_options(__doc__, argv, required))))
+    print_counts(write_rows(parse(Settings, argv, __doc__ or "")))
 
 
 if __name__ == "__main__":

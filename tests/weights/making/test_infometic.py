@@ -15,7 +15,7 @@ from tools.tiny.sources_of_weights import HELD, write_data
 from training.data.rows import ALIGNED, file_rows
 from weights.making import infometic as module
 from weights.making.held_out import HeldOut, Photo, held_out_photos
-from weights.making.infometic import beginning, photo_windows, write_rows
+from weights.making.infometic import Settings, beginning, photo_windows, write_rows
 
 # its windows are its two pixels
 BOTH = [[0.0, 0.0, 1.0, 1.0], [1.0, 0.0, 2.0, 1.0]]
@@ -56,8 +56,6 @@ def folder(tmp_path, monkeypatch) -> Path:
     held = HeldOut({Photo("flickr", int(number)): ("a test split",) for number in HELD})
     monkeypatch.setattr(module, "held_out_photos", lambda data: held)
     monkeypatch.setattr(module, "WINDOWS", 2)
-    monkeypatch.setattr(module, "MOST", dict.fromkeys(("en", "de", "ja", "zh", "ar"), 9))
-    monkeypatch.setattr(module, "BEGINNINGS", 0.0)
     rows_file(tmp_path / "captions.jsonl", CAPTIONS)
     (tmp_path / "photos").mkdir()
     for number, name in enumerate(PHOTOS):
@@ -65,11 +63,10 @@ def folder(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-FILES = {"data": "data", "captions": "captions.jsonl", "photos": "photos", "out": "rows.jsonl"}
-
-
-def write(folder: Path):
-    return write_rows(*(folder / name for name in FILES.values()))
+def settings(folder: Path, **changes) -> Settings:
+    names = ("data", "captions.jsonl", "photos", "rows.jsonl")
+    most = ["en:9", "de:9", "ja:9", "zh:9", "ar:9"]
+    return Settings(*(str(folder / name) for name in names), **{"most": most, "beginnings": 0.0, **changes})
 
 
 def written(folder: Path) -> list[dict]:
@@ -78,9 +75,11 @@ def written(folder: Path) -> list[dict]:
 
 @pytest.mark.usefixtures("prepared_here")
 def test_the_command_writes_rows_that_training_reads_without_what_is_held_out(folder, monkeypatch, capsys):
-    monkeypatch.setattr(module, "held_out_photos", held_out_photos)
+    monkeypatch.undo()
     write_data(folder / "data")
-    module.main([f"--{name}={folder / file}" for name, file in FILES.items()])
+    given = settings(folder)
+    paths = (f"--{name}={getattr(given, name)}" for name in ("data", "captions", "photos", "out"))
+    module.main([*paths, "--most", *given.most, "--beginnings", "0"])
     found = {tuple(row[name] for name in ("image", "caption", "language", "id")) for row in written(folder)}
     assert found == {
         ("111_aa.jpg", DE, "de", "multi30k/111"),
@@ -100,12 +99,11 @@ def test_the_command_writes_rows_that_training_reads_without_what_is_held_out(fo
     assert sum(part["rows"] for part in captions) == len(captions) == 5
 
 
-def test_no_more_captions_are_drawn_than_requested(folder, monkeypatch):
-    monkeypatch.setattr(module, "MOST", {"en": 10, "zh": 0})
+def test_no_more_captions_are_drawn_than_requested(folder):
     photos = ("111", "222", "700")
     captions = [(f"flickr8k/{photos[n % 3]}", "en", f"A dog sees {n} men.") for n in range(40)]
     rows_file(folder / "captions.jsonl", captions)
-    assert write(folder) == {"en": {"flickr8k": 10}}
+    assert write_rows(settings(folder, most=["en:10", "zh:0"])) == {"en": {"flickr8k": 10}}
     found = [row["caption"] for row in written(folder)]
     assert len(set(found)) == 10 and sorted(found) != sorted(caption for *_, caption in captions[:10])
     # the rows of the shipped weights cannot be made again with another seed
@@ -131,14 +129,12 @@ def test_every_beginning_of_a_caption(language, caption, expected):
     assert {beginning(caption, language, words, random.Random(seed)) for seed in range(60)} == expected
 
 
-def test_a_share_of_the_captions_has_a_beginning_beside_it(folder, monkeypatch):
-    monkeypatch.setattr(module, "MOST", {"en": 60})
+def test_a_share_of_the_captions_has_a_beginning_beside_it(folder):
     # two captions in three can have one: "A red dog sleeps"
     captions = [f"A red dog sleeps {('near lake', 'by rock', '')[n % 3]} {n}" for n in range(60)]
     rows_file(folder / "captions.jsonl", (("flickr8k/111", "en", caption) for caption in captions))
     for share, least, most in ((0.5, 10, 30), (1.0, 40, 40)):
-        monkeypatch.setattr(module, "BEGINNINGS", share)
-        counts = write(folder)
+        counts = write_rows(settings(folder, most=["en:60"], beginnings=share))
         found = Counter(row["caption"] for row in written(folder))
         assert all(found[caption] == 1 for caption in captions)
         assert least <= found["A red dog sleeps"] <= most and counts["en"]["flickr8k"] == found.total()
@@ -173,5 +169,5 @@ GOOD = json.dumps({"id": "flickr8k/111", "language": "en", "caption": "A dog run
 def test_a_file_that_is_damaged_is_named_and_none_is_half_written(folder, path, content, message):
     (folder / path).write_text(content, encoding="utf-8")
     with pytest.raises(InputError, match=message):
-        write(folder)
+        write_rows(settings(folder))
     assert not (folder / "rows.jsonl").exists()
