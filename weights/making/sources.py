@@ -124,7 +124,7 @@ def _packed(source: Source, aside: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _committed(source: Source, aside: Path, mirror: Path | None) -> Iterator[tuple[str, bytes]]:
-    """Path and content of the wanted files of a commit, without those whose content the repository lacks."""
+    """Path and content of the wanted files of a commit; CapscoreError where the content is absent."""
     place = "+".join(source.repository.rstrip("/").split("/")[-2:])
     if mirror is not None:
         known = [mirror / f"{place}{end}" for end in ("/repo", ".git", "")]
@@ -142,9 +142,10 @@ def _committed(source: Source, aside: Path, mirror: Path | None) -> Iterator[tup
     stream = io.BytesIO(_run(["git", "cat-file", "--batch"], repository, asked))
     for path in wanted:
         *_, size = stream.readline().split()
-        if size != b"missing":
-            yield path, stream.read(int(size))
-            stream.read(1)
+        if size == b"missing":
+            raise CapscoreError(f"{place} does not hold the content of {path}, one of {source.files:,} files")
+        yield path, stream.read(int(size))
+        stream.read(1)
 
 
 def _run(command: list[str], folder: Path, given: bytes = b"") -> bytes:

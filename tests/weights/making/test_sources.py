@@ -84,6 +84,15 @@ def test_what_is_wrong_is_one_clear_line(tmp_path, source, run, change, mirror, 
     assert status == 1 and re.fullmatch(f"texts: .*{named}.*\n", lines)
 
 
+def test_a_file_whose_content_the_repository_lacks_is_named(tmp_path, source, run):
+    root = tmp_path / "mirror" / "own+texts" / "repo"
+    asked = [*GIT, "rev-parse", f"{source.commit}:data/deep/c.txt"]
+    blob = subprocess.run(asked, cwd=root, check=True, capture_output=True, text=True).stdout.strip()
+    (root / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    status, line = run(source, "fetch", "--to", tmp_path / "to", "--mirror", tmp_path / "mirror")
+    assert status == 1 and "does not hold the content of data/deep/c.txt" in line
+
+
 def test_every_source_is_pinned_and_says_what_is_held_out():
     for source in SOURCES.values():
         assert re.fullmatch("[0-9a-f]{64}", source.sha256) and source.licence and source.files > 0

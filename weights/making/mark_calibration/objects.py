@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from capscore.backbones.base import Backbone
 from capscore.embedding.photos import in_batches
-from capscore.errors import CapscoreError
+from capscore.errors import CapscoreError, InputError
 from capscore.files.text_files import json_document
 from capscore.images.boxes import overlaps
 from capscore.infometic.mark_calibration import CaptionBatch, MarkCurve, MarkNetwork
@@ -215,5 +215,8 @@ def read_boxes(path: str, files: Sequence[str]) -> dict[int, np.ndarray]:
     Columns are left, top, right, bottom as shares, thing, confidence.
     """
     content = json_document(path, "boxes")
-    known = [(place, content[file]) for place, file in enumerate(files) if file in content]
-    return {place: np.array(boxes, np.float64).reshape(-1, 6) for place, boxes in known}
+    try:
+        known = [(place, content[file]) for place, file in enumerate(files) if file in content]
+        return {place: np.array(boxes, np.float64).reshape(-1, 6) for place, boxes in known}
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{path} is not a file of boxes: {error}", field="boxes") from None

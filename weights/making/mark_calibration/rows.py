@@ -135,7 +135,13 @@ def write_rows(data: Path, texts: Path, folder: Path, out: Path) -> dict[str, Co
 
 def read_mark_rows(file: str | Path) -> list[dict[str, Any]]:
     """The rows of a file that this command wrote; raises InputError if it is missing or damaged."""
-    return list(read_lines(file, "rows", ("split", "file"), dict))
+
+    def convert(row: dict[str, Any]) -> dict[str, Any]:
+        if not all(len(item) == 3 for item in row["captions"]):
+            raise ValueError
+        return row
+
+    return list(read_lines(file, "rows", ("split", "file"), convert))
 
 
 @command(
